@@ -1,0 +1,50 @@
+# Two commands do all the set-up: `make train` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help train test test-slow lint format bench clean
+
+help:
+	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about two minutes)"
+	@echo "make test       install with the dev extra, then ruff, pyright and the test suite"
+	@echo "make test-slow  learning and stress tests"
+	@echo "make format     let ruff rewrite the code"
+	@echo "make bench      speed of smax/3m against jaxmarl"
+	@echo "make clean      remove $(VENV) and build leftovers (runs/ stays)"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[viz]"
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[dev,peers]"
+	@touch $@ $(VENV)/.installed
+
+train: $(VENV)/.installed
+	$(BIN)/jaxrl train ippo --env smax/3m
+
+test: $(VENV)/.installed-dev lint
+	$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/jaxrl bench smax/3m --against jaxmarl
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -1,0 +1,161 @@
+"""The one contract that all environments share: pure functions of (key, state, action, params)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.spaces import Discrete, Space
+
+__all__ = ["Environment", "MultiAgentEnvironment", "Step", "auto_reset", "select"]
+
+# (observation, state, reward, terminated, truncated, info)
+Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
+
+
+class Environment:
+    """A single-agent environment.
+
+    An author writes `reset_env`, `step_env`, `observation_space`, `action_space` and, where there is something to
+    vary, `default_params`. Everything else follows. All methods are pure, so `jit`, `vmap` and `scan` apply.
+
+    `params` is a pytree of arrays (physics, levels, limits …); `None` stands for `default_params`. It can be vmapped.
+    """
+
+    name: ClassVar[str] | str = "environment"
+
+    @property
+    def default_params(self) -> Any:
+        """The default parameters, a pytree of NumPy arrays (so making an environment touches no device)."""
+        return None
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
+        """Start an episode: `(observation, state)`. Consumes `key`."""
+        raise NotImplementedError
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
+        """One raw step, without auto-reset: `(obs, state, reward, terminated, truncated, info)`. Consumes `key`.
+
+        `reward` is a float32 scalar, `terminated` (the task ended; no future reward exists) and `truncated` (only the
+        clock stopped it) are boolean scalars and never both True. `info` has the same tree at every step.
+        """
+        raise NotImplementedError
+
+    def observation_space(self, params: Any = None) -> Space:
+        """The space of one agent's observation."""
+        raise NotImplementedError
+
+    def action_space(self, params: Any = None) -> Space:
+        """The space of one agent's action. Actions outside are clipped, never undefined."""
+        raise NotImplementedError
+
+    def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
+        """Start an episode: `(observation, state)`. Consumes `key`."""
+        return self.reset_env(key, self._params(params))
+
+    def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
+        """One step; where the episode ends, the returned observation and state belong to the next episode.
+
+        `info["final_observation"]` is always what the agent saw before such a reset, so that a truncated episode can
+        be bootstrapped from it. Consumes `key`.
+        """
+        params = self._params(params)
+        key_step, key_reset = jax.random.split(key)
+        return auto_reset(self.step_env(key_step, state, action, params), self.reset_env(key_reset, params))
+
+    def batch_reset(self, keys: jax.Array, params: Any = None) -> tuple[Any, Any]:
+        """`reset` for B environments at once, equal to `vmap(reset)`. `keys[B]`; `params` is shared."""
+        params = self._params(params)
+        return jax.vmap(self.reset, in_axes=(0, None))(keys, params)
+
+    def batch_step(
+        self, keys: jax.Array, state: Any, action: Any, params: Any = None, reset_to: tuple[Any, Any] | None = None
+    ) -> Step:
+        """`step` for B environments at once, equal to `vmap(step)`. Leading axes are `[B]`; `params` is shared.
+
+        Environments with a faster batched kernel override this. `reset_to` is `(observation, state)` with leading
+        axis B: where given, ended episodes continue from there instead of from a fresh reset.
+        """
+        params = self._params(params)
+        if reset_to is None:
+            return jax.vmap(self.step, in_axes=(0, 0, 0, None))(keys, state, action, params)
+        stepped = jax.vmap(self.step_env, in_axes=(0, 0, 0, None))(keys, state, action, params)
+        return auto_reset(stepped, reset_to)
+
+    def action_mask(self, state: Any, params: Any = None) -> jax.Array:
+        """Which discrete actions can be chosen in `state`: bool `[A]` (here: all of them)."""
+        return jnp.ones(_num_actions(self.action_space(params)), bool)
+
+    def render(self, state: Any, params: Any = None) -> np.ndarray:
+        """A picture of one state, uint8 `[H, W, 3]`. Runs on the host."""
+        raise NotImplementedError(f"{self.name} has no picture yet.")
+
+    def _params(self, params: Any) -> Any:
+        return self.default_params if params is None else params
+
+
+class MultiAgentEnvironment(Environment):
+    """An environment with N agents: arrays with a leading agent axis instead of dicts.
+
+    Observations, actions, rewards and masks are `[N, …]`; `terminated` and `truncated` are scalars, they end the episode
+    for everybody. Agents with different spaces are padded to the common `observation_space` and `action_space`;
+    `agent_observation_spaces` and `agent_action_spaces` tell the true ones.
+    """
+
+    agents: tuple[str, ...] = ()
+
+    @property
+    def num_agents(self) -> int:
+        """N, the number of agents."""
+        return len(self.agents)
+
+    @property
+    def agent_observation_spaces(self) -> dict[str, Space]:
+        """Each agent's own observation space (the first entries of the padded one)."""
+        return {agent: self.observation_space() for agent in self.agents}
+
+    @property
+    def agent_action_spaces(self) -> dict[str, Space]:
+        """Each agent's own action space (the first actions of the padded one)."""
+        return {agent: self.action_space() for agent in self.agents}
+
+    def action_mask(self, state: Any, params: Any = None) -> jax.Array:
+        """Which discrete actions each agent can choose in `state`: bool `[N, A]`."""
+        return jnp.ones((self.num_agents, _num_actions(self.action_space(params))), bool)
+
+    def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
+        """Which agents are alive and acting in `state`: bool `[N]` (here: all of them)."""
+        return jnp.ones(self.num_agents, bool)
+
+    def global_state(self, state: Any, params: Any = None) -> jax.Array:
+        """What a central critic may see: float32 `[G]`."""
+        raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
+
+
+def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
+    """Replace the observation and state of ended episodes by `reset_to`, and keep the seen one in `info`.
+
+    Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
+    """
+    obs, state, reward, terminated, truncated, info = stepped
+    done = terminated | truncated
+    next_obs, next_state = select(done, reset_to, (obs, state))
+    return next_obs, next_state, reward, terminated, truncated, {**info, "final_observation": obs}
+
+
+def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
+    """`jnp.where` over two equal pytrees; `mask` has the leading axes of every leaf."""
+
+    def pick(a: Any, b: Any) -> jax.Array:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b)
+
+    return jax.tree.map(pick, on_true, on_false)
+
+
+def _num_actions(space: Space) -> int:
+    if not isinstance(space, Discrete):
+        raise TypeError(f"Action masks exist for Discrete actions only, not for {type(space).__name__}.")
+    return space.n

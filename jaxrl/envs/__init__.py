@@ -1,0 +1,3 @@
+"""The environment families. Importing this registers all of them with `jaxrl.make`."""
+
+import jaxrl.envs.smax  # noqa: F401

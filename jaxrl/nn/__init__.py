@@ -1,0 +1,1 @@
+"""Networks: torsos, memory cores, heads and distributions. Knows no environment and no algorithm."""

@@ -1,0 +1,116 @@
+"""Names to environments: `make`, `register`, `list_envs`."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from jaxrl.environment import Environment
+
+__all__ = ["UnknownNameError", "list_envs", "make", "nearest", "register"]
+
+_FACTORIES: dict[str, str | Callable[..., Environment]] = {}
+_FIXED: dict[str, dict[str, Any]] = {}
+_ALIASES: dict[str, str] = {}
+_FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
+
+
+class UnknownNameError(ValueError):
+    """A name that nothing is registered under; the message lists the nearest ones."""
+
+
+def register(
+    env_id: str,
+    factory: str | Callable[..., Environment],
+    *,
+    aliases: tuple[str, ...] = (),
+    options: dict[str, Any] | None = None,
+) -> None:
+    """Make `env_id` (form `family/name`) known to `make`.
+
+    Args:
+        env_id: The name users type.
+        factory: A callable that returns the environment, or "module:callable", imported on first use.
+        aliases: Other names for it, such as Gymnasium's or JaxMARL's.
+        options: Keyword arguments always given to the factory.
+
+    Raises:
+        ValueError: If a name is taken.
+    """
+    for name in (env_id, *aliases):
+        if name in _FACTORIES or name in _ALIASES:
+            raise ValueError(f"The environment name {name!r} is already taken; choose another.")
+    _FACTORIES[env_id] = factory
+    _FIXED[env_id] = options or {}
+    _ALIASES.update(dict.fromkeys(aliases, env_id))
+
+
+def make(env_id: str, **options: Any) -> Environment:
+    """The environment of that name, e.g. `make("smax/3m")`; `options` go to its constructor.
+
+    Options can stand in the name as well: `make("smax/3m?max_steps=50")`.
+
+    Raises:
+        UnknownNameError: Unknown name; the message lists the nearest ones.
+        TypeError: An option that the environment does not have.
+    """
+    _load()
+    name, _, query = env_id.partition("?")
+    name = _ALIASES.get(name, name)
+    if name not in _FACTORIES:
+        known = [*_FACTORIES, *_ALIASES]
+        raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
+    factory = _FACTORIES[name]
+    if isinstance(factory, str):
+        module, _, attribute = factory.partition(":")
+        factory = getattr(importlib.import_module(module), attribute)
+    env = factory(**{**_FIXED[name], **_parse(query), **options})
+    env.name = name
+    return env
+
+
+def list_envs(pattern: str = "*") -> list[str]:
+    """The registered names that match a shell pattern (a bare word matches anywhere), sorted."""
+    _load()
+    if not any(c in pattern for c in "*?["):
+        pattern = f"*{pattern}*"
+    return sorted(name for name in _FACTORIES if fnmatch.fnmatch(name, pattern))
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A sentence that names the known words nearest to `name`."""
+    lowered = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.4)
+    inside = [k for low, k in lowered.items() if name.lower() in low and low not in close]
+    names = list(dict.fromkeys([*(lowered[c] for c in close), *inside]))[:3]
+    return f"Did you mean {' or '.join(names)}?" if names else f"Known: {', '.join(sorted(known)[:12])}."
+
+
+def _load() -> None:
+    for module in _FAMILIES:
+        importlib.import_module(module)
+
+
+def _parse(query: str) -> dict[str, Any]:
+    """`"a=1&b=x"` as `{"a": 1, "b": "x"}`: numbers and booleans are recognised, all else stays text."""
+    options: dict[str, Any] = {}
+    for pair in filter(None, query.split("&")):
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise ValueError(f"The option {pair!r} in an environment name needs a value: {pair}=…")
+        options[key] = _literal(text)
+    return options
+
+
+def _literal(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

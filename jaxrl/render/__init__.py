@@ -1,0 +1,1 @@
+"""Pictures: frames, GIFs and self-contained HTML replays."""

@@ -1,0 +1,153 @@
+"""Spaces: what an observation or an action looks like. Plain NumPy data, so importing costs no device work."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Box", "Discrete", "MultiDiscrete", "Space"]
+
+
+class Space:
+    """The common interface: `shape`, `dtype`, `sample(key)` and `contains(x)`.
+
+    `contains` returns a boolean array, so it also works on traced values inside `jax.jit`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """One uniformly drawn element, an array of `shape` and `dtype`. Consumes `key`."""
+        raise NotImplementedError
+
+    def contains(self, x: Any) -> jax.Array:
+        """Whether `x` (an array of `shape`) lies in the space: a boolean scalar."""
+        raise NotImplementedError
+
+    def clip(self, x: Any) -> jax.Array:
+        """The nearest element of the space to `x`; NaN goes to the lower end, so the result is always defined."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Discrete(Space):
+    """The integers 0 … n-1, as an int32 scalar."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"Discrete needs at least one element, got n={self.n}.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return ()
+
+    @property
+    def dtype(self) -> np.dtype:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.dtype(np.int32)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (), 0, self.n, self.dtype)
+
+    def contains(self, x: Any) -> jax.Array:
+        x = jnp.asarray(x)
+        return jnp.asarray(x.shape == ()) & jnp.all((x >= 0) & (x < self.n))
+
+    def clip(self, x: Any) -> jax.Array:
+        return _to_int(x, self.n - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiDiscrete(Space):
+    """A vector of integers, element k in 0 … nvec[k]-1, as int32 `[len(nvec)]`."""
+
+    nvec: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nvec", tuple(int(n) for n in self.nvec))
+        if not self.nvec or min(self.nvec) < 1:
+            raise ValueError(f"MultiDiscrete needs positive counts, got nvec={self.nvec}.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return (len(self.nvec),)
+
+    @property
+    def dtype(self) -> np.dtype:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.dtype(np.int32)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec), self.dtype)
+
+    def contains(self, x: Any) -> jax.Array:
+        x = jnp.asarray(x)
+        if x.shape != self.shape:
+            return jnp.asarray(False)
+        return jnp.all((x >= 0) & (x < np.asarray(self.nvec)))
+
+    def clip(self, x: Any) -> jax.Array:
+        return _to_int(x, np.asarray(self.nvec) - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Box(Space):
+    """Real vectors between `low` and `high` (scalars or arrays of `shape`; infinite bounds allowed)."""
+
+    low: Any
+    high: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype = np.dtype(np.float32)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        if not np.all(np.broadcast_to(self.low, self.shape) <= np.broadcast_to(self.high, self.shape)):
+            raise ValueError("Box needs low <= high in every component.")
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Uniform between finite bounds; a standard normal, clipped, where a bound is infinite."""
+        key_uniform, key_normal = jax.random.split(key)
+        low, high = (np.broadcast_to(np.asarray(b, np.float32), self.shape) for b in (self.low, self.high))
+        bounded = np.isfinite(low) & np.isfinite(high)
+        uniform = jax.random.uniform(
+            key_uniform, self.shape, minval=np.where(bounded, low, 0.0), maxval=np.where(bounded, high, 1.0)
+        )
+        normal = jnp.clip(jax.random.normal(key_normal, self.shape), low, high)
+        return jnp.where(bounded, uniform, normal).astype(self.dtype)
+
+    def contains(self, x: Any) -> jax.Array:
+        x = jnp.asarray(x)
+        if x.shape != self.shape:
+            return jnp.asarray(False)
+        return jnp.all((x >= self.low) & (x <= self.high))
+
+    def clip(self, x: Any) -> jax.Array:
+        x = jnp.asarray(x, self.dtype)
+        x = jnp.where(jnp.isnan(x), jnp.maximum(self.low, jnp.finfo(jnp.float32).min), x)
+        return jnp.clip(x, self.low, self.high).astype(self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Box)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and np.array_equal(np.broadcast_to(self.low, self.shape), np.broadcast_to(other.low, self.shape))
+            and np.array_equal(np.broadcast_to(self.high, self.shape), np.broadcast_to(other.high, self.shape))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+
+def _to_int(x: Any, top: Any) -> jax.Array:
+    """`x` as int32 between 0 and `top`. NaN is 0; floats are clipped before the cast, which is undefined outside."""
+    x = jnp.asarray(x)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        x = jnp.where(jnp.isnan(x), 0, x)
+    return jnp.clip(x, 0, top).astype(jnp.int32)

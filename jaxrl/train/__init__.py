@@ -1,0 +1,1 @@
+"""The host side of training: loop, checkpoints, evaluation, logs. Knows only the `Algorithm` triple."""

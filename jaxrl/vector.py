@@ -1,0 +1,96 @@
+"""VectorEnv: B copies of an environment as one batched pure function."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+
+__all__ = ["PoolState", "VectorEnv"]
+
+
+class PoolState(NamedTuple):
+    """State of a `VectorEnv` with `reset="pool"`: the running environments and the states that resets draw from."""
+
+    env: Any  # leaves [B, …]
+    pool: tuple[Any, Any]  # (observation, state) of the pool, leaves [P, …]
+
+
+class VectorEnv:
+    """B copies of `env`: every argument and result has a leading batch axis, `params` are shared.
+
+    Args:
+        env: The environment.
+        num_envs: B.
+        reset: `"fresh"` makes a new initial state for every ended episode; `"pool"` draws it from `pool_size` states
+            made by `reset`, so that an expensive reset is not paid at every step.
+        pool_size: P, the number of states in the pool (default: B, at least 128).
+
+    Environments with a batched kernel (`batch_step`, such as SMAX) are used through it, all others through `vmap`.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        num_envs: int,
+        reset: Literal["fresh", "pool"] = "fresh",
+        pool_size: int | None = None,
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be at least 1, got {num_envs}.")
+        if reset not in ("fresh", "pool"):
+            raise ValueError(f'reset must be "fresh" or "pool", got {reset!r}.')
+        self.env = env
+        self.num_envs = num_envs
+        self.reset_strategy = reset
+        self.pool_size = max(num_envs, 128) if pool_size is None else pool_size
+        if self.pool_size < 1:
+            raise ValueError(f"pool_size must be at least 1, got {pool_size}.")
+
+    def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
+        """Start B episodes: `(obs[B, …], state)`. Consumes `key`."""
+        if self.reset_strategy == "fresh":
+            return self.env.batch_reset(jax.random.split(key, self.num_envs), params)
+        key_env, key_pool = jax.random.split(key)
+        obs, state = self.env.batch_reset(jax.random.split(key_env, self.num_envs), params)
+        pool = self.env.batch_reset(jax.random.split(key_pool, self.pool_size), params)
+        return obs, PoolState(state, pool)
+
+    def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
+        """One step of all B: `(obs, state, reward, terminated, truncated, info)`, each `[B, …]`. Consumes `key`.
+
+        Ended episodes have been reset; `info["final_observation"]` holds what was seen before that.
+        """
+        if self.reset_strategy == "fresh":
+            return self.env.batch_step(jax.random.split(key, self.num_envs), state, action, params)
+        key_env, key_pool = jax.random.split(key)
+        index = jax.random.randint(key_pool, (self.num_envs,), 0, self.pool_size)
+        reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
+        keys = jax.random.split(key_env, self.num_envs)
+        obs, next_env, *rest = self.env.batch_step(keys, state.env, action, params, reset_to)
+        return obs, PoolState(next_env, state.pool), *rest
+
+    def env_state(self, state: Any) -> Any:
+        """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""
+        return state.env if self.reset_strategy == "pool" else state
+
+    def action_mask(self, state: Any, params: Any = None) -> jax.Array:
+        """`action_mask` of every copy: bool `[B, A]`, or `[B, N, A]` with agents."""
+        return jax.vmap(lambda s: self.env.action_mask(s, params))(self.env_state(state))
+
+    def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
+        """`agent_mask` of every copy: bool `[B, N]`."""
+        env = self._multi_agent()
+        return jax.vmap(lambda s: env.agent_mask(s, params))(self.env_state(state))
+
+    def global_state(self, state: Any, params: Any = None) -> jax.Array:
+        """`global_state` of every copy: float32 `[B, G]`."""
+        env = self._multi_agent()
+        return jax.vmap(lambda s: env.global_state(s, params))(self.env_state(state))
+
+    def _multi_agent(self) -> MultiAgentEnvironment:
+        if not isinstance(self.env, MultiAgentEnvironment):
+            raise TypeError(f"{self.env.name} has one agent, so it has no agent mask and no global state.")
+        return self.env
