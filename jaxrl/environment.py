@@ -94,14 +94,15 @@ class Environment:
         raise NotImplementedError(f"{self.name} has no picture yet.")
 
     def _params(self, params: Any) -> Any:
+        """`params`, or the defaults for None."""
         return self.default_params if params is None else params
 
 
 class MultiAgentEnvironment(Environment):
     """An environment with N agents: arrays with a leading agent axis instead of dicts.
 
-    Observations, actions, rewards and masks are `[N, …]`; `terminated` and `truncated` are scalars, they end the episode
-    for everybody. Agents with different spaces are padded to the common `observation_space` and `action_space`;
+    Observations, actions, rewards and masks are `[N, …]`; `terminated` and `truncated` are scalars, they end the
+    episode for everybody. Agents with different spaces are padded to the common `observation_space` and `action_space`;
     `agent_observation_spaces` and `agent_action_spaces` tell the true ones.
     """
 

@@ -102,7 +102,7 @@ class Box(Space):
     low: Any
     high: Any
     shape: tuple[int, ...]
-    dtype: np.dtype = np.dtype(np.float32)
+    dtype: Any = np.float32
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))

@@ -69,8 +69,10 @@ class VectorEnv:
         index = jax.random.randint(key_pool, (self.num_envs,), 0, self.pool_size)
         reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
         keys = jax.random.split(key_env, self.num_envs)
-        obs, next_env, *rest = self.env.batch_step(keys, state.env, action, params, reset_to)
-        return obs, PoolState(next_env, state.pool), *rest
+        obs, next_env, reward, terminated, truncated, info = self.env.batch_step(
+            keys, state.env, action, params, reset_to
+        )
+        return obs, PoolState(next_env, state.pool), reward, terminated, truncated, info
 
     def env_state(self, state: Any) -> Any:
         """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""

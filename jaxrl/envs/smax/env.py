@@ -129,6 +129,9 @@ class SMAX(MultiAgentEnvironment):
             walls_cause_death=np.bool_(walls_cause_death),
         )
 
+    def _params(self, params: Params | None) -> Params:
+        return self._default_params if params is None else params
+
     @property
     def default_params(self) -> Params:
         return self._default_params
