@@ -114,6 +114,11 @@ class MultiAgentEnvironment(Environment):
         return len(self.agents)
 
     @property
+    def teams(self) -> tuple[int, ...]:
+        """The team of each agent; the members of a team share one reward (here: everybody is alone)."""
+        return tuple(range(self.num_agents))
+
+    @property
     def agent_observation_spaces(self) -> dict[str, Space]:
         """Each agent's own observation space (the first entries of the padded one)."""
         return {agent: self.observation_space() for agent in self.agents}

@@ -1,1 +1,28 @@
-"""The algorithms, one readable file each."""
+"""The algorithms, one readable file each: `from jaxrl.algos import ippo`."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from jaxrl.registry import UnknownNameError, nearest
+
+__all__ = ["load", "names"]
+
+_MODULES = {"ippo": "jaxrl.algos.ippo"}
+
+
+def names() -> list[str]:
+    """The algorithms that `load` and the command line know."""
+    return sorted(_MODULES)
+
+
+def load(name: str) -> ModuleType:
+    """The module of an algorithm: it has `Config`, `PRESETS`, `make` and `make_train`.
+
+    Raises:
+        UnknownNameError: Unknown name; the message lists the nearest ones.
+    """
+    if name not in _MODULES:
+        raise UnknownNameError(f"There is no algorithm {name!r}. {nearest(name, names())}")
+    return importlib.import_module(_MODULES[name])

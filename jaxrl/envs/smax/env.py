@@ -136,6 +136,10 @@ class SMAX(MultiAgentEnvironment):
     def default_params(self) -> Params:
         return self._default_params
 
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0,) * self.num_agents
+
     def observation_space(self, params: Any = None) -> Box:
         size = (self.num_units - 1) * (observe.NUM_OTHER_BASE + len(UNIT_NAMES))
         return Box(-1.0, 1.0, (size + observe.NUM_OWN_BASE + len(UNIT_NAMES),))
