@@ -1,0 +1,151 @@
+"""What the configurations of the PPO family have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from jaxrl.environment import Environment
+from jaxrl.nn.memory import CORES
+from jaxrl.nn.torso import ACTIVATIONS
+from jaxrl.registry import make
+
+__all__ = ["Hyperparams", "OnPolicyConfig"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Hyperparams:
+    """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it."""
+
+    lr: Any
+    gamma: Any
+    gae_lambda: Any
+    clip_eps: Any
+    ent_coef: Any
+    vf_coef: Any
+    max_grad_norm: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OnPolicyConfig:
+    """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
+
+    env: str = "smax/3m"
+    """Environment, as `jaxrl envs` lists them."""
+    seed: int = 0
+    """Everything random follows from it."""
+    total_timesteps: int = 1_000_000
+    """Environment steps in all; rounded down to whole updates."""
+    num_envs: int = 128
+    """Environments stepped side by side."""
+    num_steps: int = 128
+    """Steps of each environment between two updates."""
+    update_epochs: int = 4
+    """Passes over each rollout."""
+    num_minibatches: int = 4
+    """Optimiser steps a pass."""
+    lr: float = 2.5e-4
+    """Learning rate of Adam."""
+    anneal_lr: bool = True
+    """Let the learning rate fall linearly to zero."""
+    gamma: float = 0.99
+    """Discount factor."""
+    gae_lambda: float = 0.95
+    """Decay of the trace in generalised advantage estimation."""
+    clip_eps: float = 0.2
+    """Probability ratios are clipped to 1 - clip_eps … 1 + clip_eps."""
+    clip_value: bool = True
+    """Clip the value as well, by the same clip_eps."""
+    ent_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """Gradients are scaled down to this global norm."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Layers of the torso."""
+    activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
+    """Between layers."""
+    memory: Literal["none", "gru"] = "none"
+    """What the policy remembers within an episode; none is feed-forward."""
+    memory_size: int = 64
+    """Features of the memory."""
+    head_hidden: tuple[int, ...] = ()
+    """Layers of the policy and of the value head, after the torso and memory."""
+    share_torso: bool = True
+    """Policy and value use one torso (and memory) instead of one each."""
+    sequence_length: int = 0
+    """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
+    reset: Literal["fresh", "pool"] = "fresh"
+    """Where new episodes come from; see `VectorEnv`."""
+
+    def __post_init__(self) -> None:
+        positive = ("total_timesteps", "num_envs", "num_steps", "update_epochs", "num_minibatches", "memory_size")
+        for name in positive:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        for name in ("lr", "max_grad_norm"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
+        for name in ("gamma", "gae_lambda"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
+        for name in ("clip_eps", "ent_coef", "vf_coef", "sequence_length"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
+        self._one_of("activation", list(ACTIVATIONS))
+        self._one_of("memory", list(CORES))
+        self._one_of("reset", ["fresh", "pool"])
+        if not self.hidden or min((*self.hidden, *self.head_hidden)) < 1:
+            raise ValueError(f"hidden needs at least one layer and positive sizes, got {self.hidden}.")
+        self._divisible("num_envs", "num_minibatches")
+        if self.sequence_length:
+            self._divisible("num_steps", "sequence_length")
+        if self.num_updates < 1:
+            raise ValueError(
+                f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
+                f"{self.steps_per_update} steps; use at least total_timesteps={self.steps_per_update}."
+            )
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps in one update."""
+        return self.num_envs * self.num_steps
+
+    @property
+    def num_updates(self) -> int:
+        """Updates in the whole run."""
+        return self.total_timesteps // self.steps_per_update
+
+    @property
+    def train_length(self) -> int:
+        """Steps in a training sequence; one for a feed-forward network."""
+        return 1 if self.memory == "none" else self.sequence_length or self.num_steps
+
+    @property
+    def hyperparams(self) -> Hyperparams:
+        """The fields that ride in the train state, as float32 scalars."""
+        fields = [field.name for field in dataclasses.fields(Hyperparams)]
+        return Hyperparams(**{name: np.float32(getattr(self, name)) for name in fields})
+
+    def make_env(self) -> Environment:
+        """The environment that `env` names."""
+        return make(self.env)
+
+    def _one_of(self, name: str, choices: list[str]) -> None:
+        if getattr(self, name) not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}.")
+
+    def _divisible(self, total: str, part: str) -> None:
+        """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
+        number, divisor = getattr(self, total), getattr(self, part)
+        if number % divisor:
+            works = max(d for d in range(1, divisor) if number % d == 0)
+            rounded = -(-number // divisor) * divisor
+            raise ValueError(
+                f"{total}={number} is not divisible by {part}={divisor}; use {part}={works} or {total}={rounded}."
+            )

@@ -1,0 +1,49 @@
+"""Parameter sharing: which agents use the same parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+__all__ = ["agent_groups", "init_groups", "per_agent"]
+
+
+def agent_groups(sharing: str | Sequence[int], num_agents: int) -> tuple[int, ...]:
+    """The parameter group of each agent: `"all"` is one group, `"none"` one a agent, or give the groups themselves."""
+    if isinstance(sharing, str):
+        groups = {"all": [0] * num_agents, "none": list(range(num_agents))}
+        if sharing not in groups:
+            raise ValueError(f'sharing must be "all", "none" or one group number an agent, got {sharing!r}.')
+        return tuple(groups[sharing])
+    numbers = tuple(int(g) for g in sharing)
+    if len(numbers) != num_agents or set(numbers) != set(range(max(numbers) + 1)):
+        raise ValueError(
+            f"sharing needs one group number for each of the {num_agents} agents, counted from 0 without gaps, "
+            f"such as {tuple(range(num_agents))}; got {numbers}."
+        )
+    return numbers
+
+
+def init_groups(init: Callable[[jax.Array], Any], key: jax.Array, groups: tuple[int, ...]) -> Any:
+    """Parameters from `init(key)`, once for each group: leaves `[G, ...]` (no leading axis if there is one group)."""
+    num_groups = max(groups) + 1
+    return init(key) if num_groups == 1 else jax.vmap(init)(jax.random.split(key, num_groups))
+
+
+def per_agent(apply: Callable[..., Any], groups: tuple[int, ...], agent_axes: tuple[Any, ...], out_axes: Any) -> Any:
+    """`apply(params, *args)` with each agent's own group of parameters.
+
+    With one group the agents are just another batch axis. Otherwise `apply` is mapped over the agents: `agent_axes`
+    says for each argument which axis counts them, `out_axes` the same for the results.
+    """
+    if max(groups) == 0:
+        return apply
+
+    def mapped(params: Any, *args: Any) -> Any:
+        own = jax.tree.map(lambda leaf: leaf[np.asarray(groups)], params)
+        return jax.vmap(apply, in_axes=(0, *agent_axes), out_axes=out_axes)(own, *args)
+
+    return mapped

@@ -1,0 +1,52 @@
+"""Advantages."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["gae", "masked_mean", "normalise"]
+
+
+def gae(
+    reward: jax.Array,
+    discount: jax.Array,
+    cut: jax.Array,
+    value: jax.Array,
+    next_value: jax.Array,
+    gae_lambda: jax.Array | float,
+) -> jax.Array:
+    """Generalised advantage estimation (Schulman et al. 2016, https://arxiv.org/abs/1506.02438, eq. 16).
+
+    Args:
+        reward: `[T, ...]` of step t.
+        discount: `[T, ...]` gamma, and 0 only where step t truly ended the task.
+        cut: `[T, ...]` True where the episode ended with step t, terminated or truncated: the trace stops there.
+        value: `[T, ...]` V of what was seen before step t.
+        next_value: `[T, ...]` V of what was seen after step t *in the same episode* (the final observation at a cut).
+        gae_lambda: Decay of the trace.
+
+    Returns:
+        Advantages `[T, ...]`; add `value` for the value targets.
+    """
+    delta = reward + discount * next_value - value
+    decay = discount * gae_lambda * (1.0 - cut)
+
+    def step(advantage: jax.Array, inputs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        delta_t, decay_t = inputs
+        advantage = delta_t + decay_t * advantage
+        return advantage, advantage
+
+    return jax.lax.scan(step, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)[1]
+
+
+def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
+    """Mean of `x` where `weight` (0 or 1, same shape) is 1; 0 if it is nowhere."""
+    return jnp.sum(x * weight) / jnp.maximum(jnp.sum(weight), 1.0)
+
+
+def normalise(x: jax.Array, weight: jax.Array) -> jax.Array:
+    """`x` shifted and scaled to mean 0 and standard deviation 1 over the entries of weight 1."""
+    mean = masked_mean(x, weight)
+    variance = masked_mean(jnp.square(x - mean), weight)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-8)

@@ -1,0 +1,22 @@
+"""Losses of proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347), one value an entry."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["clipped_surrogate", "clipped_value_loss"]
+
+
+def clipped_surrogate(ratio: jax.Array, advantage: jax.Array, clip_eps: jax.Array | float) -> jax.Array:
+    """Policy loss of each sample (eq. 7, negated): `ratio` is new over old probability; shapes equal."""
+    clipped = jnp.clip(ratio, 1.0 - clip_eps, 1.0 + clip_eps)
+    return -jnp.minimum(ratio * advantage, clipped * advantage)
+
+
+def clipped_value_loss(
+    value: jax.Array, old_value: jax.Array, target: jax.Array, clip_eps: jax.Array | float
+) -> jax.Array:
+    """Half the squared error of each value, the worse of the new value and the one kept near `old_value`."""
+    near = old_value + jnp.clip(value - old_value, -clip_eps, clip_eps)
+    return 0.5 * jnp.maximum(jnp.square(value - target), jnp.square(near - target))
