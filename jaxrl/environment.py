@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.spaces import Discrete, Space
+
+if TYPE_CHECKING:
+    from jaxrl.render.scene import Scene
 
 __all__ = ["Environment", "MultiAgentEnvironment", "Step", "auto_reset", "select"]
 
@@ -89,9 +92,23 @@ class Environment:
         """Which discrete actions can be chosen in `state`: bool `[A]` (here: all of them)."""
         return jnp.ones(_num_actions(self.action_space(params)), bool)
 
-    def render(self, state: Any, params: Any = None) -> np.ndarray:
-        """A picture of one state, uint8 `[H, W, 3]`. Runs on the host."""
+    def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+        """The F states that `step_env(key, …)` passes through, for smooth pictures: leaves `[F, …]`, its result last.
+
+        Here F = 1; an environment that integrates in smaller time steps may show them. Consumes `key`.
+        """
+        _, state, *_ = self.step_env(key, state, action, self._params(params))
+        return jax.tree.map(lambda leaf: leaf[None], state)
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        """Successive states of one episode (NumPy leaves `[F, …]`) as shapes; GIFs and HTML replays are made of it."""
         raise NotImplementedError(f"{self.name} has no picture yet.")
+
+    def render(self, state: Any, params: Any = None) -> np.ndarray:
+        """A picture of one state, uint8 `[H, W, 3]`. Runs on the host, needs Pillow (extra `viz`)."""
+        from jaxrl.render import picture  # drawing stands above this module and is loaded for those who look
+
+        return picture(self, state, params)
 
     def _params(self, params: Any) -> Any:
         """`params`, or the defaults for None."""

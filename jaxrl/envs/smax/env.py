@@ -11,10 +11,12 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, auto_reset, select
 from jaxrl.envs.smax import observe, scripted, spawn
+from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.dynamics import Bodies, Field, Orders, run_ticks
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario
 from jaxrl.envs.smax.units import UNIT_NAMES, UnitStats, default_unit_stats, stats_of
 from jaxrl.registry import UnknownNameError, nearest
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["Params", "SMAX", "State"]
@@ -157,6 +159,9 @@ class SMAX(MultiAgentEnvironment):
         stepped, reward, terminated, truncated, info = self._advance(draws, state, action, params)
         obs, stepped = self._observed(stepped, params)
         return obs, stepped, reward, terminated, truncated, info
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw(self, states, params)
 
     # B environments: units first, batch last inside; batch first outside.
 

@@ -1,0 +1,80 @@
+"""Animated GIFs, with Pillow (extra `viz`)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxrl.render.raster import pillow, rasterise
+from jaxrl.render.scene import resample
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from jaxrl.render.record import Replay
+
+__all__ = ["save_gif"]
+
+_HOLD = 1500  # milliseconds that the last frame stays
+_SAMPLED = 24  # frames whose colours make the palette
+
+
+def save_gif(
+    replay: Replay | np.ndarray, path: str | os.PathLike[str], fps: int = 20, *, width: int = 480, speed: float = 1.0
+) -> None:
+    """Write an episode as a GIF that repeats for ever and rests on its last frame.
+
+    Args:
+        replay: What `record` returned, or frames, uint8 `[F, H, W, 3]`.
+        path: The file.
+        fps: Frames a second; a GIF counts in hundredths of a second, so 10, 20, 25 or 50 are exact.
+        width: Pixels across, for a `Replay`.
+        speed: Of a `Replay`: 2 for twice as fast as its environment suggests.
+
+    Raises:
+        ImportError: Without Pillow.
+        ValueError: Frames of another shape or type, none at all, or an `fps` or `speed` out of range.
+    """
+    pillow()
+    if not 1 <= fps <= 50:
+        raise ValueError(f"fps must be from 1 to 50 (what GIF players show), got {fps}.")
+    if not speed > 0:
+        raise ValueError(f"speed must be positive, got {speed}.")
+    frames = replay if isinstance(replay, np.ndarray) else _frames(replay, fps, width, speed)
+    if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8 or not len(frames):
+        raise ValueError(f"Frames must be uint8 [F, H, W, 3] with F at least 1; got {frames.dtype} {frames.shape}.")
+    images = _with_shared_palette(frames)
+    durations = [round(100 / fps) * 10] * (len(images) - 1) + [_HOLD]
+    images[0].save(
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=images[1:],
+        duration=durations,
+        loop=0,
+        disposal=1,
+        optimize=False,
+    )
+
+
+def _frames(replay: Replay, fps: int, width: int, speed: float) -> np.ndarray:
+    """The episode at `fps` frames a second, uint8 `[F, H, W, 3]`; the last is the closing banner."""
+    scene = replay.scene()
+    last = scene.num_frames - 1
+    stride = replay.frames_per_step / scene.step_seconds * speed / fps  # frames of the scene a frame of the GIF
+    times = np.append(np.arange(0, last - 1, stride), [last - 1, last])
+    return rasterise(resample(scene, times), width)
+
+
+def _with_shared_palette(frames: np.ndarray) -> list[Image.Image]:
+    """The frames in one palette of 256 colours, without dithering: what stays the same then stays the same pixel."""
+    from PIL import Image
+
+    sample = frames[np.unique(np.linspace(0, len(frames) - 1, _SAMPLED).astype(int))]
+    pixels = sample.reshape(-1, 3)
+    # Each colour once (to 5 bits a channel), so that a wide background does not outvote small bright things.
+    _, first = np.unique((pixels >> 3) @ np.array([1024, 32, 1]), return_index=True)
+    source = Image.fromarray(pixels[first][None]).quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    return [Image.fromarray(frame).quantize(palette=source, dither=Image.Dither.NONE) for frame in frames]

@@ -1,0 +1,135 @@
+"""Record one episode of one environment, step by step on the host."""
+
+from __future__ import annotations
+
+import dataclasses
+import html as html_text
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Environment
+from jaxrl.render import compose, html
+from jaxrl.render.scene import Scene
+from jaxrl.spaces import Discrete
+
+__all__ = ["Policy", "Replay", "record"]
+
+Policy = Callable[[Any, Any, jax.Array, Any], tuple[Any, Any]]
+"""`act(obs, carry, key, action_mask) -> (action, carry)`."""
+
+_COLORS = {"won": "#7fc4ff", "lost": "#ffb36b"}
+_NEUTRAL = "#e6edf7"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """One recorded episode of T steps, every leaf a NumPy array; a notebook shows it as a player."""
+
+    env: Environment
+    params: Any
+    states: Any
+    """Leaves `[1 + T F, …]`: the first state, then the F states passed through in each step; every F-th, from the
+    first on, is the state between two steps."""
+    actions: Any
+    """`[T, …]`"""
+    rewards: np.ndarray
+    """`[T]`, or `[T, N]` with N agents."""
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    """As returned by the last step, e.g. `info["won"]`."""
+    frames_per_step: int
+    """F"""
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return len(self.rewards)
+
+    @property
+    def episode_return(self) -> float:
+        """The sum of rewards, the mean over agents."""
+        return float(self.rewards.reshape(self.num_steps, -1).mean(1).sum())
+
+    @property
+    def outcome(self) -> str:
+        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return."""
+        if "won" not in self.info:
+            return f"return {self.episode_return:.1f}"
+        if np.any(self.info["won"]):
+            return "won"
+        return "lost" if self.terminated else "time up" if self.truncated else "cut short"
+
+    def scene(self) -> Scene:
+        """The episode as shapes, with captions and a closing banner: `2 + T F` frames."""
+        scene = compose.with_captions(self.env.draw(self.states, self.params))
+        return compose.with_banner(scene, self.outcome.upper(), _COLORS.get(self.outcome, _NEUTRAL))
+
+    def _repr_html_(self) -> str:
+        page = html_text.escape(html.to_html(self), quote=True)
+        # A frame of its own, so that several replays in a notebook do not meet.
+        style = "width:100%;max-width:900px;aspect-ratio:4/3;border:0"
+        return f'<iframe srcdoc="{page}" style="{style}"></iframe>'
+
+
+def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, max_steps: int | None = None) -> Replay:
+    """Play one episode and keep everything about it.
+
+    Args:
+        env: The environment (one copy, no batch axis).
+        act: `act(obs, carry, key, action_mask) -> (action, carry)`, pure: it is compiled. `carry` is None at first,
+            `action_mask` is None where actions are not Discrete.
+        key: Decides the episode. Consumed.
+        params: Of the environment; None for its defaults.
+        max_steps: Stop after so many steps even if the episode goes on; None for its end.
+
+    Raises:
+        ValueError: If `max_steps` is less than 1.
+    """
+    if max_steps is not None and max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1 (or None for the whole episode), got {max_steps}.")
+    params = env.default_params if params is None else params
+    masked = isinstance(env.action_space(params), Discrete)
+
+    @jax.jit
+    def advance(key: jax.Array, state: Any, action: Any) -> tuple[Any, Any]:
+        # The same key twice, on purpose: the passed states are those of this very step.
+        passed = env.sub_states(jax.random.clone(key), state, action, params)
+        return env.step_env(key, state, action, params), passed
+
+    act = jax.jit(act)
+    mask_of = jax.jit(env.action_mask) if masked else lambda state, params: None
+    key, key_reset = jax.random.split(key)
+    obs, state = jax.jit(env.reset_env)(key_reset, params)
+    states, actions, rewards, carry = [jax.tree.map(lambda leaf: _host(leaf)[None], state)], [], [], None
+    while True:
+        key, key_act, key_step = jax.random.split(key, 3)
+        action, carry = act(obs, carry, key_act, mask_of(state, params))
+        (obs, state, reward, terminated, truncated, info), passed = advance(key_step, state, action)
+        states.append(jax.tree.map(_host, passed))
+        actions.append(jax.tree.map(_host, action))
+        rewards.append(_host(reward))
+        if terminated or truncated or len(rewards) == max_steps:
+            break
+    return Replay(
+        env=env,
+        params=params,
+        states=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
+        actions=jax.tree.map(lambda *leaves: np.stack(leaves), *actions),
+        rewards=np.stack(rewards),
+        terminated=bool(terminated),
+        truncated=bool(truncated),
+        info=jax.tree.map(_host, info),
+        frames_per_step=jax.tree.leaves(states[-1])[0].shape[0],
+    )
+
+
+def _host(leaf: Any) -> np.ndarray:
+    """A NumPy array; random keys, which NumPy does not know, as their numbers."""
+    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
