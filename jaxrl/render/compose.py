@@ -50,16 +50,16 @@ def with_banner(scene: Scene, text: str, color: str) -> Scene:
             fields["tip"] = dataclasses.replace(shape.tip, rows=rows)
         return type(shape)(**fields)
 
-    left, bottom, right, top = scene.view
+    left, bottom, right, _ = scene.view
     at_end = np.arange(num_frames) == num_frames - 1
-    height = 0.13 * scene.width
-    y = (bottom + top) / 2
+    height = 0.1 * scene.width
+    y = bottom + 0.75 * height + 0.02 * scene.width  # low, so as not to hide what happened
     banner = (
-        Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.78 * at_end),
+        Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.8 * at_end),
         Rect(
             x=left, y=y, dy=-height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end
         ),
         Rect(x=left, y=y, dy=height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end),
-        Text(x=(left + right) / 2, y=y, text=text, size=0.06 * scene.width, fill=color, alpha=1.0 * at_end),
+        Text(x=(left + right) / 2, y=y, text=text, size=0.055 * scene.width, fill=color, alpha=1.0 * at_end),
     )
     return dataclasses.replace(scene, num_frames=num_frames, shapes=(*map(longer, scene.shapes), *banner))

@@ -11,14 +11,14 @@ from jaxrl.render.raster import pillow, rasterise
 from jaxrl.render.scene import resample
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from jaxrl.render.record import Replay
 
 __all__ = ["save_gif"]
 
 _HOLD = 1500  # milliseconds that the last frame stays
 _SAMPLED = 24  # frames whose colours make the palette
+_COMMON = 64  # colours of the palette that are kept exactly
+_UNCHANGED = 255  # the index that lets the frame before show through
 
 
 def save_gif(
@@ -45,7 +45,13 @@ def save_gif(
     frames = replay if isinstance(replay, np.ndarray) else _frames(replay, fps, width, speed)
     if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8 or not len(frames):
         raise ValueError(f"Frames must be uint8 [F, H, W, 3] with F at least 1; got {frames.dtype} {frames.shape}.")
-    images = _with_shared_palette(frames)
+    from PIL import Image
+
+    palette, indices = _with_shared_palette(frames)
+    indices[1:][indices[1:] == indices[:-1]] = _UNCHANGED
+    images = [Image.fromarray(frame) for frame in indices]
+    for image in images:
+        image.putpalette(palette)
     durations = [round(100 / fps) * 10] * (len(images) - 1) + [_HOLD]
     images[0].save(
         path,
@@ -54,7 +60,9 @@ def save_gif(
         append_images=images[1:],
         duration=durations,
         loop=0,
-        disposal=1,
+        disposal=1,  # each frame is painted over the one before
+        palette=palette,
+        transparency=_UNCHANGED,
         optimize=False,
     )
 
@@ -68,13 +76,25 @@ def _frames(replay: Replay, fps: int, width: int, speed: float) -> np.ndarray:
     return rasterise(resample(scene, times), width)
 
 
-def _with_shared_palette(frames: np.ndarray) -> list[Image.Image]:
-    """The frames in one palette of 256 colours, without dithering: what stays the same then stays the same pixel."""
+def _with_shared_palette(frames: np.ndarray) -> tuple[bytes, np.ndarray]:
+    """A palette of 256 colours, the last unused, and the frames in it: `(palette, indices [F, H, W])`.
+
+    There is no dithering, so what stays the same colour stays the same index and costs nothing in the file.
+    """
     from PIL import Image
 
-    sample = frames[np.unique(np.linspace(0, len(frames) - 1, _SAMPLED).astype(int))]
-    pixels = sample.reshape(-1, 3)
-    # Each colour once (to 5 bits a channel), so that a wide background does not outvote small bright things.
-    _, first = np.unique((pixels >> 3) @ np.array([1024, 32, 1]), return_index=True)
-    source = Image.fromarray(pixels[first][None]).quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    return [Image.fromarray(frame).quantize(palette=source, dither=Image.Dither.NONE) for frame in frames]
+    sample = frames[np.unique(np.linspace(0, len(frames) - 1, _SAMPLED).astype(int))].reshape(-1, 3)
+    # The commonest colours as they are, then, for all the shades at edges, each colour once (to 5 bits a channel), so
+    # that the wide background does not outvote what is small and bright.
+    codes, counts = np.unique(sample.astype(np.int32) @ np.array([65536, 256, 1]), return_counts=True)
+    common = codes[np.argsort(-counts)[:_COMMON]]
+    common = np.stack([common >> 16, (common >> 8) & 255, common & 255], axis=-1).astype(np.uint8)
+    _, first = np.unique((sample >> 3) @ np.array([1024, 32, 1]), return_index=True)
+    shades = Image.fromarray(sample[first][None]).quantize(_UNCHANGED - len(common), Image.Quantize.MEDIANCUT)
+    shades = np.asarray(shades.getpalette(), np.uint8).reshape(-1, 3)[: _UNCHANGED - len(common)]
+    colors = np.concatenate([common, shades])
+    palette = np.concatenate([colors, np.repeat(colors[:1], 256 - len(colors), axis=0)]).tobytes()
+    source = Image.new("P", (1, 1))
+    source.putpalette(palette)
+    quantized = [Image.fromarray(frame).quantize(palette=source, dither=Image.Dither.NONE) for frame in frames]
+    return palette, np.stack([np.asarray(image) for image in quantized])

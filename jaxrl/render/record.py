@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html as html_text
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, Step
 from jaxrl.render import compose, html
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Discrete
@@ -94,22 +95,14 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
         raise ValueError(f"max_steps must be at least 1 (or None for the whole episode), got {max_steps}.")
     params = env.default_params if params is None else params
     masked = isinstance(env.action_space(params), Discrete)
-
-    @jax.jit
-    def advance(key: jax.Array, state: Any, action: Any) -> tuple[Any, Any]:
-        # The same key twice, on purpose: the passed states are those of this very step.
-        passed = env.sub_states(jax.random.clone(key), state, action, params)
-        return env.step_env(key, state, action, params), passed
-
     act = jax.jit(act)
-    mask_of = jax.jit(env.action_mask) if masked else lambda state, params: None
     key, key_reset = jax.random.split(key)
-    obs, state = jax.jit(env.reset_env)(key_reset, params)
+    obs, state = _reset(env, key_reset, params)
     states, actions, rewards, carry = [jax.tree.map(lambda leaf: _host(leaf)[None], state)], [], [], None
     while True:
         key, key_act, key_step = jax.random.split(key, 3)
-        action, carry = act(obs, carry, key_act, mask_of(state, params))
-        (obs, state, reward, terminated, truncated, info), passed = advance(key_step, state, action)
+        action, carry = act(obs, carry, key_act, _mask(env, state, params) if masked else None)
+        (obs, state, reward, terminated, truncated, info), passed = _advance(env, key_step, state, action, params)
         states.append(jax.tree.map(_host, passed))
         actions.append(jax.tree.map(_host, action))
         rewards.append(_host(reward))
@@ -126,6 +119,26 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
         info=jax.tree.map(_host, info),
         frames_per_step=jax.tree.leaves(states[-1])[0].shape[0],
     )
+
+
+# Compiled once an environment, however many episodes are recorded.
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _reset(env: Environment, key: jax.Array, params: Any) -> tuple[Any, Any]:
+    return env.reset_env(key, params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _mask(env: Environment, state: Any, params: Any) -> jax.Array:
+    return env.action_mask(state, params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _advance(env: Environment, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Step, Any]:
+    # The same key twice, on purpose: the passed states are those of this very step.
+    passed = env.sub_states(jax.random.clone(key), state, action, params)
+    return env.step_env(key, state, action, params), passed
 
 
 def _host(leaf: Any) -> np.ndarray:

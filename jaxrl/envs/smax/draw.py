@@ -28,9 +28,10 @@ _OUTSIDE, _FIELD, _GRID, _BORDER = "#0b0f16", "#151c28", "#1c2635", "#33435c"
 _LETTERS = ("m", "M", "s", "Z", "z", "h")
 _SIDES = (0, 6, 4, 5, 3, 8)  # of the body, by unit type; 0 is round
 _SHOT_FADE = np.array([1.0, 0.7, 0.4, 0.15])  # by frames since the shot
-_HIT_FADE = np.array([0.65, 0.45, 0.3, 0.15])
+_HIT_FADE = np.array([0.5, 0.35, 0.2, 0.1])
 _GRID_STEP = 2.0
 _FIRST_ATTACK = 5
+_CROWD = 24  # more units than this are too many for all marks
 
 
 class _Battle(NamedTuple):
@@ -152,7 +153,7 @@ def _map(size: tuple[float, float], view: tuple[float, float, float, float]) -> 
 def _ranges(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     x, y = battle.position[:, unit].T
     color = _TEAMS[battle.team[unit]].body
-    faint = 0.35 * min(1.0, 8 / env.num_units) * battle.alive[:, unit]  # fainter in a crowd
+    faint = 0.22 * min(1.0, 8 / env.num_units) * battle.alive[:, unit]  # fainter in a crowd
     return [Circle(x=x, y=y, radius=float(stats.range[unit]), stroke=color, stroke_width=0.04, alpha=faint)]
 
 
@@ -224,19 +225,19 @@ def _shots(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shap
 
 
 def _bars(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
-    """Health, above the body."""
+    """Health, above the body; in a crowd only of the wounded, lest bars hide bodies."""
     x, y = battle.position[:, unit].T
-    alive = 1.0 * battle.alive[:, unit]
     radius = float(stats.radius[unit])
-    width, height, edge = max(2.4 * radius, 1.0), 0.17, 0.05
+    width, height, edge = max(2.3 * radius, 0.95), 0.17, 0.05
     part = np.clip(battle.health[:, unit] / float(stats.health[unit]), 0.0, 1.0)
+    shown = 1.0 * (battle.alive[:, unit] & ((part < 1.0) | (env.num_units <= _CROWD)))
     left, bottom = -width / 2, radius + 0.28
     color = _TEAMS[battle.team[unit]].bright
     frame = Rect(
         x=x, y=y, dx=left - edge, dy=bottom - edge, width=width + 2 * edge, height=height + 2 * edge,
-        fill="#05070b", corner=0.08, alpha=0.85 * alive,
+        fill="#05070b", corner=0.08, alpha=0.85 * shown,
     )  # fmt: skip
-    return [frame, Rect(x=x, y=y, dx=left, dy=bottom, width=width * part, height=height, fill=color, alpha=alive)]
+    return [frame, Rect(x=x, y=y, dx=left, dy=bottom, width=width * part, height=height, fill=color, alpha=shown)]
 
 
 def _tip(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> Tip:
