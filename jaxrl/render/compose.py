@@ -55,7 +55,7 @@ def with_banner(scene: Scene, text: str, color: str) -> Scene:
     height = 0.1 * scene.width
     y = bottom + 0.75 * height + 0.02 * scene.width  # low, so as not to hide what happened
     banner = (
-        Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.8 * at_end),
+        Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.72 * at_end),
         Rect(
             x=left, y=y, dy=-height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end
         ),

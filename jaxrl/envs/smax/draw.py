@@ -31,7 +31,7 @@ _SHOT_FADE = np.array([1.0, 0.7, 0.4, 0.15])  # by frames since the shot
 _HIT_FADE = np.array([0.5, 0.35, 0.2, 0.1])
 _GRID_STEP = 2.0
 _FIRST_ATTACK = 5
-_CROWD = 24  # more units than this are too many for all marks
+_CROWD = 12  # with more units, ranges and full health bars would hide the battle
 
 
 class _Battle(NamedTuple):
@@ -151,9 +151,11 @@ def _map(size: tuple[float, float], view: tuple[float, float, float, float]) -> 
 
 
 def _ranges(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
+    if env.num_units > _CROWD:
+        return []
     x, y = battle.position[:, unit].T
     color = _TEAMS[battle.team[unit]].body
-    faint = 0.22 * min(1.0, 8 / env.num_units) * battle.alive[:, unit]  # fainter in a crowd
+    faint = 0.2 * battle.alive[:, unit]
     return [Circle(x=x, y=y, radius=float(stats.range[unit]), stroke=color, stroke_width=0.04, alpha=faint)]
 
 
