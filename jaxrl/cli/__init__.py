@@ -1,0 +1,100 @@
+"""The `jaxrl` command. Only what a command needs is imported, so that help and errors come at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+__all__ = ["EXIT_STOPPED", "main", "run_algorithm"]
+
+EXIT_FAILED = 1  # training diverged, or the final state could not be saved
+EXIT_WRONG_INPUT = 2
+EXIT_STOPPED = 75  # by SIGTERM or Ctrl-C, after saving: `jaxrl resume` continues
+
+_USAGE = """\
+jaxrl: JAX-native, massively parallel reinforcement learning
+
+  jaxrl train ALGO --env ID     train, e.g. jaxrl train ippo --env smax/3m
+  jaxrl resume [RUN]            continue a run that was stopped, exactly where it was
+  jaxrl eval [RUN]              play greedy episodes with what a run has learned
+  jaxrl render [RUN]            film one of them, as GIF or as HTML page
+  jaxrl envs [PATTERN]          list the environments
+  jaxrl bench ENV               measure environment steps per second
+  jaxrl doctor                  versions, devices, extras, and what is wrong with them
+
+RUN is a run folder; left out, it is the latest one in runs/.
+`jaxrl COMMAND --help` tells the flags, `jaxrl train ALGO --help` those of an algorithm.
+
+Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving.
+Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAXRL_CACHE=0 turns that off.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The `jaxrl` command line; ends the process with one of the exit codes above unless all went well."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_USAGE, end="")
+        return
+    if argv[0] == "--version":
+        from jaxrl import __version__
+
+        print(f"jaxrl {__version__}")
+        return
+    _guarded(lambda: _dispatch(argv[0], argv[1:]))
+
+
+def run_algorithm(name: str, argv: Sequence[str] | None = None) -> None:
+    """What an algorithm's file does when it is run: `jaxrl train NAME …`."""
+    main(["train", name, *(sys.argv[1:] if argv is None else argv)])
+
+
+_COMMANDS = {  # module and function, imported when the command is used
+    "train": "train:main",
+    "resume": "train:resume",
+    "eval": "runs:evaluate_run",
+    "render": "runs:render_run",
+    "envs": "envs:main",
+    "bench": "envs:bench",
+    "doctor": "doctor:main",
+}
+
+
+def _dispatch(command: str, argv: list[str]) -> int:
+    """Run a command; returns its exit code."""
+    if command not in _COMMANDS:
+        from jaxrl.registry import UnknownNameError, nearest
+
+        raise UnknownNameError(f"There is no command {command!r}. {nearest(command, list(_COMMANDS))}")
+    module, _, function = _COMMANDS[command].partition(":")
+    return getattr(importlib.import_module(f"jaxrl.cli.{module}"), function)(argv)
+
+
+def _guarded(command: Callable[[], int]) -> None:
+    """Run a command; errors that jaxrl itself raises become one sentence and an exit code."""
+    try:
+        code = command()
+    except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
+        _explain(error, EXIT_WRONG_INPUT)
+    except RuntimeError as error:
+        _explain(error, EXIT_FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    else:
+        if code:
+            sys.exit(code)
+
+
+def _explain(error: Exception, code: int) -> None:
+    """Print what is wrong and exit. What was not raised by jaxrl on purpose keeps its traceback: it may be a bug."""
+    frames = traceback.extract_tb(error.__traceback__)
+    package = str(Path(__file__).resolve().parent.parent)
+    on_purpose = bool(frames) and str(Path(frames[-1].filename).resolve()).startswith(package)
+    if not on_purpose or os.environ.get("JAXRL_TRACEBACK"):
+        raise error
+    print(f"jaxrl: {error}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,44 @@
+"""JAX's persistent compilation cache for the command line: a second run starts without compiling."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+__all__ = ["use_cache"]
+
+
+def use_cache() -> Path | None:
+    """Turn the cache on, in the user's cache folder, and return where it is.
+
+    Nothing happens with `JAXRL_CACHE=0`, or where the user has told JAX a folder of their own. The folder is one for a
+    kind of processor, since homes are shared between machines and compiled code is not.
+    """
+    if (
+        os.environ.get("JAXRL_CACHE", "1").lower() in ("0", "false", "no", "off")
+        or jax.config.jax_compilation_cache_dir
+    ):
+        return None
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = root / "jaxrl" / f"xla-{_processor()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # a home that cannot be written is no reason not to train
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    return folder
+
+
+def _processor() -> str:
+    """Eight hexadecimal digits that differ between processors with different instructions."""
+    text = platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        text += platform.processor()
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

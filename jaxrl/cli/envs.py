@@ -1,0 +1,62 @@
+"""`jaxrl envs` and `jaxrl bench`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Literal
+
+import tyro
+
+__all__ = ["bench", "main"]
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvsFlags:
+    """List the environments."""
+
+    pattern: tyro.conf.Positional[str] = "*"
+    """Which ones, e.g. smax or 'smax/3s*'."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl envs [PATTERN]`; returns the exit code."""
+    flags = tyro.cli(EnvsFlags, args=argv, prog="jaxrl envs")
+    from jaxrl.environment import MultiAgentEnvironment
+    from jaxrl.registry import UnknownNameError, list_envs, make, nearest
+
+    names = list_envs(flags.pattern)
+    if not names:
+        raise UnknownNameError(f"No environment matches {flags.pattern!r}. {nearest(flags.pattern, list_envs())}")
+    width = max(map(len, names))
+    print(f"{'environment':<{width}}  agents  observation  actions")
+    for name in names:
+        env = make(name)
+        agents = str(env.num_agents) if isinstance(env, MultiAgentEnvironment) else "–"
+        shape = "x".join(map(str, env.observation_space().shape))
+        space = env.action_space()
+        actions = str(getattr(space, "n", "x".join(map(str, space.shape))))
+        print(f"{name:<{width}}  {agents:>6}  {shape:>11}  {actions:>7}")
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchFlags:
+    """Measure environment steps per second with random actions."""
+
+    env: tyro.conf.Positional[str]
+    """As `jaxrl envs` lists them."""
+    num_envs: int = 1024
+    """Copies side by side."""
+    against: Literal["jaxmarl"] | None = None
+    """Measure the same with this library and print the ratio."""
+
+
+def bench(argv: list[str]) -> int:
+    """`jaxrl bench ENV`; returns the exit code."""
+    flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench")
+    from jaxrl.bench import compare
+
+    print(compare(flags.env, flags.num_envs, flags.against))
+    sys.stdout.flush()
+    return 0

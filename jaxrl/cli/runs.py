@@ -1,0 +1,94 @@
+"""`jaxrl eval` and `jaxrl render`: look at what a run has learned."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import tyro
+
+from jaxrl.cli.cache import use_cache
+from jaxrl.train.load import LoadedRun, load_run
+
+__all__ = ["evaluate_run", "render_run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalFlags:
+    """Play episodes with what a run has learned."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """The run folder; the latest one in runs/ if left out."""
+    episodes: int = 512
+    """How many."""
+    seed: int = 1_000_000
+    """Of the episodes."""
+    greedy: bool = True
+    """Take the likeliest action; --no-greedy samples."""
+
+
+def evaluate_run(argv: list[str]) -> int:
+    """`jaxrl eval [RUN]`; returns the exit code."""
+    flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval")
+    from jaxrl.train.evaluate import evaluate
+    from jaxrl.train.programs import member_keys
+    from jaxrl.train.report import evaluation_lines
+
+    run = load_run(flags.run)
+    use_cache()
+    state, members = run.restore(), run.about["num_seeds"]
+
+    def play(state: Any, key: jax.Array) -> Any:
+        return evaluate(run.algo, run.env, state, key, flags.episodes, greedy=flags.greedy)
+
+    keys = member_keys(flags.seed, members)
+    played = jax.device_get((jax.vmap(play) if members > 1 else play)(state, keys))
+    kind = "greedy" if flags.greedy else "sampled"
+    print(f"{run.folder.path}: {run.about['algorithm']} on {run.config.env}, {flags.episodes} {kind} episodes")
+    print("\n".join(evaluation_lines(played.summary())))
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class RenderFlags:
+    """Film one greedy episode of what a run has learned."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """The run folder; the latest one in runs/ if left out."""
+    out: Path | None = None
+    """The film, .gif or .html; replay.gif in the run folder if left out."""
+    seed: int = 0
+    """Decides the episode."""
+    member: int | None = None
+    """Which seed of a run with several; the best one if left out."""
+
+
+def render_run(argv: list[str]) -> int:
+    """`jaxrl render [RUN]`; returns the exit code."""
+    flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render")
+    from jaxrl.render import save
+    from jaxrl.train.artifacts import record_episode
+
+    if flags.out is not None and flags.out.suffix.lower() not in (".gif", ".html"):
+        raise ValueError(f"--out must end in .gif or .html, got {flags.out}.")
+    run = load_run(flags.run)
+    out = flags.out or run.folder.path / "replay.gif"
+    use_cache()
+    save(record_episode(run.algo, run.env, _member(run, flags.member), flags.seed), out)
+    print(f"Wrote {out}")
+    return 0
+
+
+def _member(run: LoadedRun, member: int | None) -> Any:
+    """The state of one member."""
+    from jaxrl.train.artifacts import best_member
+
+    members = run.about["num_seeds"]
+    if member is not None and not 0 <= member < members:
+        raise ValueError(f"--member must be from 0 to {members - 1} in this run, got {member}.")
+    state, evaluation = run.restore(), run.about.get("evaluation")
+    if members > 1 and (member is not None or evaluation is None):
+        return jax.tree.map(lambda leaf: leaf[member or 0], state)
+    return best_member(state, evaluation or {}, members)

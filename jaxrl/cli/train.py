@@ -1,0 +1,163 @@
+"""`jaxrl train` and `jaxrl resume`."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from jaxrl import algos
+from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli.cache import use_cache
+from jaxrl.registry import UnknownNameError, nearest
+
+__all__ = ["main", "resume"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFlags:
+    """How to run it."""
+
+    preset: str | None = None
+    """Named defaults of the algorithm, which the other flags override."""
+    num_seeds: int = 1
+    """Seeds to train side by side; the m-th has seed + m."""
+    run_dir: Path | None = None
+    """Where to write; a new folder under runs/ if left out."""
+    logger: Literal["jsonl"] = "jsonl"
+    """How metrics are written."""
+    log_every: int | None = None
+    """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
+    eval_every: int | None = None
+    """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
+    eval_episodes: int = 512
+    """Episodes in an evaluation."""
+    checkpoint_every_updates: int | None = None
+    """Updates between checkpoints; one is always saved at the end."""
+    checkpoint_every_minutes: float | None = None
+    """Minutes between checkpoints."""
+    keep_checkpoints: int = 3
+    """How many of the newest checkpoints to keep."""
+    pictures: bool = True
+    """Make curve.png, replay.gif and replay.html at the end."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl train ALGO …`; returns the exit code."""
+    if not argv or argv[0].startswith("-"):
+        text = f"usage: jaxrl train ALGO --env ID [flags]\n\nALGO is one of: {', '.join(algos.names())}.\n"
+        if not {"-h", "--help"} & set(argv):
+            raise ValueError(f"Say which algorithm: jaxrl train ALGO, where ALGO is one of {', '.join(algos.names())}.")
+        print(text + "`jaxrl train ALGO --help` tells its flags.")
+        return 0
+    name = argv[0]
+    module = algos.load(name)
+    config, flags = _parse(name, module, argv[1:])
+    if flags.run_dir is None:
+        flags = dataclasses.replace(flags, run_dir=_new_run_dir(name, config.env))
+    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "logger", "run_dir")}
+    config.make_env()  # an unknown name is said before anything is compiled
+    use_cache()
+    return _fit(module, config, flags.run_dir, options)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeFlags:
+    """Continue a run that was stopped, exactly where its newest good checkpoint was saved."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """The run folder; the latest one in runs/ if left out."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+
+def resume(argv: list[str]) -> int:
+    """`jaxrl resume [RUN]`; returns the exit code."""
+    flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
+    from jaxrl.train.load import load_run
+
+    run = load_run(flags.run)
+    use_cache()
+    options = {**run.about["options"], "num_seeds": run.about["num_seeds"], "quiet": flags.quiet, "resume": True}
+    return _fit(run.module, run.config, run.folder.path, options)
+
+
+def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[str, Any]) -> int:
+    from jaxrl.train.fit import fit
+
+    result = fit(module.make(config), config, run_dir, **options)
+    if result.stopped:
+        print(f"Stopped by {result.stopped}; all is saved. Continue with: jaxrl resume {run_dir}", file=sys.stderr)
+        return EXIT_STOPPED
+    if not options["quiet"]:
+        print(_report(result))
+    return 0
+
+
+def _report(result: Any) -> str:
+    """Where things are and what to type next."""
+    from jaxrl.train.report import evaluation_lines
+
+    folder = result.run_dir
+    speed = f"{result.steps_per_second:,.0f} steps/s"
+    files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints")
+    lines = [
+        f"Trained in {result.train_seconds:.1f} s at {speed} (compiled in {result.compile_seconds:.1f} s).",
+        *evaluation_lines(result.evaluation),
+        "",
+        f"In {folder}: {', '.join(name for name in files if (folder / name).exists())}",
+        "Next:",
+        f"  jaxrl eval {folder}",
+        f"  jaxrl render {folder} --out team.gif",
+    ]
+    return "\n".join(lines)
+
+
+def _parse(name: str, module: ModuleType, argv: list[str]) -> tuple[Any, RunFlags]:
+    """The algorithm's config and the common flags, as one flat list of flags."""
+    preset = _preset_in(argv)
+    presets: dict[str, Any] = module.PRESETS
+    if preset is not None and preset not in presets:
+        raise UnknownNameError(f"{name} has no preset {preset!r}. {nearest(preset, list(presets))}")
+    default = module.Config() if preset is None else presets[preset]
+    config_type = Annotated[type(default), tyro.conf.arg(name="")]
+    run_type = Annotated[RunFlags, tyro.conf.arg(name="")]
+    arguments = dataclasses.make_dataclass(
+        "Arguments", [("config", config_type, default), ("run", run_type, RunFlags())], frozen=True
+    )
+    known = ", ".join(presets)
+    parsed = tyro.cli(
+        arguments,
+        args=argv,
+        prog=f"jaxrl train {name}",
+        description=f"{(module.__doc__ or name).strip()}\n\nPresets: {known}.",
+    )
+    return parsed.config, parsed.run
+
+
+def _preset_in(argv: list[str]) -> str | None:
+    """The value of `--preset`: the other flags' defaults hang on it, so it is looked up before they are read."""
+    for i, word in enumerate(argv):
+        if word == "--preset" and i + 1 < len(argv):
+            return argv[i + 1]
+        if word.startswith("--preset="):
+            return word.partition("=")[2]
+    return None
+
+
+def _new_run_dir(algo: str, env: str) -> Path:
+    when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
+    folder = Path("runs") / f"{algo}-{readable}-{when}"
+    number = 2
+    while folder.exists():
+        folder = folder.with_name(f"{algo}-{readable}-{when}-{number}")
+        number += 1
+    return folder

@@ -1,0 +1,144 @@
+"""Evaluation: E episodes side by side, each counted exactly once, as one compiled function."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Algorithm
+from jaxrl.environment import Environment
+from jaxrl.spaces import Discrete
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+class Evaluation(NamedTuple):
+    """What E episodes brought. With a leading members axis M, every field is `[M, E]`."""
+
+    returns: jax.Array
+    """float32 `[E]`, sum of rewards; with several agents the mean over them."""
+    lengths: jax.Array
+    """int32 `[E]`, steps."""
+    won: jax.Array | None
+    """bool `[E]`, or None where the environment's `info` has no `"won"`."""
+    finished: jax.Array
+    """bool `[E]`, False where an episode was cut at `max_steps`."""
+
+    def summary(self) -> dict[str, Any]:
+        """Plain numbers: episodes, return_mean, return_std, length_mean and, where known, win_rate.
+
+        With a members axis each of them, `episodes` apart, is a list with one number a member.
+        """
+        returns, lengths = np.asarray(self.returns, np.float64), np.asarray(self.lengths, np.float64)
+        summary: dict[str, Any] = {
+            "episodes": returns.shape[-1],
+            "return_mean": returns.mean(-1).tolist(),
+            "return_std": returns.std(-1).tolist(),
+            "length_mean": lengths.mean(-1).tolist(),
+        }
+        if self.won is not None:
+            summary["win_rate"] = np.asarray(self.won, np.float64).mean(-1).tolist()
+        return summary
+
+
+def evaluate(
+    algo: Algorithm,
+    env: Environment,
+    state: Any,
+    key: jax.Array,
+    episodes: int = 512,
+    *,
+    greedy: bool = True,
+    max_steps: int = 20_000,
+    params: Any = None,
+) -> Evaluation:
+    """Play the first episode of each of E environments. Pure: `jit` and `vmap` it over `state` and `key` as you like.
+
+    Args:
+        algo: The algorithm that `state` belongs to.
+        env: Where to play. With discrete actions its `action_mask` is obeyed.
+        state: The train state.
+        key: Consumed: initial states, the environments' chances and, unless greedy, the actions.
+        episodes: E, all played at the same time, until the last one has ended by the environment's own rules.
+        greedy: The likeliest action; False samples.
+        max_steps: Where an episode is cut that the environment never ends; `finished` tells.
+        params: The environment's parameters, its defaults for None.
+
+    Raises:
+        ValueError: `episodes` or `max_steps` below 1.
+    """
+    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}.")
+    return _evaluate(algo, env, state, key, params, episodes=episodes, greedy=greedy, max_steps=max_steps)
+
+
+class _Loop(NamedTuple):
+    key: jax.Array
+    obs: Any
+    env_state: Any
+    carry: Any
+    reset: jax.Array  # bool [E], an episode begins: the policy's memory is cleared before use
+    result: Evaluation
+
+
+@partial(jax.jit, static_argnames=("algo", "env", "episodes", "greedy", "max_steps"))
+def _evaluate(
+    algo: Algorithm,
+    env: Environment,
+    state: Any,
+    key: jax.Array,
+    params: Any,
+    *,
+    episodes: int,
+    greedy: bool,
+    max_steps: int,
+) -> Evaluation:
+    masked = isinstance(env.action_space(params), Discrete)
+
+    def act(loop: _Loop, key_act: jax.Array) -> tuple[Any, Any]:
+        mask = jax.vmap(lambda s: env.action_mask(s, params))(loop.env_state) if masked else None
+        return algo.act(state, loop.obs, loop.carry, None if greedy else key_act, action_mask=mask, reset=loop.reset)
+
+    def step(loop: _Loop) -> _Loop:
+        key_next, key_act, key_step = jax.random.split(loop.key, 3)
+        action, carry = act(loop, key_act)
+        obs, env_state, reward, terminated, truncated, info = env.batch_step(
+            jax.random.split(key_step, episodes), loop.env_state, action, params
+        )
+        done = terminated | truncated
+        return _Loop(key_next, obs, env_state, carry, done, _count(loop.result, reward, done, info.get("won")))
+
+    def goes_on(loop: _Loop) -> jax.Array:
+        return ~loop.result.finished.all() & (loop.result.lengths.max() < max_steps)
+
+    key_reset, key_loop = jax.random.split(key)
+    obs, env_state = env.batch_reset(jax.random.split(key_reset, episodes), params)
+    loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), _nothing_yet(episodes, won=True))
+    # An abstract step tells the memory's shapes (zeros will do: `reset` is True at first) and if there is `won`.
+    shapes = jax.eval_shape(step, loop)
+    carry = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes.carry)
+    loop = loop._replace(carry=carry, result=_nothing_yet(episodes, won=shapes.result.won is not None))
+    return jax.lax.while_loop(goes_on, step, loop).result
+
+
+def _nothing_yet(episodes: int, won: bool) -> Evaluation:
+    no = jnp.zeros(episodes, bool)
+    return Evaluation(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), no if won else None, no)
+
+
+def _count(result: Evaluation, reward: jax.Array, done: jax.Array, won: jax.Array | None) -> Evaluation:
+    """Add one step to the episodes that still run; what comes after an episode's end belongs to nobody."""
+    running = ~result.finished
+    reward = reward.reshape(reward.shape[0], -1).mean(1)  # over agents, if there are any
+    wins = None if won is None or result.won is None else result.won | (running & done & won)
+    return Evaluation(
+        returns=result.returns + jnp.where(running, reward, 0.0),
+        lengths=result.lengths + running,
+        won=wins,
+        finished=result.finished | done,
+    )

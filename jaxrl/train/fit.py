@@ -1,0 +1,167 @@
+"""`fit`: train an algorithm from the first update to the pictures of the result."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl.algorithm import Algorithm
+from jaxrl.train.artifacts import best_member, save_pictures
+from jaxrl.train.checkpoint import Checkpoints
+from jaxrl.train.loop import DivergedError, Loop, OnRow
+from jaxrl.train.metrics import RowMaker, columns
+from jaxrl.train.programs import RunConfig, compile_programs
+from jaxrl.train.progress import make_progress
+from jaxrl.train.run_folder import RunFolder, describe_run
+from jaxrl.train.schedule import Schedule
+
+__all__ = ["Result", "fit"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a run has brought."""
+
+    state: Any
+    """The train state; with several seeds every leaf has a leading members axis `[M, …]`."""
+    metrics: dict[str, np.ndarray]
+    """The columns of metrics.jsonl, `[R]` or, with several seeds, `[R, M]`: timesteps, win_rate, losses/policy …"""
+    evaluation: dict[str, Any] | None
+    """The final greedy evaluation: episodes, return_mean, return_std, length_mean, win_rate (a list each with several
+    seeds). None if the run was stopped early."""
+    run_dir: Path | None
+    """Where everything was written."""
+    compile_seconds: float
+    """Time spent compiling."""
+    train_seconds: float
+    """Time spent training, without compiling and evaluating."""
+    steps_per_second: float
+    """Environment steps of all members over `train_seconds`."""
+    stopped: str | None
+    """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
+
+
+def fit(
+    algo: Algorithm,
+    config: RunConfig,
+    run_dir: str | Path | None = None,
+    *,
+    num_seeds: int = 1,
+    log_every: int | None = None,
+    eval_every: int | None = None,
+    eval_episodes: int = 512,
+    checkpoint_every_updates: int | None = None,
+    checkpoint_every_minutes: float | None = None,
+    keep_checkpoints: int = 3,
+    pictures: bool = True,
+    quiet: bool = False,
+    resume: bool = False,
+    on_row: OnRow | None = None,
+) -> Result:
+    """Train, log, evaluate, save: a Python loop around compiled chunks of updates.
+
+    Args:
+        algo: What `make(config)` returned.
+        config: Its config, a dataclass.
+        run_dir: A new folder for run.json, metrics.jsonl, evaluations.jsonl, checkpoints, curve.png, replay.gif and
+            replay.html; None writes nothing.
+        num_seeds: M, seeds trained side by side by `vmap`; member m has `config.seed + m`.
+        log_every: Updates in a row of metrics; None for as few as give at most 500 rows.
+        eval_every: Updates between greedy evaluations; None for one at the start and one at the end.
+        eval_episodes: Episodes in an evaluation.
+        checkpoint_every_updates: Updates between checkpoints; one is always saved at the end.
+        checkpoint_every_minutes: Minutes between checkpoints; goes together with the former.
+        keep_checkpoints: How many of the newest are kept.
+        pictures: Whether to make curve.png and the replays.
+        quiet: Show no progress.
+        resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
+        on_row: Called with each row of metrics; return True to end training there.
+
+    Returns:
+        The trained state and what there is to know about it. SIGTERM and Ctrl-C end training after the running chunk:
+        the state is saved and `Result.stopped` tells; a second signal stops at once.
+
+    Raises:
+        ValueError: A count that is not positive, or a checkpoint option without `run_dir`.
+        FileExistsError: `run_dir` holds something already.
+        DivergedError: Losses or parameters are no longer finite.
+        CheckpointError: The final state could not be saved, or nothing good was found to resume.
+    """
+    schedule = Schedule(config.num_updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
+    for name, value in (("num_seeds", num_seeds), ("eval_episodes", eval_episodes)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}.")
+    if run_dir is None and (resume or checkpoint_every_updates or checkpoint_every_minutes):
+        raise ValueError("Checkpoints need a place: give a run_dir.")
+    folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
+    about = describe_run(config, num_seeds)
+    about["options"] = {
+        **{name: value for name, value in dataclasses.asdict(schedule).items() if name != "num_updates"},
+        "eval_episodes": eval_episodes,
+        "keep_checkpoints": keep_checkpoints,
+        "pictures": pictures,
+    }
+    title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} seeds" if num_seeds > 1 else "")
+    with make_progress(title, config.num_updates * config.steps_per_update, quiet) as progress:
+        progress.phase("compiling…")
+        loop = Loop(
+            compile_programs(algo, config, num_seeds, eval_episodes),
+            schedule,
+            RowMaker(schedule.updates_in_row, config.num_updates, config.steps_per_update, num_seeds),
+            seed=config.seed,
+            members=num_seeds,
+            progress=progress,
+            folder=folder,
+            checkpoints=Checkpoints(folder.checkpoints, keep_checkpoints, progress.say) if folder else None,
+            on_row=on_row,
+        )
+        result = _train(loop, folder, about, resume)
+        if folder is not None and pictures and result.evaluation is not None:
+            progress.phase("drawing…")
+            state = best_member(result.state, result.evaluation, num_seeds)
+            save_pictures(folder, algo, config.make_env(), state, title, progress.say)
+        progress.phase(f"stopped by {result.stopped}" if result.stopped else "done")
+    if loop.save_error is not None:
+        raise loop.save_error
+    return result
+
+
+def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: bool) -> Result:
+    """From the first state, or the restored one, to the final evaluation; run.json says at any time how far it is."""
+
+    def note(**facts: Any) -> None:
+        about.update(facts)
+        if folder is not None:
+            folder.write(about)
+
+    programs = loop.programs
+    note(compile_seconds=round(programs.seconds, 3))
+    if resume:
+        state = loop.restore(programs.state_shape)
+    else:
+        state = programs.init()
+        loop.evaluate(state)
+    try:
+        state = loop.run(state)
+    except DivergedError as error:
+        note(status="diverged", error=str(error))
+        raise
+    seconds = loop.clock.seconds
+    steps_per_second = loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
+    note(train_seconds=round(seconds, 3), steps_per_second=round(steps_per_second, 1), timesteps=loop.rows.timesteps)
+    interrupted = (loop.stopped or "").startswith("SIG")
+    evaluation = None if interrupted else loop.evaluate(state)
+    note(status="stopped" if interrupted else "finished", evaluation=evaluation)
+    return Result(
+        state=state,
+        metrics=columns(loop.table),
+        evaluation=evaluation,
+        run_dir=None if folder is None else folder.path,
+        compile_seconds=programs.seconds,
+        train_seconds=seconds,
+        steps_per_second=steps_per_second,
+        stopped=loop.stopped,
+    )

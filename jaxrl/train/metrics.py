@@ -1,0 +1,128 @@
+"""Rows of metrics: what the updates of a log interval report, summed and made into means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxrl.algorithm import Metrics
+
+__all__ = ["RowMaker", "columns", "mean_over_members"]
+
+_MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
+
+
+class RowMaker:
+    """Turns the metrics of consecutive updates into rows, one every `log_every` updates and one at the end.
+
+    The rows depend on the updates alone, not on how these were grouped into chunks; only the times do.
+
+    Args:
+        log_every: Updates in a row.
+        total: Updates in the run.
+        steps_per_update: Environment steps of one member in an update.
+        members: M, runs side by side; with more than one, sums and means in rows are lists.
+    """
+
+    def __init__(self, log_every: int, total: int, steps_per_update: int, members: int = 1) -> None:
+        self.update = 0
+        self._log_every = log_every
+        self._total = total
+        self._steps_per_update = steps_per_update
+        self._members = members
+        self._sums: dict[str, np.ndarray] = {}
+        self._updates = 0  # in the sums
+        self._begin = 0.0  # when they began
+
+    @property
+    def timesteps(self) -> int:
+        """Environment steps of one member so far."""
+        return self.update * self._steps_per_update
+
+    def feed(self, metrics: Metrics, begin: float, end: float) -> list[dict[str, Any]]:
+        """The rows that are complete after the n updates of a chunk.
+
+        Args:
+            metrics: As from `Algorithm.update`, leaves `[n]`, or `[n, M]` with members.
+            begin: Seconds of training before the chunk.
+            end: Likewise after it; the times of rows in between are interpolated.
+        """
+        flat = flatten(metrics)
+        length = len(next(iter(flat.values())))
+        rows, start = [], 0
+        while start < length:
+            to_boundary = min(self._log_every - self.update % self._log_every, self._total - self.update)
+            stop = min(start + to_boundary, length)
+            for name, values in flat.items():
+                self._sums[name] = self._sums.get(name, 0.0) + values[start:stop].sum(0)
+            self._updates += stop - start
+            self.update += stop - start
+            if self.update % self._log_every == 0 or self.update == self._total:
+                rows.append(self._row(begin + (end - begin) * stop / length))
+            start = stop
+        return rows
+
+    def save(self) -> dict[str, Any]:
+        """What a checkpoint must hold to continue in the middle of a row: JSON-able."""
+        sums = {name: values.tolist() for name, values in self._sums.items()}
+        return {"update": self.update, "sums": sums, "updates": self._updates, "begin": self._begin}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from what `save` returned."""
+        self.update, self._updates, self._begin = saved["update"], saved["updates"], saved["begin"]
+        self._sums = {name: np.asarray(values, np.float64) for name, values in saved["sums"].items()}
+
+    def _row(self, seconds: float) -> dict[str, Any]:
+        sums, updates = self._sums, self._updates
+        steps = updates * self._steps_per_update * self._members
+        row: dict[str, Any] = {
+            "timesteps": self.timesteps,
+            "seconds": round(seconds, 4),
+            "steps_per_second": round(steps / max(seconds - self._begin, 1e-9), 1),
+            "episodes": sums["episodes"].astype(int).tolist(),
+        }
+        for name, source in _MEANS.items():
+            if source in sums:
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    row[name] = _plain(sums[source] / sums["episodes"])
+        row["losses"] = {name[7:]: _plain(s / updates) for name, s in sums.items() if name.startswith("losses/")}
+        self._sums, self._updates, self._begin = {}, 0, seconds
+        return row
+
+
+def flatten(metrics: Metrics) -> dict[str, np.ndarray]:
+    """Nested metrics as float64 arrays under names such as `"losses/policy"`."""
+    flat: dict[str, np.ndarray] = {}
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            flat.update({f"{name}/{inner}": leaf for inner, leaf in flatten(value).items()})
+        else:
+            flat[name] = np.asarray(value, np.float64)
+    return flat
+
+
+def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`; null becomes NaN."""
+    table: dict[str, np.ndarray] = {}
+    for name in rows[0] if rows else ():
+        if isinstance(rows[0][name], dict):
+            inner = columns([row[name] for row in rows])
+            table.update({f"{name}/{key}": values for key, values in inner.items()})
+        else:
+            table[name] = np.array([row[name] for row in rows], np.float64)
+    return table
+
+
+def mean_over_members(value: Any) -> float | None:
+    """One number for a row's number or list; None where there is none."""
+    numbers = [v for v in (value if isinstance(value, list) else [value]) if v is not None]
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _plain(value: Any) -> Any:
+    """A number, a list of them, or None for what is no number: JSON knows no NaN."""
+    value = np.asarray(value)
+    if value.ndim:
+        return [_plain(v) for v in value]
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,146 @@
+"""The compiled programs of a run: init, a chunk of updates, evaluation. Each is compiled once, ahead of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.environment import Environment
+from jaxrl.train.evaluate import Evaluation, evaluate
+
+__all__ = ["Programs", "RunConfig", "compile_programs", "initial_state", "member_keys"]
+
+MAX_CHUNK = 1024
+"""Updates a chunk can have; their metrics are a few numbers each."""
+
+
+class RunConfig(Protocol):
+    """What the training loop reads from an algorithm's config."""
+
+    @property
+    def env(self) -> str:
+        """The environment's name."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of member 0; member m has `seed + m`."""
+        ...
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps in one update."""
+        ...
+
+    @property
+    def num_updates(self) -> int:
+        """Updates in the whole run."""
+        ...
+
+    def make_env(self) -> Environment:
+        """The environment."""
+        ...
+
+
+class Programs(NamedTuple):
+    """Compiled for M members; with M = 1 there is no members axis."""
+
+    init: Callable[[], Any]
+    """`init() -> state`."""
+    chunk: Callable[[Any, int], tuple[Any, Metrics]]
+    """`chunk(state, n) -> (state, metrics)`: n <= `max_chunk` updates, metrics `[max_chunk]` (`[max_chunk, M]`) of
+    which the first n count. `state` is donated: it is gone afterwards."""
+    evaluate: Callable[[Any], Evaluation]
+    """`evaluate(state)`: greedy, with the same keys every time."""
+    state_shape: Any
+    """The train state as shapes and dtypes."""
+    max_chunk: int
+    seconds: float
+    """How long compiling took."""
+
+
+def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episodes: int = 512) -> Programs:
+    """Compile everything that a run needs.
+
+    Args:
+        algo: The algorithm.
+        config: Its config.
+        members: M, the number of seeds.
+        episodes: Played in an evaluation.
+    """
+    began = time.perf_counter()
+    over_members = jax.vmap if members > 1 else lambda f: f
+    env = config.make_env()
+
+    init = partial(initial_state, algo, members)
+
+    def play(state: Any, keys: jax.Array) -> Evaluation:
+        return over_members(lambda s, k: evaluate(algo, env, s, k, episodes))(state, keys)
+
+    keys = jax.eval_shape(lambda: member_keys(config.seed, members))
+    state = jax.eval_shape(init, keys)
+    max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
+    chunk = _chunk(over_members(algo.update), state, max_chunk)
+
+    compiled_init = jax.jit(init).lower(keys).compile()
+    compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()
+    compiled_play = jax.jit(play).lower(state, keys).compile()
+    return Programs(
+        init=lambda: compiled_init(member_keys(config.seed, members)),
+        chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
+        evaluate=lambda state: compiled_play(state, member_keys(config.seed, members, stream=1)),
+        state_shape=state,
+        max_chunk=max_chunk,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
+    """Keys `[M]` (a single one for M = 1): member m's is that of `seed + m`, so that it can be run alone as well.
+
+    Streams other than 0 are independent of it and of each other.
+    """
+    keys = [jax.random.key(seed + m) for m in range(members)]
+    if stream:
+        keys = [jax.random.fold_in(key, stream) for key in keys]
+    return jnp.stack(keys) if members > 1 else keys[0]
+
+
+def initial_state(algo: Algorithm, members: int, keys: jax.Array) -> Any:
+    """The first train state; leaves `[M, …]` for M > 1. Consumes `keys`."""
+    return jax.tree.map(_strong, (jax.vmap(algo.init) if members > 1 else algo.init)(keys))
+
+
+def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: int) -> Callable[..., Any]:
+    """`chunk(state, n)`: n updates in one program.
+
+    n is an argument, not a constant, so that one compilation serves every length of chunk, the ragged last one too, and
+    the arithmetic of an update does not depend on how a run was cut up.
+    """
+    update = jax.jit(update)  # traced once: here for the shapes, then again from its cache
+    _, metrics = jax.eval_shape(update, state)
+
+    def chunk(state: Any, n: jax.Array) -> tuple[Any, Metrics]:
+        def one(i: jax.Array, loop: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
+            state, kept = loop
+            state, metrics = update(state)
+            return state, jax.tree.map(lambda rows, row: rows.at[i].set(row), kept, metrics)
+
+        kept = jax.tree.map(lambda m: jnp.zeros((max_chunk, *m.shape), m.dtype), metrics)
+        return jax.lax.fori_loop(0, n, one, (state, kept))
+
+    return chunk
+
+
+def _strong(leaf: Any) -> Any:
+    """`leaf` without a weak type, which would be lost in the first update and force a second compilation."""
+    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
+        return leaf
+    return jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype)

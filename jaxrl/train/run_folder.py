@@ -1,0 +1,179 @@
+"""The run folder: run.json tells what was run and how it went, metrics.jsonl has one row a log interval."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+import jax
+
+__all__ = ["JsonLines", "RunFolder", "config_from_json", "config_to_json", "describe_run", "latest_run"]
+
+_PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkpoint", "numpy")
+
+
+class RunFolder:
+    """Names and files of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.metrics = JsonLines(self.path / "metrics.jsonl")
+        self.evaluations = JsonLines(self.path / "evaluations.jsonl")
+
+    @classmethod
+    def create(cls, path: str | Path) -> RunFolder:
+        """A new folder.
+
+        Raises:
+            FileExistsError: Something is in it already.
+        """
+        folder = cls(path)
+        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            holds = "holds a run" if (folder.path / "run.json").exists() else "is not empty"
+            raise FileExistsError(
+                f"The folder {folder.path} already {holds}; name another one with --run-dir, or remove it first."
+            )
+        folder.path.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A folder that holds a run.
+
+        Raises:
+            FileNotFoundError: It does not.
+        """
+        folder = cls(path)
+        if not (folder.path / "run.json").is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds no run (there is no run.json in it); `ls runs` shows what there is."
+            )
+        return folder
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints lie."""
+        return self.path / "checkpoints"
+
+    def read(self) -> dict[str, Any]:
+        """The content of run.json."""
+        return json.loads((self.path / "run.json").read_text())
+
+    def write(self, content: dict[str, Any]) -> None:
+        """Replace run.json, in one go: who reads it sees the old one or the new one."""
+        new = self.path / "run.json.new"
+        new.write_text(json.dumps(content, indent=2) + "\n")
+        os.replace(new, self.path / "run.json")
+
+
+class JsonLines:
+    """A file with one JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Write one more line."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def read(self) -> list[dict[str, Any]]:
+        """All lines."""
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def truncate(self, size: int) -> None:
+        """Forget what was written after the file had `size` bytes."""
+        if self.path.exists():
+            os.truncate(self.path, size)
+
+
+def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
+    """What run.json says before anything has run: command, algorithm, environment, config, versions, git, devices."""
+    kind = type(config)
+    return {
+        "status": "running",
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "algorithm": kind.__module__.rpartition(".")[2],
+        "env": config.env,
+        "seed": config.seed,
+        "num_seeds": num_seeds,
+        "config": config_to_json(config),
+        "config_class": f"{kind.__module__}:{kind.__qualname__}",
+        "versions": versions(),
+        "git": _git(),
+        "devices": [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()],
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def config_to_json(config: Any) -> dict[str, Any]:
+    """A config dataclass as JSON-able data."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def config_from_json(config_class: str | type, data: dict[str, Any]) -> Any:
+    """The inverse of `config_to_json`; `config_class` is the class, or `"module:Class"` as in run.json."""
+    if isinstance(config_class, str):
+        module, _, name = config_class.partition(":")
+        return config_from_json(getattr(importlib.import_module(module), name), data)
+    hints = typing.get_type_hints(config_class)
+    return config_class(**{name: _typed(hints.get(name, Any), value) for name, value in data.items()})
+
+
+def latest_run(root: str | Path = "runs") -> Path:
+    """The run under `root` that was written to last.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    runs = sorted(Path(root).glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    if not runs:
+        raise FileNotFoundError(f"There is no run in {root}/ yet; make one with `jaxrl train ippo --env smax/3m`.")
+    return runs[-1].parent
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """`value` as read from JSON, given back the tuples and dataclasses that JSON does not know."""
+    if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+        return config_from_json(typing.cast(type, hint), value)
+    if isinstance(value, list) and typing.get_origin(hint) is not list:
+        return tuple(tuple(v) if isinstance(v, list) else v for v in value)
+    return value
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit of the working folder and whether files differ from it; None outside a repository."""
+    commit = _output("git", "rev-parse", "HEAD")
+    return {"commit": commit, "dirty": bool(_output("git", "status", "--porcelain"))} if commit else None
+
+
+def _output(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
