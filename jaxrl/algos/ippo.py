@@ -27,6 +27,7 @@ from jaxrl.rl.losses import clipped_surrogate, clipped_value_loss
 from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
 from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
+from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 
@@ -40,6 +41,10 @@ class Config(OnPolicyConfig):
     lr: float = 2e-3
     sharing: Literal["all", "none"] | tuple[int, ...] = "all"
     """Which agents share parameters: all, none, or a group number for each agent."""
+
+    def make_env(self) -> MultiAgentEnvironment:
+        """The environment that `env` names; a single-agent one becomes a team of one."""
+        return as_multi_agent(super().make_env())
 
 
 PRESETS: dict[str, Config] = {
@@ -212,7 +217,7 @@ def _minibatch_step(
     params, opt_state = learner
     minibatch = take_rows(batch, index, axis=1)
     grads, losses = jax.grad(partial(loss, parts, h), has_aux=True)(params, minibatch)
-    norm = optax.global_norm(grads)
+    norm = optax.tree.norm(grads)
     scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
     updates, opt_state = _ADAM.update(jax.tree.map(lambda g: g * scale, grads), opt_state)
     params = jax.tree.map(lambda p, u: p - lr * u, params, updates)
@@ -221,8 +226,8 @@ def _minibatch_step(
 
 def _parts(config: Config) -> Parts:
     env = config.make_env()
-    if not isinstance(env, MultiAgentEnvironment) or not isinstance(env.action_space(), Discrete):
-        raise ValueError(f"ippo needs a multi-agent environment with discrete actions; {config.env} is not one.")
+    if not isinstance(env.action_space(), Discrete):
+        raise ValueError(f"ippo needs discrete actions; those of {config.env} are {env.action_space()}.")
     venv = VectorEnv(env, config.num_envs, config.reset)
     num_agents = env.num_agents
     network = ActorCritic(config, _num_actions(venv))

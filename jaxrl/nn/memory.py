@@ -1,7 +1,7 @@
 """Memory cores: what a policy carries from step to step. All share one interface, feed-forward included.
 
 A core maps `(carry, x[T, ..., D], reset[T, ...]) -> (carry, y[T, ..., H])`. Where `reset` is True the carry is cleared
-*before* the input of that step is used. The carry has leaves `[..., H]`; the core without memory has the empty carry `()`.
+*before* the input of that step is used. The carry has leaves `[..., H]`; without memory it is the empty `()`.
 """
 
 from __future__ import annotations

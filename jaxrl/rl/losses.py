@@ -1,4 +1,4 @@
-"""Losses of proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347), one value an entry."""
+"""Losses of proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,57 @@
+"""Small wrappers: an environment in, an environment out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.spaces import Space
+
+__all__ = ["SingleAgentTeam", "as_multi_agent"]
+
+
+class SingleAgentTeam(MultiAgentEnvironment):
+    """A single-agent environment as one with N = 1 agents, so that multi-agent code runs it unchanged."""
+
+    agents = ("agent",)
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.name = env.name
+
+    @property
+    def default_params(self) -> Any:
+        return self.env.default_params
+
+    def observation_space(self, params: Any = None) -> Space:
+        return self.env.observation_space(params)
+
+    def action_space(self, params: Any = None) -> Space:
+        return self.env.action_space(params)
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
+        obs, state = self.env.reset_env(key, params)
+        return _add_axis(obs), state
+
+    def step_env(self, key: jax.Array, state: Any, action: jax.Array, params: Any) -> Step:
+        obs, state, reward, terminated, truncated, info = self.env.step_env(key, state, action[0], params)
+        return _add_axis(obs), state, reward[None], terminated, truncated, info
+
+    def action_mask(self, state: Any, params: Any = None) -> jax.Array:
+        return self.env.action_mask(state, params)[None]
+
+    def render(self, state: Any, params: Any = None) -> np.ndarray:
+        return self.env.render(state, params)
+
+
+def as_multi_agent(env: Environment) -> MultiAgentEnvironment:
+    """`env` itself if it has agents, else the same task as a team of one."""
+    return env if isinstance(env, MultiAgentEnvironment) else SingleAgentTeam(env)
+
+
+def _add_axis(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)

@@ -1,0 +1,66 @@
+"""Advantages against slow NumPy versions."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxrl.rl.advantage import gae, masked_mean, normalise
+
+GAMMA, LAMBDA, T = 0.9, 0.8, 4
+
+
+def slow_gae(reward, terminated, truncated, value, following, final_value):
+    """The definition: a sum of discounted TD errors, written without any recursion or `cut`."""
+    advantage = np.zeros(T)
+    for t in range(T):
+        weight = 1.0
+        for k in range(t, T):
+            if terminated[k]:
+                next_value = 0.0
+            elif truncated[k]:
+                next_value = final_value[k]
+            else:
+                next_value = following[k]
+            advantage[t] += weight * (reward[k] + GAMMA * next_value - value[k])
+            if terminated[k] or truncated[k]:
+                break  # nothing of the next episode counts
+            weight *= GAMMA * LAMBDA
+    return advantage
+
+
+def test_gae_at_every_position_of_terminated_and_truncated():
+    rng = np.random.default_rng(0)
+    reward, value, final_value = rng.normal(size=(3, T))
+    following = np.append(value[1:], rng.normal())
+    ends = list(itertools.product(("", "terminated", "truncated"), repeat=T))  # all 81 histories, as a batch
+    terminated = np.array([[e == "terminated" for e in row] for row in ends]).T
+    truncated = np.array([[e == "truncated" for e in row] for row in ends]).T
+    expected = np.stack(
+        [slow_gae(reward, terminated[:, i], truncated[:, i], value, following, final_value) for i in range(len(ends))],
+        axis=1,
+    )
+    column = [np.broadcast_to(x[:, None], terminated.shape) for x in (reward, value, following, final_value)]
+    reward_b, value_b, following_b, final_b = column
+    actual = gae(
+        jnp.asarray(reward_b),
+        GAMMA * (1.0 - terminated),
+        jnp.asarray(terminated | truncated),
+        jnp.asarray(value_b),
+        jnp.where(truncated, final_b, following_b),
+        LAMBDA,
+    )
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+@pytest.mark.quick
+def test_normalise_and_masked_mean_ignore_what_has_no_weight():
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(3.0, 2.0, (5, 6)).astype(np.float32), rng.integers(0, 2, (5, 6)).astype(np.float32)
+    chosen = x[weight == 1]
+    np.testing.assert_allclose(masked_mean(x, weight), chosen.mean(), rtol=1e-5)
+    expected = (chosen - chosen.mean()) / chosen.std()
+    spoiled = np.where(weight == 1, x, 1e3)
+    np.testing.assert_allclose(normalise(spoiled, weight)[weight == 1], expected, rtol=1e-3, atol=1e-4)
+    assert masked_mean(x, np.zeros_like(x)) == 0

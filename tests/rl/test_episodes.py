@@ -1,0 +1,37 @@
+"""Episode statistics against a Python loop."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.rl import episodes
+
+T, B, N = 20, 3, 2
+
+
+def test_sums_equal_a_plain_loop():
+    rng = np.random.default_rng(0)
+    reward = rng.normal(size=(T, B, N)).astype(np.float32)
+    done, won = rng.random((T, B)) < 0.3, rng.random((T, B)) < 0.5
+    running, totals = episodes.new_running(B), {"episodes": 0, "return_sum": 0.0, "length_sum": 0, "won_sum": 0}
+    for t in range(T):
+        running, sums = episodes.ended(running, jnp.asarray(reward[t]), jnp.asarray(done[t]), {"won": won[t]})
+        totals = {name: totals[name] + np.asarray(value) for name, value in sums.items()}
+
+    expected = {"episodes": 0, "return_sum": 0.0, "length_sum": 0, "won_sum": 0}
+    for b in range(B):
+        start = 0
+        for t in range(T):
+            if done[t, b]:
+                expected["episodes"] += 1
+                expected["return_sum"] += reward[start : t + 1, b].mean(1).sum()
+                expected["length_sum"] += t + 1 - start
+                expected["won_sum"] += won[t, b]
+                start = t + 1
+    for name, value in expected.items():
+        np.testing.assert_allclose(totals[name], value, rtol=1e-5)
+
+
+def test_wins_are_counted_only_where_the_environment_knows_them():
+    _, sums = episodes.ended(episodes.new_running(B), jnp.ones(B), jnp.ones(B, bool), {})
+    assert "won_sum" not in sums
+    assert sums["episodes"] == B
