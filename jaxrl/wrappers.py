@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.spaces import Space
+
+if TYPE_CHECKING:
+    from jaxrl.render.scene import Scene
 
 __all__ = ["SingleAgentTeam", "as_multi_agent"]
 
@@ -44,8 +46,11 @@ class SingleAgentTeam(MultiAgentEnvironment):
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.env.action_mask(state, params)[None]
 
-    def render(self, state: Any, params: Any = None) -> np.ndarray:
-        return self.env.render(state, params)
+    def sub_states(self, key: jax.Array, state: Any, action: jax.Array, params: Any = None) -> Any:
+        return self.env.sub_states(key, state, action[0], params)
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        return self.env.draw(states, params)
 
 
 def as_multi_agent(env: Environment) -> MultiAgentEnvironment:
