@@ -18,10 +18,8 @@ def use_cache() -> Path | None:
     Nothing happens with `JAXRL_CACHE=0`, or where the user has told JAX a folder of their own. The folder is one for a
     kind of processor, since homes are shared between machines and compiled code is not.
     """
-    if (
-        os.environ.get("JAXRL_CACHE", "1").lower() in ("0", "false", "no", "off")
-        or jax.config.jax_compilation_cache_dir
-    ):
+    unwanted = os.environ.get("JAXRL_CACHE", "1").lower() in ("0", "false", "no", "off")
+    if unwanted or getattr(jax.config, "jax_compilation_cache_dir", None):
         return None
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = root / "jaxrl" / f"xla-{_processor()}"

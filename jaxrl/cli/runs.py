@@ -83,12 +83,12 @@ def render_run(argv: list[str]) -> int:
 
 def _member(run: LoadedRun, member: int | None) -> Any:
     """The state of one member."""
-    from jaxrl.train.artifacts import best_member
+    from jaxrl.train.artifacts import best_member, member_of
 
     members = run.about["num_seeds"]
     if member is not None and not 0 <= member < members:
         raise ValueError(f"--member must be from 0 to {members - 1} in this run, got {member}.")
     state, evaluation = run.restore(), run.about.get("evaluation")
     if members > 1 and (member is not None or evaluation is None):
-        return jax.tree.map(lambda leaf: leaf[member or 0], state)
+        return member_of(state, member or 0)
     return best_member(state, evaluation or {}, members)

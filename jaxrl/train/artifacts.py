@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm
@@ -17,7 +18,7 @@ from jaxrl.train.run_folder import RunFolder
 if TYPE_CHECKING:
     from jaxrl.render import Replay
 
-__all__ = ["best_member", "record_episode", "save_pictures", "save_replays"]
+__all__ = ["best_member", "member_of", "record_episode", "save_pictures", "save_replays"]
 
 
 def save_pictures(
@@ -80,4 +81,15 @@ def best_member(state: Any, evaluation: dict[str, Any], members: int) -> Any:
     if members == 1:
         return state
     scores = np.nan_to_num(np.asarray(evaluation.get("win_rate", evaluation["return_mean"]), np.float64), nan=-np.inf)
-    return jax.tree.map(lambda leaf: leaf[int(scores.argmax())], state)
+    return member_of(state, int(scores.argmax()))
+
+
+def member_of(state: Any, member: int) -> Any:
+    """The state of one member, out of leaves `[M, …]`."""
+
+    def pick(leaf: jax.Array) -> jax.Array:
+        # Looking at a key is not using it: the whole state stays good to train on.
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return (jax.random.clone(leaf) if is_key else leaf)[member]
+
+    return jax.tree.map(pick, state)

@@ -110,7 +110,9 @@ def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
     keys = [jax.random.key(seed + m) for m in range(members)]
     if stream:
         keys = [jax.random.fold_in(key, stream) for key in keys]
-    return jnp.stack(keys) if members > 1 else keys[0]
+    if members == 1:
+        return keys[0]
+    return jax.random.wrap_key_data(jnp.stack([jax.random.key_data(key) for key in keys]))
 
 
 def initial_state(algo: Algorithm, members: int, keys: jax.Array) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import jaxrl
 from jaxrl.algorithm import Algorithm
@@ -67,8 +66,8 @@ class Config:
     """Added to the only parameter by every update."""
     nan_at: int = -1
     """The update whose loss is NaN; with a negative one there is none."""
-    nan_seed: int = -1
-    """Restricts `nan_at` to the member with this seed."""
+    nan_above: float = -1e9
+    """Restricts `nan_at` to members whose first random parameter is above this."""
     sizes: tuple[int, ...] = (1, 2)
     """Nothing but a tuple."""
     act_from: float = 5.0
@@ -117,7 +116,8 @@ def make(config: Config) -> Algorithm:
             stats["return_sum"] += jnp.where(done, reward, 0).sum()
             stats["won_sum"] += info["won"].sum()
         params = {"theta": theta, "noise": state.params["noise"] + _busy(config.work, theta)}
-        loss = jnp.where(state.update + 1 == config.nan_at, jnp.nan, 1.0 / theta)
+        chosen = state.params["noise"][0] > config.nan_above
+        loss = jnp.where((state.update + 1 == config.nan_at) & chosen, jnp.nan, 1.0 / theta)
         next_state = State(params, (obs, env_state), key, state.update + 1)
         return next_state, {**stats, "losses": {"policy": loss}}
 
@@ -149,4 +149,4 @@ def _busy(size: int, x: jax.Array) -> jax.Array:
     return 0.0 * matrix.sum()
 
 
-PRESETS = {"long": Config(total_timesteps=160), "quick": dataclasses.replace(Config(), num_envs=np.int64(2).item())}
+PRESETS = {"default": Config(), "long": Config(total_timesteps=160)}
