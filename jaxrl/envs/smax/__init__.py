@@ -1,11 +1,26 @@
-"""SMAX, simplified multi-agent combat: `jaxrl.make("smax/3m")`."""
+"""SMAX, simplified multi-agent combat: `jaxrl.make("smax/3m")`, or your own battle with `jaxrl.make("smax", …)`."""
 
-from jaxrl.envs.smax.env import SMAX, Params, State
+from jaxrl.envs.smax.env import SMAX, EnemyPolicy, Params, State
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
-from jaxrl.envs.smax.units import UNIT_NAMES, UnitStats, default_unit_stats
+from jaxrl.envs.smax.units import UNIT_NAMES, UNIT_TYPES, UnitStats, UnitType, default_unit_stats
 from jaxrl.registry import register
 
-__all__ = ["SCENARIOS", "SMAX", "UNIT_NAMES", "Params", "Scenario", "State", "UnitStats", "default_unit_stats", "parse_army"]
+__all__ = [
+    "SCENARIOS",
+    "SMAX",
+    "UNIT_NAMES",
+    "UNIT_TYPES",
+    "EnemyPolicy",
+    "Params",
+    "Scenario",
+    "State",
+    "UnitStats",
+    "UnitType",
+    "default_unit_stats",
+    "parse_army",
+]
 
+register("smax", SMAX, aliases=("HeuristicEnemySMAX",))
+register("smax/selfplay", SMAX, options={"mode": "selfplay"}, aliases=("SMAX",))
 for _name in SCENARIOS:
     register(f"smax/{_name}", SMAX, options={"scenario": _name}, aliases=(_name,))

@@ -1,7 +1,7 @@
 """The battle itself: movement, shots, walls and collisions in small ticks of time.
 
-Arrays here are `[N, …]`: one row a unit (A allies, then E enemies), with any batch axes *behind* it. A batch as the last
-axis keeps the processor's vector lanes full however few units there are.
+Arrays here are `[N, …]`: one row a unit (A allies, then E enemies), with any batch axes *behind* it. A batch as the
+last axis keeps the processor's vector lanes full however few units there are.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import numpy as np
 
 from jaxrl.envs.smax.units import UnitStats
 
-__all__ = ["Bodies", "Field", "Orders", "gather", "run_ticks", "separate"]
+__all__ = ["Bodies", "Field", "Orders", "gather", "inside", "run_ticks", "separate"]
 
-_UNROLL = 24  # up to so many rows, a sum or a choice over units is written out: XLA fuses it into one vector loop
+# Up to so many units, a sum or a choice over them is written out row by row, which XLA fuses into one vector loop.
+# Measured on a CPU: 2.5 times faster for the pushes among 50 units; a choice among 25 is faster looked up.
+_UNROLL_SUM = 64
+_UNROLL_GATHER = 16
 _PUSH_EPSILON = 1e-12  # keeps coincident bodies finite; they have no direction to be pushed in
 
 
@@ -47,8 +50,10 @@ class Field(NamedTuple):
     walls_cause_death: jax.Array
 
 
-def run_ticks(bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviation: jax.Array) -> Bodies:
-    """The bodies after T ticks.
+def run_ticks(
+    bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviation: jax.Array, *, trace: bool = False
+) -> Bodies:
+    """The bodies after T ticks; with `trace` after each of them, leaves `[T, N, …]`.
 
     Args:
         bodies: State at the start, `[N, …]`.
@@ -56,12 +61,20 @@ def run_ticks(bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, de
         stats: Statistics a unit, `[N, …]` (batch axes of size 1 allowed).
         field: The map.
         deviation: `[T, N, …]` seconds added to the cooldown of a weapon fired in that tick.
+        trace: Whether to return every tick.
     """
 
-    def tick(bodies: Bodies, deviation: jax.Array) -> tuple[Bodies, None]:
-        return _tick(bodies, orders, stats, field, deviation), None
+    def tick(bodies: Bodies, deviation: jax.Array) -> tuple[Bodies, Bodies | None]:
+        bodies = _tick(bodies, orders, stats, field, deviation)
+        return bodies, bodies if trace else None
 
-    return jax.lax.scan(tick, bodies, deviation)[0]
+    last, every = jax.lax.scan(tick, bodies, deviation)
+    return last if every is None else every
+
+
+def inside(bodies: Bodies, field: Field) -> Bodies:
+    """The bodies with those that a push has thrown off the map put back on its border."""
+    return bodies._replace(x=jnp.clip(bodies.x, 0.0, field.width), y=jnp.clip(bodies.y, 0.0, field.height))
 
 
 def _tick(bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviation: jax.Array) -> Bodies:
@@ -98,7 +111,7 @@ def separate(x: jax.Array, y: jax.Array, radius: jax.Array, alive: jax.Array) ->
     """Push overlapping living bodies apart, all pairs at once: each moves by half the overlap. All `[N, …]`."""
     num_units = x.shape[0]
     radius = jnp.where(alive, radius, -jnp.inf)  # so the dead reach nobody
-    if num_units > _UNROLL:
+    if num_units > _UNROLL_SUM:
         pushes_x, pushes_y = _push(x[:, None], y[:, None], radius[:, None], x[None], y[None], radius[None])
         return x + pushes_x.sum(1), y + pushes_y.sum(1)
     pushes = [_push(x, y, radius, x[j], y[j], radius[j]) for j in range(num_units)]
@@ -117,7 +130,7 @@ def _push(
 
 def gather(values: jax.Array, index: jax.Array) -> jax.Array:
     """`values[index]` along the unit axis: `values[M, …]`, `index[N, …]` gives `[N, …]`. -1 gives an arbitrary row."""
-    if values.shape[0] > _UNROLL:
+    if values.shape[0] > _UNROLL_GATHER:
         return jnp.take_along_axis(values, jnp.maximum(index, 0), axis=0)
     out = jnp.broadcast_to(values[0], index.shape)
     for row in range(1, values.shape[0]):
@@ -128,7 +141,7 @@ def gather(values: jax.Array, index: jax.Array) -> jax.Array:
 def _sum_at(values: jax.Array, index: jax.Array, size: int) -> jax.Array:
     """Sum `values[N, …]` into `[size, …]` rows chosen by `index[N, …]`; -1 is nowhere."""
     rows = np.arange(size).reshape((size,) + (1,) * (index.ndim - 1))
-    if values.shape[0] > _UNROLL:
+    if values.shape[0] > _UNROLL_SUM:
         return jnp.where(index[:, None] == rows, values[:, None], 0.0).sum(0)
     total = jnp.zeros((size, *index.shape[1:]))
     for n in range(values.shape[0]):

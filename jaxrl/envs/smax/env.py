@@ -2,133 +2,110 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, auto_reset, select
-from jaxrl.envs.smax import observe, scripted, spawn
-from jaxrl.envs.smax.draw import draw
-from jaxrl.envs.smax.dynamics import Bodies, Field, Orders, run_ticks
-from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario
-from jaxrl.envs.smax.units import UNIT_NAMES, UnitStats, default_unit_stats, stats_of
-from jaxrl.registry import UnknownNameError, nearest
-from jaxrl.render.scene import Scene
-from jaxrl.spaces import Box, Discrete
+from jaxrl.envs.smax import conic, observe, scripted, teams
+from jaxrl.envs.smax import orders as orders_of
+from jaxrl.envs.smax.battle import Battle
+from jaxrl.envs.smax.draws import uniform_rows
+from jaxrl.envs.smax.dynamics import Bodies, Orders
+from jaxrl.envs.smax.options import Options, army, default_params
+from jaxrl.envs.smax.orders import FIRST_ATTACK
+from jaxrl.envs.smax.scenarios import Scenario
+from jaxrl.envs.smax.state import Params, State, bodies_of, field_of, map_batch, units_first
+from jaxrl.envs.smax.units import UNIT_TYPES, UnitStats, UnitType
+from jaxrl.spaces import Box, Discrete, Space
 
-__all__ = ["Params", "SMAX", "State"]
+__all__ = ["SMAX", "EnemyPolicy", "Params", "State"]
 
-_TICKS = 8  # of physics in a step
-_FIRST_ATTACK = 5  # actions: 0 up, 1 right, 2 down, 3 left, 4 stop, 5+k attack opponent k
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Params:
-    """Everything about a battle that can vary without recompilation; `vmap` over it gives many different battles."""
-
-    units: UnitStats
-    """Statistics of the unit types, leaves `[K]`."""
-    map_width: Any
-    map_height: Any
-    time_per_step: Any
-    """Seconds a tick; a step has eight ticks."""
-    max_steps: Any
-    """Steps after which an undecided battle is truncated."""
-    won_battle_bonus: Any
-    see_enemy_actions: Any
-    """Whether the last actions of visible opponents are seen."""
-    walls_cause_death: Any
-    """Whether touching the map's border kills (as in JaxMARL) or merely stops."""
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class State:
-    """A battle: A allies, then E enemies, N in all."""
-
-    position: jax.Array
-    """`[N, 2]`, map units, origin at the bottom left."""
-    health: jax.Array
-    """`[N]`; a unit is alive while it is positive."""
-    cooldown: jax.Array
-    """`[N]` seconds until the weapon is ready; negative after a wait."""
-    unit_type: jax.Array
-    """`[N]` int32, index into `UNIT_NAMES`."""
-    move: jax.Array
-    """`[N, 2]`, direction walked in the last step."""
-    attack: jax.Array
-    """`[N]` int32, the last action where it was an attack (5+k), else 0."""
-    memory: scripted.Memory
-    """What the scripted enemies remember, leaves `[E]`."""
-    step: jax.Array
-    """int32, steps since the episode began."""
-
-    @property
-    def alive(self) -> jax.Array:
-        """Who lives, bool `[N]`."""
-        return self.health > 0
+# (params.enemy, obs [E, D], action_mask [E, A], None where actions are continuous, key) -> action [E]
+EnemyPolicy = Callable[[Any, jax.Array, jax.Array | None, jax.Array], jax.Array]
 
 
 class SMAX(MultiAgentEnvironment):
-    """A team of units against a scripted one; each ally is an agent, all share one reward.
+    """Two teams of units fight; each unit of the allies (in self-play: of both teams) is an agent.
 
     Args:
-        scenario: A name such as `"3m"` or `"3s5z_vs_3s6z"`, or a `Scenario`.
+        scenario: A name such as `"3m"` or `"3s5z_vs_3s6z"`, or a `Scenario`; instead of it, `allies` and `enemies`.
+        allies: An army such as `"3s5z"` or `["marine", "zealot"]`.
+        enemies: The army against it (default: the same).
+        unit_types: Unit types to add to the six, or to replace some of them: `{"tank": UnitType(health=150, …)}`.
+        mode: `"enemy"`: allies against `enemy`. `"selfplay"`: both teams are agents `ally_0 …, enemy_0 …`, their
+            rewards sum to zero, and enemies see and act mirrored, so that one policy can play both sides.
+        enemy: `"scripted"`, or a policy `(params.enemy, obs[E, D], action_mask[E, A], key) -> action[E]`, which
+            sees and acts mirrored, as in self-play.
+        enemy_params: The default of `params.enemy`, a pytree of arrays.
+        enemy_shoots: False for a scripted enemy that only walks.
+        attack_mode: How the scripted enemy chooses a target, `"closest"` or `"random"`.
+        observation_type: `"unit_list"`, or `"conic"` (sorted by direction, of a size that fits any battle).
+        action_type: `"discrete"`, or `"continuous"` (see `orders.continuous`).
         max_steps: Steps after which an undecided battle is truncated.
-        map_width: Of the map, in map units.
-        map_height: Likewise.
-        won_battle_bonus: Added to the reward of the step that wins.
+        map_size: Side of the square map, or (width, height), in map units.
+        won_battle_bonus: Reward for a win.
+        damage_reward: Reward for taking the opponents' whole health.
         see_enemy_actions: Whether the last actions of visible opponents are observed.
         walls_cause_death: Whether touching the border kills.
-        enemy_shoots: False for an enemy that only walks.
-        attack_mode: How the scripted enemy chooses a target, `"closest"` or `"random"`.
+        spawn: `"sides"` or `"smacv2"`, see `Scenario` (default: the scenario's own).
+        random_types: Whether every episode draws unit types anew (default: the scenario's own).
+        compat: `"jaxmarl-0.2"` repeats everything that JaxMARL 0.2 does differently; docs/smax.md lists it.
 
-    The dynamics equal jaxmarl 0.2.0's `HeuristicEnemySMAX` except for three of its faults: an episode has exactly
-    `max_steps` steps (there one more), a time-out is `truncated` instead of mixed with the end of a battle, and the end
-    of an episode is one flag for all agents, so that recurrent memory is cleared for the living as well.
+    Raises:
+        ValueError: An option out of its range; the message says what to give instead.
     """
 
     def __init__(
         self,
-        scenario: str | Scenario = "3m",
+        scenario: str | Scenario | None = None,
         *,
+        allies: str | Sequence[str] | None = None,
+        enemies: str | Sequence[str] | None = None,
+        unit_types: Mapping[str, UnitType | tuple[float, ...] | Mapping[str, float]] | None = None,
+        mode: Literal["enemy", "selfplay"] = "enemy",
+        enemy: Literal["scripted"] | EnemyPolicy = "scripted",
+        enemy_params: Any = None,
+        enemy_shoots: bool = True,
+        attack_mode: Literal["closest", "random"] = "closest",
+        observation_type: Literal["unit_list", "conic"] = "unit_list",
+        action_type: Literal["discrete", "continuous"] = "discrete",
         max_steps: int = 100,
-        map_width: float = 32.0,
-        map_height: float = 32.0,
+        map_size: float | tuple[float, float] = 32.0,
         won_battle_bonus: float = 1.0,
+        damage_reward: float | None = None,
         see_enemy_actions: bool = True,
         walls_cause_death: bool = True,
-        enemy_shoots: bool = True,
-        attack_mode: str = "closest",
+        spawn: Literal["sides", "smacv2"] | None = None,
+        random_types: bool | None = None,
+        compat: Literal["jaxmarl-0.2"] | None = None,
     ) -> None:
-        if isinstance(scenario, str):
-            if scenario not in SCENARIOS:
-                raise UnknownNameError(f"SMAX has no scenario {scenario!r}. {nearest(scenario, list(SCENARIOS))}")
-            scenario = SCENARIOS[scenario]
-        if max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
-        if attack_mode not in ("closest", "random"):
-            raise ValueError(f'attack_mode must be "closest" or "random", got {attack_mode!r}.')
-        self.scenario = scenario
-        self.num_allies = len(scenario.allies)
-        self.num_enemies = len(scenario.enemies)
-        self.num_units = self.num_allies + self.num_enemies
-        self.agents = tuple(f"ally_{i}" for i in range(self.num_allies))
-        self.enemy_shoots = enemy_shoots
-        self.attack_mode = attack_mode
-        self._default_params = Params(
-            units=default_unit_stats(),
-            map_width=np.float32(map_width),
-            map_height=np.float32(map_height),
-            time_per_step=np.float32(1 / 16),
-            max_steps=np.int32(max_steps),
-            won_battle_bonus=np.float32(won_battle_bonus),
-            see_enemy_actions=np.bool_(see_enemy_actions),
-            walls_cause_death=np.bool_(walls_cause_death),
+        types = {**UNIT_TYPES, **(unit_types or {})}
+        self.options = Options(mode, enemy, observation_type, action_type, attack_mode, enemy_shoots, compat)
+        self.scenario = army(scenario, allies, enemies, spawn, random_types, tuple(types))
+        self.unit_names = tuple(types)
+        self.selfplay = self.options.mode == "selfplay"
+        self.battle = Battle(self.scenario, len(types), self.options.jaxmarl)
+        self.num_allies, self.num_enemies = self.battle.num_allies, self.battle.num_enemies
+        self.num_units = self.battle.num_units
+        self.enemy_policy = enemy if callable(enemy) else None
+        names = [f"ally_{i}" for i in range(self.num_allies)]
+        names += [f"enemy_{i}" for i in range(self.num_enemies)] if self.selfplay else []
+        self.agents = tuple(names)
+        if damage_reward is None:  # JaxMARL's self-play rewards nothing but the end
+            damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
+        self._default_params = default_params(
+            types,
+            map_size,
+            max_steps,
+            won_battle_bonus,
+            damage_reward,
+            see_enemy_actions,
+            walls_cause_death,
+            enemy_params,
         )
 
     def _params(self, params: Params | None) -> Params:
@@ -138,37 +115,37 @@ class SMAX(MultiAgentEnvironment):
     def default_params(self) -> Params:
         return self._default_params
 
-    @property
-    def teams(self) -> tuple[int, ...]:
-        return (0,) * self.num_agents
-
     def observation_space(self, params: Any = None) -> Box:
-        size = (self.num_units - 1) * (observe.NUM_OTHER_BASE + len(UNIT_NAMES))
-        return Box(-1.0, 1.0, (size + observe.NUM_OWN_BASE + len(UNIT_NAMES),))
+        others = self.num_units - 1 if self.options.observation_type == "unit_list" else conic.NUM_SLOTS
+        kinds = len(self.unit_names)
+        return Box(-1.0, 1.0, (others * (observe.NUM_OTHER_BASE + kinds) + observe.NUM_OWN_BASE + kinds,))
 
-    def action_space(self, params: Any = None) -> Discrete:
-        return Discrete(_FIRST_ATTACK + self.num_enemies)
+    def action_space(self, params: Any = None) -> Space:
+        most = max(self.num_allies, self.num_enemies) if self.selfplay else self.num_enemies
+        return self._action_space(most)
 
-    # One environment: the batched kernel with no batch axis.
+    @property
+    def agent_action_spaces(self) -> dict[str, Space]:
+        opponents = {"ally": self.num_enemies, "enemy": self.num_allies}
+        return {agent: self._action_space(opponents[agent.split("_")[0]]) for agent in self.agents}
+
+    def _action_space(self, num_opponents: int) -> Space:
+        if self.options.action_type == "continuous":
+            return Box(0.0, 1.0, (4,))
+        return Discrete(FIRST_ATTACK + num_opponents)
+
+    # One environment is the kernel without a batch axis; B of them have it last inside, first outside.
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
-        return self._observed(self._spawn(jax.random.uniform(key, (2, self.num_units)), params), params)
+        state = self._spawn(key, params)
+        return self._observe(state, params), state
 
     def step_env(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> Step:
-        draws = jax.random.uniform(key, (self._num_draws,))
-        stepped, reward, terminated, truncated, info = self._advance(draws, state, action, params)
-        obs, stepped = self._observed(stepped, params)
-        return obs, stepped, reward, terminated, truncated, info
-
-    def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw(self, states, params)
-
-    # B environments: units first, batch last inside; batch first outside.
+        state, reward, terminated, truncated, info = self._advance(key, state, action, params)
+        return self._observe(state, params), state, reward, terminated, truncated, info
 
     def batch_reset(self, keys: jax.Array, params: Params | None = None) -> tuple[jax.Array, State]:
-        params = self._params(params)
-        draws = jax.vmap(lambda key: jax.random.uniform(key, (2, self.num_units)))(keys)
-        return self._observed(self._spawn(jnp.moveaxis(draws, 0, -1), params), params)
+        return self.reset_env(keys, self._params(params))
 
     def batch_step(
         self,
@@ -180,170 +157,143 @@ class SMAX(MultiAgentEnvironment):
     ) -> Step:
         params = self._params(params)
         split = jax.vmap(jax.random.split)(keys)
-        draws = jax.vmap(lambda key: jax.random.uniform(key, (self._num_draws,)))(split[:, 0])
-        stepped, *outcome, info = self._advance(draws.T, state, action, params)
-        final_obs = self._observe(stepped, params)
+        final, reward, terminated, truncated, info = self._advance(split[:, 0], state, action, params)
+        final_obs = self._observe(final, params)
         if reset_to is not None:
-            return auto_reset((final_obs, stepped, *outcome, info), reset_to)
-        spawn_draws = jax.vmap(lambda key: jax.random.uniform(key, (2, self.num_units)))(split[:, 1])
-        fresh = self._spawn(jnp.moveaxis(spawn_draws, 0, -1), params)
-        _, terminated, truncated = outcome
+            return auto_reset((final_obs, final, reward, terminated, truncated, info), reset_to)
         # Choosing the state first leaves one observation to build, unless the caller uses the final one as well.
-        obs, next_state = self._observed(select(terminated | truncated, fresh, stepped), params)
-        return obs, next_state, *outcome, {**info, "final_observation": final_obs}
+        state = select(terminated | truncated, self._spawn(split[:, 1], params), final)
+        obs = self._observe(state, params)
+        return obs, state, reward, terminated, truncated, {**info, "final_observation": final_obs}
+
+    def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:
+        """The states after each tick of the step that `step_env` makes of the same arguments, leaves `[8, …]`.
+
+        For smooth pictures; the last one is `step_env`'s. Consumes `key`.
+        """
+        params = self._params(params)
+        orders, memory, deviation = self._orders(key, state, action, params)
+        stats = self.battle.stats(state.unit_type, params)
+        ticks = self.battle.fight(bodies_of(state), orders, stats, params, deviation, trace=True)
+        return jax.vmap(lambda bodies: self.battle.pack(bodies, state.unit_type, orders, memory, state.step + 1))(ticks)
 
     # Pure functions of the state.
 
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
-        """bool `[A, 5 + E]`: the living may move, stop and attack living enemies in range; the dead only stop."""
+        """Bool `[N, A]`: the living may move, stop and attack living opponents in range; the dead may only stop."""
         params = self._params(params)
-        bodies, stats = self._bodies(state), self._stats(state, params)
-        shootable, _ = observe.in_range(bodies, stats.range, self.num_allies)
-        alive = state.alive[: self.num_allies, None]
-        moves = jnp.broadcast_to(alive, (self.num_allies, 4))
-        return jnp.concatenate([moves, jnp.ones_like(alive), shootable], axis=1)
+        if self.options.action_type == "continuous":
+            raise TypeError("Continuous actions have no mask; make the environment with action_type='discrete'.")
+        ally, enemy = teams.masks(self.battle, self.options, state, params)
+        if not self.selfplay:
+            return ally
+        most = max(ally.shape[1], enemy.shape[1])
+        return jnp.concatenate([jnp.pad(m, ((0, 0), (0, most - m.shape[1]))) for m in (ally, enemy)])
 
     def agent_mask(self, state: State, params: Params | None = None) -> jax.Array:
-        return state.alive[: self.num_allies]
+        return state.alive[: self.num_agents]
 
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[12 N]`: see `observe.global_state`."""
         is_enemy = np.arange(self.num_units) >= self.num_allies
-        return observe.global_state(self._scene(state, self._params(params)), is_enemy, state.unit_type)
+        return observe.global_state(self.battle.scene(state, self._params(params)), is_enemy, state.unit_type)
 
-    # The kernel. Leaves of `State` are batch first here, everything computed in between is units first.
+    # What happens in a step.
 
-    @property
-    def _num_draws(self) -> int:
-        return self.num_units + 2 * self.num_enemies  # a weapon's deviation each; whom an enemy chases and shoots
-
-    def _spawn(self, uniform: jax.Array, params: Params) -> State:
-        """A new battle from draws `[2, N, …]`."""
-        types = jnp.asarray(self.scenario.unit_types, jnp.int32)
-        types = jnp.broadcast_to(types, (*uniform.shape[2:], self.num_units))
-        stats = self._stats_of_types(types, params)
-        field = _field(params)
-        bodies = spawn.new_bodies(*spawn.fixed_spawn(uniform, self.num_allies, field), stats)
-        memory = scripted.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field)
-        nothing = jnp.zeros_like(bodies.x)
-        step = jnp.zeros(uniform.shape[2:], jnp.int32)
-        return self._pack(bodies, types, nothing, nothing, nothing.astype(jnp.int32), memory, step)
+    def _spawn(self, key: jax.Array, params: Params) -> State:
+        bodies, types = self.battle.spawn(key, params)
+        memory = None
+        if self._scripted:
+            enemies = jax.tree.map(lambda v: v[self.num_allies :], bodies)
+            memory = scripted.new_memory(enemies, field_of(params))
+        step = jnp.zeros(key.shape, jnp.int32)
+        return self.battle.pack(bodies, types, self.battle.no_orders(bodies), memory, step)
 
     def _advance(
-        self, draws: jax.Array, state: State, action: jax.Array, params: Params
+        self, key: jax.Array, state: State, action: jax.Array, params: Params
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """The battle one step on, from draws `[N + 2 E, …]`: `(state, reward, terminated, truncated, info)`."""
-        num_allies, num_enemies = self.num_allies, self.num_enemies
-        field = _field(params)
-        before, stats = self._bodies(state), self._stats(state, params)
-        enemy_action, memory = self._enemy_actions(draws[self.num_units :], before, stats, state)
-        ally_action = _units_first(self.action_space().clip(action))
-        raw = jnp.concatenate([ally_action, enemy_action])
-        attack = jnp.where(raw >= _FIRST_ATTACK, raw, 0)
-        aimed = raw - _FIRST_ATTACK
-        orders = Orders(
-            move_x=(raw == 1).astype(jnp.float32) - (raw == 3),
-            move_y=(raw == 0).astype(jnp.float32) - (raw == 2),
-            ally_target=jnp.maximum(aimed[:num_allies], -1),
-            # An enemy numbers the allies in reverse, as if the order of all units were turned around.
-            enemy_target=jnp.where(aimed[num_allies:] >= 0, num_allies - 1 - aimed[num_allies:], -1),
-        )
-        deviation = (3.0 * draws[: self.num_units] - 1.0) * field.dt
-        deviation = jnp.broadcast_to(deviation, (_TICKS, *deviation.shape))
-        after = run_ticks(before, orders, stats, field, deviation)
+        """The battle one step on: `(state, reward, terminated, truncated, info)`, for keys `[…]`. Consumes `key`."""
+        orders, memory, deviation = self._orders(key, state, action, params)
+        before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
+        after = self.battle.fight(before, orders, stats, params, deviation)
+        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
+        return next_state, *self._outcome(before, after, stats, next_state.step, params)
 
-        dead = after.health <= 0
-        lost, enemies_dead = dead[:num_allies].all(0), dead[num_allies:].all(0)
-        won = enemies_dead & ~lost
-        damage = ((before.health - after.health) / stats.health)[num_allies:].sum(0) / num_enemies
-        reward = damage + jnp.where(won, params.won_battle_bonus, 0.0)
-        reward = jnp.broadcast_to(reward[..., None], (*reward.shape, num_allies)).astype(jnp.float32)
-        terminated = lost | enemies_dead
-        step = state.step + 1
-        truncated = (step >= params.max_steps) & ~terminated
-        next_state = self._pack(after, state.unit_type, orders.move_x, orders.move_y, attack, memory, step)
-        return next_state, reward, terminated, truncated, {"won": won}
-
-    def _enemy_actions(
-        self, draws: jax.Array, bodies: Bodies, stats: UnitStats, state: State
-    ) -> tuple[jax.Array, scripted.Memory]:
+    def _outcome(
+        self, before: Bodies, after: Bodies, stats: UnitStats, step: jax.Array, params: Params
+    ) -> tuple[jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
+        """`(reward, terminated, truncated, info)` of a step; `step` counts it already."""
         allies, enemies = slice(None, self.num_allies), slice(self.num_allies, None)
+        dead = after.health <= 0
+        allies_dead, enemies_dead = dead[allies].all(0), dead[enemies].all(0)
+        won, lost = enemies_dead & ~allies_dead, allies_dead & ~enemies_dead
+        hurt = (before.health - after.health) / stats.health
+        dealt, taken = hurt[enemies].mean(0), hurt[allies].mean(0)
+        gain = dealt * params.damage_reward + jnp.where(won, params.won_battle_bonus, 0.0)
+        if self.selfplay:
+            gain -= taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
+        sign = np.where(np.arange(self.num_agents) < self.num_allies, np.float32(1), np.float32(-1))
+        decided = allies_dead | enemies_dead
+        if self.options.jaxmarl:  # one step more, and the clock ends an episode as if it were decided
+            return gain[..., None] * sign, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}
+        return gain[..., None] * sign, decided, (step >= params.max_steps) & ~decided, {"won": won}
+
+    def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:
+        """What everybody does: `(orders, memory, deviation)`. Consumes `key`."""
+        key_policy = None
+        if self.enemy_policy is not None:
+            pair = map_batch(jax.random.split, key.ndim)(key)
+            key, key_policy = pair[..., 0], pair[..., 1]
+        draws = uniform_rows(key, 3 * self.num_units).reshape(3, self.num_units, *key.shape)
+        action = teams.units_first_actions(self.action_space().clip(action), self.options)
+        allies = teams.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
+        memory = state.memory
+        if self._scripted:
+            enemies, memory = self._scripted_orders(state, draws[1:, self.num_allies :], params)
+        else:
+            theirs = (
+                action[self.num_allies :] if key_policy is None else self._policy_actions(key_policy, state, params)
+            )
+            enemies = teams.decode(self.battle, self.options, 1, theirs, state, draws[1:], params)
+        return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
+
+    def _scripted_orders(
+        self, state: State, draws: jax.Array, params: Params
+    ) -> tuple[orders_of.TeamOrders, scripted.Memory]:
+        enemies, allies = slice(self.num_allies, None), slice(None, self.num_allies)
+        bodies, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
         move, target, memory = scripted.decide(
-            jax.tree.map(_units_first, state.memory),
+            jax.tree.map(units_first, state.memory),
             jax.tree.map(lambda v: v[enemies], bodies),
             jax.tree.map(lambda v: v[allies], bodies),
             stats.range[enemies],
             stats.sight[enemies],
-            draws.reshape(2, self.num_enemies, *draws.shape[1:]),
-            shoots=self.enemy_shoots,
-            attack_mode=self.attack_mode,
+            draws,
+            shoots=self.options.enemy_shoots,
+            attack_mode=self.options.attack_mode,
         )
-        return jnp.where(target >= 0, _FIRST_ATTACK + self.num_allies - 1 - target, move), memory
+        walk = orders_of.discrete(move, self.num_allies)
+        stays = target >= 0
+        orders = orders_of.TeamOrders(jnp.where(stays, 0.0, walk.move_x), jnp.where(stays, 0.0, walk.move_y), target)
+        return orders, memory
 
-    def _observed(self, state: State, params: Params) -> tuple[jax.Array, State]:
-        return self._observe(state, params), state
+    def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:
+        """What the given policy does, `[E, …]`."""
+        assert self.enemy_policy is not None
+        obs = teams.observe_team(self.battle, self.options, 1, state, params)
+        mask = None
+        if self.options.action_type == "discrete":
+            mask = map_batch(lambda s: teams.masks(self.battle, self.options, s, params)[1], key.ndim)(state)
+        act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
+        return teams.units_first_actions(act(obs, mask, key), self.options)
 
     def _observe(self, state: State, params: Params) -> jax.Array:
-        """What the allies see: `[…, A, D]`, batch first."""
-        size = (params.map_width, params.map_height)
-        seen = observe.unit_list(self._scene(state, params), self.num_allies, params.see_enemy_actions, size)
-        return jnp.moveaxis(seen, (0, 1), (-2, -1))
+        """What the agents see, `[…, N, D]`."""
+        allies = teams.observe_team(self.battle, self.options, 0, state, params)
+        if not self.selfplay:
+            return allies
+        return jnp.concatenate([allies, teams.observe_team(self.battle, self.options, 1, state, params)], axis=-2)
 
-    def _scene(self, state: State, params: Params) -> observe.Scene:
-        attack_scale = np.where(np.arange(self.num_units) < self.num_allies, self.num_enemies, self.num_allies) + 4
-        types = np.eye(len(UNIT_NAMES), dtype=np.float32)[list(self.scenario.unit_types)]
-        batch = state.health.ndim - 1
-        return observe.Scene(
-            self._bodies(state),
-            self._stats(state, params),
-            types.reshape(*types.shape, *(1,) * batch),
-            _units_first(state.move[..., 0]),
-            _units_first(state.move[..., 1]),
-            _units_first(state.attack) / attack_scale.reshape(-1, *(1,) * batch),
-        )
-
-    def _stats(self, state: State, params: Params) -> UnitStats:
-        return self._stats_of_types(state.unit_type, params)
-
-    def _stats_of_types(self, unit_type: jax.Array, params: Params) -> UnitStats:
-        """Statistics `[N, 1 …]`: types are the same in every copy of a fixed scenario, so nothing is looked up."""
-        stats = stats_of(params.units, np.asarray(self.scenario.unit_types))
-        return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - 1)), stats)
-
-    def _bodies(self, state: State) -> Bodies:
-        leaves = (state.position[..., 0], state.position[..., 1], state.health, state.cooldown)
-        return Bodies(*map(_units_first, leaves))
-
-    def _pack(
-        self,
-        bodies: Bodies,
-        unit_type: jax.Array,
-        move_x: jax.Array,
-        move_y: jax.Array,
-        attack: jax.Array,
-        memory: scripted.Memory,
-        step: jax.Array,
-    ) -> State:
-        x, y, health, cooldown, move_x, move_y, attack = map(_units_last, (*bodies, move_x, move_y, attack))
-        return State(
-            position=jnp.stack([x, y], axis=-1),
-            health=health,
-            cooldown=cooldown,
-            unit_type=unit_type,
-            move=jnp.stack([move_x, move_y], axis=-1),
-            attack=attack,
-            memory=jax.tree.map(_units_last, memory),
-            step=step,
-        )
-
-
-def _field(params: Params) -> Field:
-    return Field(params.map_width, params.map_height, params.time_per_step, params.walls_cause_death)
-
-
-def _units_first(leaf: jax.Array) -> jax.Array:
-    return jnp.moveaxis(leaf, -1, 0)
-
-
-def _units_last(leaf: jax.Array) -> jax.Array:
-    return jnp.moveaxis(leaf, 0, -1)
+    @property
+    def _scripted(self) -> bool:
+        return not self.selfplay and self.enemy_policy is None

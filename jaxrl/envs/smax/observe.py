@@ -5,15 +5,28 @@ Arrays are `[N, …]` with batch axes behind the units, as in `dynamics`. The la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.envs.smax.dynamics import Bodies
 from jaxrl.envs.smax.units import UnitStats
 
-__all__ = ["NUM_OTHER_BASE", "NUM_OWN_BASE", "Scene", "flip", "global_state", "in_range", "unit_list"]
+__all__ = [
+    "NUM_OTHER_BASE",
+    "NUM_OWN_BASE",
+    "Scene",
+    "blocks",
+    "flip",
+    "global_state",
+    "in_range",
+    "mirror",
+    "own_features",
+    "unit_list",
+]
 
 NUM_OTHER_BASE = 7  # health, dx, dy, movement x and y, attack, cooldown; then the type, one-hot
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
@@ -28,6 +41,7 @@ class Scene(NamedTuple):
     move_x: jax.Array  # last movement direction
     move_y: jax.Array
     attack: jax.Array  # last attack, already scaled to 0 … 1
+    attack_mirrored: jax.Array  # the same with the attacked units numbered from the other end
 
     @property
     def alive(self) -> jax.Array:
@@ -35,9 +49,16 @@ class Scene(NamedTuple):
         return self.bodies.health > 0
 
 
-def flip(tree: Scene) -> Scene:
-    """The scene with the order of the units reversed, so that enemies stand where allies did and see as they do."""
-    return jax.tree.map(lambda leaf: leaf[::-1], tree)
+def flip(scene: Scene) -> Scene:
+    """The scene with the order of the units reversed, so that enemies stand where allies did: JaxMARL's enemy view."""
+    return jax.tree.map(lambda leaf: leaf[::-1], scene)
+
+
+def mirror(scene: Scene, num_allies: int, width: jax.Array) -> Scene:
+    """The scene as enemies see it: they come first, and left and right have changed sides."""
+    scene = jax.tree.map(lambda leaf: jnp.concatenate([leaf[num_allies:], leaf[:num_allies]]), scene)
+    bodies = scene.bodies._replace(x=width - scene.bodies.x)
+    return scene._replace(bodies=bodies, move_x=-scene.move_x, attack=scene.attack_mirrored)
 
 
 def unit_list(scene: Scene, num_observers: int, see_actions: jax.Array, size: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -45,44 +66,70 @@ def unit_list(scene: Scene, num_observers: int, see_actions: jax.Array, size: tu
 
     One block for each other unit, in order: health/max, dx and dy over the observer's sight range, last movement x
     and y, last attack (index over its largest value), cooldown (clipped to 0 … 1 of a full one), type one-hot. A
-    block is zero unless both live and the unit is within sight. Then the own block: health/max, x/width, y/height,
-    cooldown, type one-hot; zero for the dead.
+    block is zero unless both live and the unit is within sight. Then the own block (`own_features`).
     """
     me = jax.tree.map(lambda leaf: leaf[:num_observers], scene)
-    dx, dy = (_others(v, num_observers) - v[:num_observers, None] for v in (scene.bodies.x, scene.bodies.y))
+    is_mate = np.arange(scene.bodies.x.shape[0] - 1) < num_observers - 1
+    seen = blocks(scene, me, lambda values: _others(values, num_observers), is_mate, see_actions)
+    batch = scene.bodies.x.shape[1:]
+    return jnp.concatenate([seen.reshape(num_observers, -1, *batch), own_features(me, size)], axis=1)
+
+
+def blocks(
+    scene: Scene,
+    me: Scene,
+    others: Callable[[jax.Array], jax.Array],
+    is_mate: np.ndarray,
+    see_actions: jax.Array,
+    see_dead: bool = False,
+) -> jax.Array:
+    """What each of M observers sees of each of J others: `[M, J, 13, …]`, zero where it sees nothing.
+
+    Args:
+        scene: Everybody.
+        me: The observers, leaves `[M, …]`.
+        others: Lays values `[N, …]` out as each observer sees them, `[M, J, …]` (M may be 1).
+        is_mate: Which of the J are on the observers' team.
+        see_actions: Whether the last actions of opponents are seen.
+        see_dead: Whether the dead are seen as well.
+    """
+    dx, dy = others(scene.bodies.x) - me.bodies.x[:, None], others(scene.bodies.y) - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
-    visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None] & _others(scene.alive, num_observers)
-    num_mates = num_observers - 1
-    is_mate = (jnp.arange(dx.shape[1]) < num_mates).reshape((1, -1) + (1,) * (dx.ndim - 2))
-    seen_acting = visible & (is_mate | see_actions)
+    visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
+    if not see_dead:
+        visible &= others(scene.alive)
+    seen_acting = visible & (is_mate.reshape((1, -1) + (1,) * (dx.ndim - 2)) | see_actions)
     shown = [
-        (visible, _others(_health_fraction(scene), num_observers)),
+        (visible, others(_health_fraction(scene))),
         (visible, dx / sight),
         (visible, dy / sight),
-        (seen_acting, _others(scene.move_x, num_observers)),
-        (seen_acting, _others(scene.move_y, num_observers)),
-        (seen_acting, _others(scene.attack, num_observers)),
-        (visible, _others(_cooldown_fraction(scene), num_observers)),
+        (seen_acting, others(scene.move_x)),
+        (seen_acting, others(scene.move_y)),
+        (seen_acting, others(scene.attack)),
+        (visible, others(_cooldown_fraction(scene))),
     ]
     types = scene.type_one_hot
-    shown += [(visible, _others(types[:, k], num_observers)) for k in range(types.shape[1])]
-    blocks = jnp.stack([jnp.where(seen, value, 0.0) for seen, value in shown], axis=2)
-    blocks = blocks.reshape(num_observers, -1, *dx.shape[2:])
+    shown += [(visible, others(types[:, k])) for k in range(types.shape[1])]
+    return jnp.stack([jnp.where(seen, value, 0.0) for seen, value in shown], axis=2)
 
+
+def own_features(me: Scene, size: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """What units know of themselves, `[M, 10, …]`: health/max, x/width, y/height, cooldown, one-hot type."""
     own = [_health_fraction(me), me.bodies.x / size[0], me.bodies.y / size[1], _cooldown_fraction(me)]
-    own += [jnp.broadcast_to(me.type_one_hot[:, k], me.bodies.x.shape) for k in range(types.shape[1])]
-    own = jnp.where(me.alive[:, None], jnp.stack(own, axis=1), 0.0)
-    return jnp.concatenate([blocks, own], axis=1)
+    own += [jnp.broadcast_to(me.type_one_hot[:, k], me.bodies.x.shape) for k in range(me.type_one_hot.shape[1])]
+    return jnp.where(me.alive[:, None], jnp.stack(own, axis=1), 0.0)
 
 
-def global_state(scene: Scene, is_enemy: jax.Array, unit_type: jax.Array) -> jax.Array:
+def global_state(scene: Scene, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array) -> jax.Array:
     """All units, unhidden and in map units: `[12 N, …]`, the layout of JaxMARL's world state.
 
     A block of ten a unit (health/max, x, y, cooldown in seconds, type one-hot; zero for the dead), then the team of
     each unit (0 ally, 1 enemy), then its type.
     """
     bodies = scene.bodies
-    types = jnp.moveaxis(jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *bodies.x.shape[1:])), 1, 0)
+    types = jnp.moveaxis(
+        jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *bodies.x.shape[1:])), 1, 0
+    )
     blocks = jnp.stack([_health_fraction(scene), bodies.x, bodies.y, bodies.cooldown, *types], axis=1)
     blocks = jnp.where(scene.alive[:, None], blocks, 0.0).reshape(-1, *bodies.x.shape[1:])
     labels = [jnp.broadcast_to(v, bodies.x.shape).astype(jnp.float32) for v in (is_enemy, unit_type)]
@@ -90,7 +137,7 @@ def global_state(scene: Scene, is_enemy: jax.Array, unit_type: jax.Array) -> jax
 
 
 def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
-    """Which opponents each living unit has within `reach[N, …]` and alive: `([A, E, …], [E, A, …])`, both in index order."""
+    """Which living opponents each living unit has within `reach[N, …]`: `([A, E, …], [E, A, …])`, in index order."""
     alive = bodies.health > 0
     dx = bodies.x[:num_allies, None] - bodies.x[None, num_allies:]
     dy = bodies.y[:num_allies, None] - bodies.y[None, num_allies:]

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
+from typing import Literal
 
 from jaxrl.envs.smax.units import UNIT_NAMES
 
 __all__ = ["SCENARIOS", "Scenario", "parse_army"]
 
-_LETTERS = {"m": "marine", "M": "marauder", "s": "stalker", "z": "zealot", "h": "hydralisk"}
+_LETTERS = {"m": "marine", "M": "marauder", "s": "stalker", "z": "zealot", "h": "hydralisk"}  # SMAC's map names
 
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """Who fights whom: the unit types (indices into `UNIT_NAMES`) of A allies and E enemies."""
+    """Who fights whom, and how a battle begins."""
 
     allies: tuple[int, ...]
+    """The unit types of the A allies, indices into the table of unit types."""
     enemies: tuple[int, ...]
+    """The unit types of the E enemies."""
+    spawn: Literal["sides", "smacv2"] = "sides"
+    """`"sides"`: each team around the middle of its half. `"smacv2"`: surrounded, or scattered and mirrored."""
+    random_types: bool = False
+    """Whether every episode draws the types anew (`allies` and `enemies` then only count the units)."""
 
     @property
     def unit_types(self) -> tuple[int, ...]:
@@ -25,23 +33,35 @@ class Scenario:
         return self.allies + self.enemies
 
 
-def parse_army(text: str) -> tuple[int, ...]:
-    """The unit types of an army such as `"3s5z"` (three stalkers, five zealots), in the order written.
+def parse_army(army: str | Sequence[str], names: tuple[str, ...] = UNIT_NAMES) -> tuple[int, ...]:
+    """The unit types of an army, as indices into `names`, in the order written.
 
-    Letters as in SMAC's map names: m marine, M marauder, s stalker, z zealot, h hydralisk.
+    Args:
+        army: Counts and types such as `"3s5z"` or `"2zergling1marauder"`, or a list of type names. Letters are those
+            of SMAC's map names: m marine, M marauder, s stalker, z zealot, h hydralisk.
+        names: The types there are.
 
     Raises:
-        ValueError: If the text is not counts and letters; the message shows the form.
+        ValueError: If the text is anything else, or there is no unit in it; the message shows the form.
     """
-    if not re.fullmatch(r"(\d+[mMszh])+", text):
-        letters = ", ".join(f"{letter} {name}" for letter, name in _LETTERS.items())
-        raise ValueError(f"An army is written as counts and letters, such as 3s5z ({letters}); got {text!r}.")
-    units: list[int] = []
-    for count, letter in re.findall(r"(\d+)([mMszh])", text):
-        units += [UNIT_NAMES.index(_LETTERS[letter])] * int(count)
-    if not units:
-        raise ValueError(f"An army needs at least one unit; got {text!r}.")
-    return tuple(units)
+    if isinstance(army, str):
+        if not re.fullmatch(r"(\d+[A-Za-z_]+)+", army):
+            raise ValueError(f"An army is written as counts and types, such as {_forms(names)}; got {army!r}.")
+        words = [word for count, word in re.findall(r"(\d+)([A-Za-z_]+)", army) for _ in range(int(count))]
+    else:
+        words = list(army)
+    if not words:
+        raise ValueError(f"An army needs at least one unit; got {army!r}.")
+    units = [word if word in names else _LETTERS.get(word, word) for word in words]
+    for unit in units:
+        if unit not in names:
+            raise ValueError(f"There is no unit type {unit!r}; an army is written such as {_forms(names)}.")
+    return tuple(names.index(unit) for unit in units)
+
+
+def _forms(names: tuple[str, ...]) -> str:
+    letters = ", ".join(f"{letter} {name}" for letter, name in _LETTERS.items())
+    return f"3s5z ({letters}) or 2{names[-1]} (any of {', '.join(names)})"
 
 
 def _named(name: str) -> Scenario:
@@ -49,19 +69,10 @@ def _named(name: str) -> Scenario:
     return Scenario(parse_army(allies), parse_army(enemies or allies))
 
 
+_EVEN = ("3m", "8m", "25m", "2s3z", "3s5z")
+_UNEVEN = ("5m_vs_6m", "10m_vs_11m", "27m_vs_30m", "3s5z_vs_3s6z", "3s_vs_5z", "6h_vs_8z")
+
 SCENARIOS: dict[str, Scenario] = {
-    name: _named(name)
-    for name in (
-        "3m",
-        "8m",
-        "25m",
-        "2s3z",
-        "3s5z",
-        "5m_vs_6m",
-        "10m_vs_11m",
-        "27m_vs_30m",
-        "3s5z_vs_3s6z",
-        "3s_vs_5z",
-        "6h_vs_8z",
-    )
+    **{name: _named(name) for name in _EVEN + _UNEVEN},
+    **{f"smacv2_{n}_units": Scenario((0,) * n, (0,) * n, "smacv2", random_types=True) for n in (5, 10, 20)},
 }

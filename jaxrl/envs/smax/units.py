@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["UNIT_NAMES", "UnitStats", "default_unit_stats", "stats_of"]
+__all__ = ["UNIT_NAMES", "UNIT_TYPES", "UnitStats", "UnitType", "default_unit_stats", "stats_of", "table"]
 
-# name: health, damage a shot, attack range, weapon cooldown (s), speed (units/s), radius, sight range
-_TABLE = {
-    "marine": (45.0, 9.0, 5.0, 0.61, 3.15, 0.375, 9.0),
-    "marauder": (125.0, 10.0, 6.0, 1.07, 2.25, 0.5625, 10.0),
-    "stalker": (160.0, 13.0, 6.0, 1.87, 4.13, 0.625, 10.0),
-    "zealot": (150.0, 8.0, 2.0, 0.86, 3.15, 0.5, 9.0),
-    "zergling": (35.0, 5.0, 2.0, 0.50, 4.13, 0.375, 8.0),
-    "hydralisk": (80.0, 12.0, 5.0, 0.59, 3.15, 0.625, 9.0),
+
+class UnitType(NamedTuple):
+    """One row of the table of unit types. Distances are in map units, centre to centre."""
+
+    health: float
+    damage: float  # of one shot
+    range: float
+    cooldown: float  # seconds
+    speed: float  # map units a second
+    radius: float
+    sight: float
+
+
+UNIT_TYPES: dict[str, UnitType] = {
+    "marine": UnitType(45.0, 9.0, 5.0, 0.61, 3.15, 0.375, 9.0),
+    "marauder": UnitType(125.0, 10.0, 6.0, 1.07, 2.25, 0.5625, 10.0),
+    "stalker": UnitType(160.0, 13.0, 6.0, 1.87, 4.13, 0.625, 10.0),
+    "zealot": UnitType(150.0, 8.0, 2.0, 0.86, 3.15, 0.5, 9.0),
+    "zergling": UnitType(35.0, 5.0, 2.0, 0.50, 4.13, 0.375, 8.0),
+    "hydralisk": UnitType(80.0, 12.0, 5.0, 0.59, 3.15, 0.625, 9.0),
 }
-UNIT_NAMES = tuple(_TABLE)
+UNIT_NAMES = tuple(UNIT_TYPES)
 
 
 @jax.tree_util.register_dataclass
@@ -43,11 +57,41 @@ class UnitStats:
     """Sight range."""
 
 
+def table(types: Mapping[str, UnitType | tuple[float, ...] | Mapping[str, float]]) -> UnitStats:
+    """The statistics of named types as NumPy arrays `[K]`, in the order given.
+
+    Raises:
+        ValueError: A row without seven finite numbers, or with one that makes no battle; the message names both.
+    """
+    rows = []
+    for name, row in types.items():
+        try:
+            unit = UnitType(**row) if isinstance(row, Mapping) else UnitType(*row)
+        except TypeError:
+            fields = ", ".join(UnitType._fields)
+            raise ValueError(f"The unit type {name!r} needs these seven numbers: {fields}; got {row!r}.") from None
+        for field, value in unit._asdict().items():
+            lowest_is_zero = field in ("damage", "range", "speed", "radius")
+            if not np.isfinite(value) or value < 0 or (value == 0 and not lowest_is_zero):
+                raise ValueError(f"{field} of the unit type {name!r} must be a positive number, got {value!r}.")
+        rows.append(unit)
+    return UnitStats(*np.asarray(rows, np.float32).T)
+
+
 def default_unit_stats() -> UnitStats:
     """The six types of SMAX, as NumPy arrays `[6]` in the order of `UNIT_NAMES`."""
-    return UnitStats(*np.asarray(list(_TABLE.values()), np.float32).T)
+    return table(UNIT_TYPES)
 
 
 def stats_of(table: UnitStats, unit_type: Any) -> UnitStats:
     """The statistics of units of the given types: leaves of the shape of `unit_type`."""
-    return jax.tree.map(lambda column: column[unit_type], table)
+
+    def look_up(column: Any) -> Any:
+        if isinstance(unit_type, np.ndarray):
+            return column[unit_type]
+        out = jnp.broadcast_to(column[0], unit_type.shape)
+        for kind in range(1, column.shape[0]):  # a few choices fuse into what follows, a gather does not
+            out = jnp.where(unit_type == kind, column[kind], out)
+        return out
+
+    return jax.tree.map(look_up, table)

@@ -1,0 +1,144 @@
+"""The kernel: one battle, or B at once, from spawn to spawn. Knows nothing of agents.
+
+Leaves of `State` are batch first; everything computed in between is units first, batch last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.envs.smax import orders as orders_of
+from jaxrl.envs.smax import spawn
+from jaxrl.envs.smax.draws import uniform_rows
+from jaxrl.envs.smax.dynamics import Bodies, Orders, inside, run_ticks
+from jaxrl.envs.smax.observe import Scene
+from jaxrl.envs.smax.scenarios import Scenario
+from jaxrl.envs.smax.scripted import Memory
+from jaxrl.envs.smax.state import Params, State, bodies_of, field_of, units_first, units_last
+from jaxrl.envs.smax.units import UnitStats, stats_of
+
+__all__ = ["TICKS", "Battle"]
+
+TICKS = 8  # of physics in a step
+
+
+@dataclasses.dataclass(frozen=True)
+class Battle:
+    """What about a battle is fixed when it is compiled."""
+
+    scenario: Scenario
+    num_types: int
+    jaxmarl: bool = False
+    """Whether to repeat JaxMARL 0.2's faults: spawns and pushes off the map, surplus enemies of the first type."""
+
+    @property
+    def num_allies(self) -> int:
+        """A."""
+        return len(self.scenario.allies)
+
+    @property
+    def num_enemies(self) -> int:
+        """E."""
+        return len(self.scenario.enemies)
+
+    @property
+    def num_units(self) -> int:
+        """N."""
+        return self.num_allies + self.num_enemies
+
+    def spawn(self, key: jax.Array, params: Params) -> tuple[Bodies, jax.Array]:
+        """Fresh bodies `[N, …]` and their types `[…, N]`, for keys `[…]`. Consumes `key`."""
+        num_units, field = self.num_units, field_of(params)
+        types = jnp.broadcast_to(jnp.asarray(self.scenario.unit_types, jnp.int32), (*key.shape, num_units))
+        if self.scenario.spawn == "sides":
+            uniform = uniform_rows(key, 3 * num_units).reshape(3, num_units, *key.shape)
+            x, y = spawn.sides(uniform[:2], self.num_allies, field)
+            kind = uniform[2]
+        else:
+            uniform = uniform_rows(key, 4 * num_units + spawn.NUM_SMACV2_DRAWS)
+            rows, extra = uniform[: 4 * num_units].reshape(4, num_units, *key.shape), uniform[4 * num_units :]
+            x, y = spawn.smacv2(rows[:3], extra, self.num_allies, field, in_map=not self.jaxmarl)
+            kind = rows[3]
+        if self.scenario.random_types:
+            types = units_last(spawn.random_types(kind, self.num_allies, self.num_types, surplus=not self.jaxmarl))
+        return spawn.new_bodies(x, y, self.stats(types, params), field, in_map=not self.jaxmarl), types
+
+    def fight(
+        self,
+        bodies: Bodies,
+        orders: Orders,
+        stats: UnitStats,
+        params: Params,
+        deviation: jax.Array,
+        trace: bool = False,
+    ) -> Bodies:
+        """The bodies one step on; with `trace` after each tick, leaves `[8, N, …]`.
+
+        `deviation[8, N, …]` is added to the cooldown of a weapon fired in that tick, in seconds.
+        """
+        field = field_of(params)
+        after = run_ticks(bodies, orders, stats, field, deviation, trace=trace)
+        return after if self.jaxmarl else inside(after, field)
+
+    def deviation(self, uniform: jax.Array, params: Params) -> jax.Array:
+        """For `fight`: -1 to +2 ticks, from draws `[N, …]`. One a step will do, for nobody shoots twice in it."""
+        deviation = (3.0 * uniform - 1.0) * params.time_per_step
+        return jnp.broadcast_to(deviation, (TICKS, *deviation.shape))
+
+    def scene(self, state: State, params: Params) -> Scene:
+        """All that observations are made of, `[N, …]`."""
+        opponents = np.where(np.arange(self.num_units) < self.num_allies, self.num_enemies, self.num_allies)
+        opponents = opponents.reshape(-1, *(1,) * (state.health.ndim - 1))
+        attack = units_first(state.attack)
+        first = orders_of.FIRST_ATTACK
+        mirrored = jnp.where(attack >= first, 2 * first + opponents - 1 - attack, 0)
+        return Scene(
+            bodies_of(state),
+            self.stats(state.unit_type, params),
+            self._one_hot(state.unit_type),
+            units_first(state.move[..., 0]),
+            units_first(state.move[..., 1]),
+            attack / (first + opponents - 1),
+            mirrored / (first + opponents - 1),
+        )
+
+    def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:
+        """Statistics of units of types `[…, N]`: leaves `[N, …]`, `[N, 1 …]` where all copies have the same types."""
+        if self.scenario.random_types:
+            return stats_of(params.units, units_first(unit_type))
+        stats = stats_of(params.units, np.asarray(self.scenario.unit_types))
+        return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - 1)), stats)
+
+    def _one_hot(self, unit_type: jax.Array) -> jax.Array:
+        """Types as `[N, K, …]`, or `[N, K, 1 …]` where all copies have the same."""
+        kinds = np.arange(self.num_types).reshape(1, -1, *(1,) * (unit_type.ndim - 1))
+        if self.scenario.random_types:
+            return (units_first(unit_type)[:, None] == kinds).astype(jnp.float32)
+        own = np.asarray(self.scenario.unit_types).reshape(-1, *(1,) * unit_type.ndim)
+        return jnp.asarray((own == kinds).astype(np.float32))
+
+    def pack(
+        self, bodies: Bodies, unit_type: jax.Array, orders: Orders, memory: Memory | None, step: jax.Array
+    ) -> State:
+        """The kernel's arrays as a state."""
+        x, y, health, cooldown, move_x, move_y = map(units_last, (*bodies, orders.move_x, orders.move_y))
+        return State(
+            position=jnp.stack([x, y], axis=-1),
+            health=health,
+            cooldown=cooldown,
+            unit_type=unit_type,
+            move=jnp.stack([move_x, move_y], axis=-1),
+            attack=units_last(orders_of.attack_action(orders)),
+            memory=jax.tree.map(units_last, memory),
+            step=step,
+        )
+
+    def no_orders(self, bodies: Bodies) -> Orders:
+        """Stand still."""
+        nothing = jnp.zeros_like(bodies.x)
+        nobody = jnp.full(bodies.x.shape, -1, jnp.int32)
+        return Orders(nothing, nothing, nobody[: self.num_allies], nobody[self.num_allies :])

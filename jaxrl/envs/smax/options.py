@@ -1,0 +1,113 @@
+"""What a user can choose when making a battle, checked in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
+from jaxrl.envs.smax.state import Params
+from jaxrl.envs.smax.units import table
+from jaxrl.registry import UnknownNameError, nearest
+
+__all__ = ["Options", "army", "default_params"]
+
+_SMALLEST_MAP = 8.0  # two teams and their jitter
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The choices that change the compiled program; see `SMAX`."""
+
+    mode: str
+    enemy: Any
+    observation_type: str
+    action_type: str
+    attack_mode: str
+    enemy_shoots: bool
+    compat: str | None
+
+    def __post_init__(self) -> None:
+        _one_of("mode", self.mode, ("enemy", "selfplay"))
+        _one_of("observation_type", self.observation_type, ("unit_list", "conic"))
+        _one_of("action_type", self.action_type, ("discrete", "continuous"))
+        _one_of("attack_mode", self.attack_mode, ("closest", "random"))
+        _one_of("compat", self.compat, (None, "jaxmarl-0.2"))
+        if not callable(self.enemy) and self.enemy != "scripted":
+            raise ValueError(f'enemy must be "scripted" or a policy function, got {self.enemy!r}.')
+        if callable(self.enemy) and self.mode == "selfplay":
+            raise ValueError('In mode="selfplay" both teams are agents; leave `enemy` out, or use mode="enemy".')
+
+    @property
+    def jaxmarl(self) -> bool:
+        """Whether to repeat JaxMARL's faults."""
+        return self.compat is not None
+
+
+def army(
+    scenario: str | Scenario | None,
+    allies: str | Sequence[str] | None,
+    enemies: str | Sequence[str] | None,
+    spawn: Any,
+    random_types: bool | None,
+    names: tuple[str, ...],
+) -> Scenario:
+    """The scenario that a user's words describe. `names` are the unit types there are."""
+    if allies is None:
+        if enemies is not None:
+            raise ValueError(f'enemies={enemies!r} needs allies as well, such as allies="3s5z".')
+        chosen = "3m" if scenario is None else scenario
+        if isinstance(chosen, str):
+            if chosen not in SCENARIOS:
+                hint = nearest(chosen, list(SCENARIOS))
+                raise UnknownNameError(
+                    f'SMAX has no scenario {chosen!r}. {hint} Or give allies="3s5z", enemies="3s6z".'
+                )
+            chosen = SCENARIOS[chosen]
+    elif scenario is not None:
+        raise ValueError(f"Give either a scenario ({scenario!r}) or allies ({allies!r}), not both.")
+    else:
+        team = parse_army(allies, names)
+        chosen = Scenario(team, team if enemies is None else parse_army(enemies, names))
+    spawn = chosen.spawn if spawn is None else spawn
+    _one_of("spawn", spawn, ("sides", "smacv2"))
+    random_types = chosen.random_types if random_types is None else bool(random_types)
+    return dataclasses.replace(chosen, spawn=spawn, random_types=random_types)
+
+
+def default_params(
+    types: Mapping[str, Any],
+    map_size: float | tuple[float, float],
+    max_steps: int,
+    won_battle_bonus: float,
+    damage_reward: float,
+    see_enemy_actions: bool,
+    walls_cause_death: bool,
+    enemy: Any,
+) -> Params:
+    """The parameters of a battle, checked, as NumPy arrays."""
+    if max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
+    width, height = np.broadcast_to(np.asarray(map_size, np.float32), (2,))
+    if not min(width, height) >= _SMALLEST_MAP:
+        raise ValueError(f"map_size must be at least {_SMALLEST_MAP:g} map units each way, got {map_size}.")
+    return Params(
+        units=table(types),
+        map_width=np.float32(width),
+        map_height=np.float32(height),
+        time_per_step=np.float32(1 / 16),
+        max_steps=np.int32(max_steps),
+        won_battle_bonus=np.float32(won_battle_bonus),
+        damage_reward=np.float32(damage_reward),
+        see_enemy_actions=np.bool_(see_enemy_actions),
+        walls_cause_death=np.bool_(walls_cause_death),
+        enemy=enemy,
+    )
+
+
+def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")

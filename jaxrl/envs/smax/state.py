@@ -1,0 +1,98 @@
+"""The parameters and the state of a battle, as users see them: batch axes first, units behind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.envs.smax.dynamics import Bodies, Field
+from jaxrl.envs.smax.scripted import Memory
+from jaxrl.envs.smax.units import UnitStats
+
+__all__ = ["Params", "State", "bodies_of", "field_of", "map_batch", "units_first", "units_last"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Everything about a battle that can vary without recompilation; `vmap` over it gives many different battles."""
+
+    units: UnitStats
+    """Statistics of the unit types, leaves `[K]`."""
+    map_width: Any
+    map_height: Any
+    time_per_step: Any
+    """Seconds a tick; a step has eight ticks."""
+    max_steps: Any
+    """Steps after which an undecided battle is truncated."""
+    won_battle_bonus: Any
+    """Reward for a win, in the step that wins; in self-play the losers get its negative."""
+    damage_reward: Any
+    """Reward for taking the opponents' whole health; in self-play minus the same for the own team's."""
+    see_enemy_actions: Any
+    """Whether the last actions of visible opponents are seen."""
+    walls_cause_death: Any
+    """Whether touching the map's border kills (as in JaxMARL) or merely stops."""
+    enemy: Any = None
+    """Parameters of the policy that plays the enemy, if one does."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A battle: A allies, then E enemies, N in all."""
+
+    position: jax.Array
+    """`[N, 2]`, map units, origin at the bottom left."""
+    health: jax.Array
+    """`[N]`; a unit is alive while it is positive."""
+    cooldown: jax.Array
+    """`[N]` seconds until the weapon is ready; negative after a wait."""
+    unit_type: jax.Array
+    """`[N]` int32, index into the unit types."""
+    move: jax.Array
+    """`[N, 2]`, direction walked in the last step."""
+    attack: jax.Array
+    """`[N]` int32, the last action where it was an attack, else 0: `5 + k` is an ally attacking enemy k, or an enemy
+    attacking ally `A - 1 - k` (enemies count from the other end, as in JaxMARL)."""
+    memory: Memory | None
+    """What the scripted enemies remember, leaves `[E]`; None where nobody is scripted."""
+    step: jax.Array
+    """int32, steps since the episode began."""
+
+    @property
+    def alive(self) -> jax.Array:
+        """Who lives, bool `[N]`."""
+        return self.health > 0
+
+
+def bodies_of(state: State) -> Bodies:
+    """The physical part of a state, laid out for the kernel: `[N, …]`."""
+    leaves = (state.position[..., 0], state.position[..., 1], state.health, state.cooldown)
+    return Bodies(*map(units_first, leaves))
+
+
+def field_of(params: Params) -> Field:
+    """The map and its clock."""
+    return Field(params.map_width, params.map_height, params.time_per_step, params.walls_cause_death)
+
+
+def units_first(leaf: jax.Array) -> jax.Array:
+    """`[…, N]` as `[N, …]`."""
+    return jnp.moveaxis(leaf, -1, 0)
+
+
+def units_last(leaf: jax.Array) -> jax.Array:
+    """`[N, …]` as `[…, N]`."""
+    return jnp.moveaxis(leaf, 0, -1)
+
+
+def map_batch(function: Callable[..., Any], batch_ndim: int) -> Callable[..., Any]:
+    """`function` of one battle, for arguments with so many leading batch axes."""
+    for _ in range(batch_ndim):
+        function = jax.vmap(function)
+    return function

@@ -1,0 +1,79 @@
+"""How each team sees the battle and is commanded: what a policy must not notice is which side it plays.
+
+Team 0 are the allies. Team 1, the enemies, see and act mirrored: own units first, left and right exchanged, opponents
+numbered as allies number theirs. So one policy can play both. JaxMARL 0.2 (`options.jaxmarl`) instead shows the enemies
+the unmirrored map and the list of all units from its end.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.envs.smax import conic, observe
+from jaxrl.envs.smax import orders as orders_of
+from jaxrl.envs.smax.battle import Battle
+from jaxrl.envs.smax.options import Options
+from jaxrl.envs.smax.orders import TeamOrders
+from jaxrl.envs.smax.state import Params, State, bodies_of, units_first
+
+__all__ = ["decode", "masks", "observe_team", "units_first_actions"]
+
+
+def observe_team(battle: Battle, options: Options, team: int, state: State, params: Params) -> jax.Array:
+    """What the M units of a team see, `[…, M, D]`."""
+    size = (params.map_width, params.map_height)
+    count = (battle.num_allies, battle.num_enemies)[team]
+    scene = battle.scene(state, params)
+    if team == 1 and not options.jaxmarl:
+        scene = observe.mirror(scene, battle.num_allies, params.map_width)
+    if options.observation_type == "conic":
+        own = slice(battle.num_allies, None) if team == 1 and options.jaxmarl else slice(None, count)
+        seen = conic.conic(scene, own, params.see_enemy_actions, size, jaxmarl=options.jaxmarl)
+    elif team == 1 and options.jaxmarl:
+        seen = observe.unit_list(observe.flip(scene), count, params.see_enemy_actions, size)[::-1]
+    else:
+        seen = observe.unit_list(scene, count, params.see_enemy_actions, size)
+    return jnp.moveaxis(seen, (0, 1), (-2, -1))
+
+
+def masks(battle: Battle, options: Options, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
+    """Which discrete actions the allies and the enemies of one battle can choose: bool `[A, 5 + E]`, `[E, 5 + A]`."""
+    reach = battle.stats(state.unit_type, params).range
+    of_allies, of_enemies = observe.in_range(bodies_of(state), reach, battle.num_allies)
+    alive = state.alive[: battle.num_allies, None], state.alive[battle.num_allies :, None]
+
+    def mask(alive: jax.Array, shootable: jax.Array) -> jax.Array:
+        return jnp.concatenate([jnp.repeat(alive, 4, axis=1), jnp.ones_like(alive), shootable], axis=1)
+
+    return mask(alive[0], of_allies), mask(alive[1], of_enemies[:, ::-1] if options.jaxmarl else of_enemies)
+
+
+def units_first_actions(action: jax.Array, options: Options) -> jax.Array:
+    """Actions `[…, M]` as `[M, …]`, continuous ones `[…, M, 4]` as `[M, 4, …]`."""
+    return units_first(action) if options.action_type == "discrete" else jnp.moveaxis(action, (-2, -1), (0, 1))
+
+
+def decode(
+    battle: Battle, options: Options, team: int, action: jax.Array, state: State, uniform: jax.Array, params: Params
+) -> TeamOrders:
+    """The orders of actions `[M, …]` (continuous `[M, 4, …]`) of a team; `uniform[2, N, …]` are draws in [0, 1)."""
+    split = battle.num_allies
+    own, other = (slice(None, split), slice(split, None))[:: -1 if team else 1]
+    num_opponents = (battle.num_enemies, battle.num_allies)[team]
+    if options.action_type == "continuous":
+        bodies = bodies_of(state)
+        us, them = (jax.tree.map(lambda v, rows=rows: v[rows], bodies) for rows in (own, other))
+        last = orders_of.last_targets(units_first(state.attack), split)[team]
+        if options.jaxmarl:
+            return orders_of.continuous_jaxmarl(action, us, them, last, uniform[:, own])
+        if team == 1:
+            action = action.at[:, 3].set(0.5 - action[:, 3])
+        reach = battle.stats(state.unit_type, params).range[own]
+        return orders_of.continuous(action, us, them, reach, last)
+    orders = orders_of.discrete(action, num_opponents)
+    if team == 0:
+        return orders
+    if options.jaxmarl:
+        return orders._replace(target=jnp.where(orders.target >= 0, num_opponents - 1 - orders.target, -1))
+    return orders._replace(move_x=-orders.move_x)
