@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 
 from jaxrl.nn import distributions
+from jaxrl.nn.dense import Dense
 from jaxrl.nn.torso import MLP
 
 __all__ = ["CategoricalHead", "ValueHead"]
@@ -21,7 +22,7 @@ class CategoricalHead(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Categorical:
         features = MLP(self.sizes, self.activation)(features)
-        logits = nn.Dense(self.num_actions, kernel_init=nn.initializers.orthogonal(0.01))(features)
+        logits = Dense(self.num_actions, kernel_init=nn.initializers.orthogonal(0.01))(features)
         return distributions.categorical(logits, mask)
 
 
@@ -34,4 +35,4 @@ class ValueHead(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
         features = MLP(self.sizes, self.activation)(features)
-        return nn.Dense(1, kernel_init=nn.initializers.orthogonal(1.0))(features)[..., 0]
+        return Dense(1, kernel_init=nn.initializers.orthogonal(1.0))(features)[..., 0]

@@ -12,6 +12,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxrl.nn.dense import Dense
+
 __all__ = ["CORES", "GRU", "NoMemory", "initial_carry"]
 
 
@@ -40,7 +42,7 @@ class GRU(nn.Module):
 
     @nn.compact
     def __call__(self, carry: jax.Array, x: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
-        gates_x = nn.Dense(3 * self.features, kernel_init=nn.initializers.lecun_normal(), name="input")(x)
+        gates_x = Dense(3 * self.features, kernel_init=nn.initializers.lecun_normal(), name="input")(x)
         kernel = self.param("recurrent", _orthogonal_blocks, (self.features, 3 * self.features))
         bias = self.param("recurrent_bias", nn.initializers.zeros_init(), (self.features,))
 

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 
+from jaxrl.nn.dense import Dense
 from jaxrl.nn.memory import CORES
 
 __all__ = ["ACTIVATIONS", "MLP", "Encoder"]
@@ -24,7 +25,7 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         for size in self.sizes:
-            x = nn.Dense(size, kernel_init=nn.initializers.orthogonal(np.sqrt(2)))(x)
+            x = Dense(size, kernel_init=nn.initializers.orthogonal(np.sqrt(2)))(x)
             x = ACTIVATIONS[self.activation](x)
         return x
 

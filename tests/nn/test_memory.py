@@ -33,7 +33,7 @@ def test_scan_equals_step_by_step(gru):
 def test_equals_flax_gru_cell(gru):
     core, params, carry, x, _ = gru
     p = params["params"]
-    kernels, biases = np.split(p["input"]["kernel"], 3, 1), np.split(p["input"]["bias"], 3)
+    kernels, biases = np.split(p["input"]["dense"]["kernel"], 3, 1), np.split(p["input"]["dense"]["bias"], 3)
     recurrent = np.split(p["recurrent"], 3, 1)
     cell = {f"i{g}": {"kernel": k, "bias": b} for g, k, b in zip("rzn", kernels, biases, strict=True)}
     cell |= {f"h{g}": {"kernel": k} for g, k in zip("rzn", recurrent, strict=True)}
