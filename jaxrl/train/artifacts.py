@@ -37,7 +37,7 @@ def save_pictures(
     made = []
     try:
         save_curve(folder.path / "curve.png", folder.metrics.read(), folder.evaluations.read(), title)
-        made.append(folder.path / "curve.png")
+        made += [path for path in [folder.path / "curve.png"] if path.exists()]
     except (ImportError, OSError) as error:
         say(str(error))
     return made + save_replays([folder.path / "replay.gif", folder.path / "replay.html"], algo, env, state, say)

@@ -19,7 +19,7 @@ class MissingExtraError(ImportError):
 def save_curve(
     path: str | Path, rows: list[dict[str, Any]], evaluations: list[dict[str, Any]], title: str = ""
 ) -> None:
-    """Draw the win rate (the return where there is none) over steps and over seconds.
+    """Draw the win rate (the return where there is none) over steps and over seconds; nothing without rows.
 
     Args:
         path: The picture, e.g. `curve.png`.
@@ -36,6 +36,8 @@ def save_curve(
     except ImportError as error:
         raise MissingExtraError("curve.png needs matplotlib: pip install 'jaxrl[viz]'") from error
 
+    if not rows:
+        return
     table, played = columns(rows), columns(evaluations)
     won = "win_rate" in table
     name, label = ("win_rate", "win rate") if won else ("return_mean", "return")

@@ -91,7 +91,8 @@ def fit(
         CheckpointError: The final state could not be saved, or nothing good was found to resume.
     """
     schedule = Schedule(config.num_updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
-    for name, value in (("num_seeds", num_seeds), ("eval_episodes", eval_episodes)):
+    counts = {"num_seeds": num_seeds, "eval_episodes": eval_episodes, "keep_checkpoints": keep_checkpoints}
+    for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
     if run_dir is None and (resume or checkpoint_every_updates or checkpoint_every_minutes):

@@ -1,0 +1,199 @@
+"""The command line: what it does, and that wrong input is one sentence and exit code 2."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jaxrl import algos
+from jaxrl.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+TOYS = ROOT / "tests" / "train"
+QUICK = ["--quiet", "--eval-episodes", "8", "--no-pictures"]
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to run in, and the toy among the algorithms."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(TOYS))
+    monkeypatch.setitem(algos._MODULES, "toy", "toy_algorithm")
+    monkeypatch.setenv("JAXRL_CACHE", "0")
+    return tmp_path
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a wrong command says."""
+    with pytest.raises(SystemExit) as exit_info:
+        main(argv)
+    assert exit_info.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("trian ippo", "There is no command 'trian'. Did you mean train"),
+        ("train", "Say which algorithm"),
+        ("train ipo", "There is no algorithm 'ipo'. Did you mean ippo?"),
+        ("train ippo --env smax/3mm", "Did you mean smax/3m"),
+        ("train ippo --num-minibatches 7", "num_envs=256 is not divisible by num_minibatches=7; use num_minibatches=4"),
+        ("train ippo --num-envs -4", "num_envs must be at least 1, got -4."),
+        ("train ippo --total-timesteps 0", "total_timesteps must be at least 1"),
+        ("train ippo --total-timesteps 100", "use at least total_timesteps=8192"),
+        ("train ippo --num-env 4", "Perhaps you meant"),
+        ("train ippo --num-envs four", "four"),
+        ("train ippo --preset jaxmral", "ippo has no preset 'jaxmral'. Did you mean jaxmarl?"),
+        ("train toy --num-seeds 0", "num_seeds must be at least 1"),
+        ("train toy --eval-every -5", "eval_every must be positive"),
+        ("train toy --keep-checkpoints 0", "keep_checkpoints must be at least 1"),
+        ("train toy --logger carrier-pigeon", "carrier-pigeon"),
+        ("eval nowhere", "nowhere holds no run"),
+        ("eval", "There is no run in runs/ yet"),
+        ("resume nowhere", "nowhere holds no run"),
+        ("render --out film.mov", "--out must end in .gif or .html"),
+        ("envs nonsense", "No environment matches 'nonsense'"),
+    ],
+)
+def test_wrong_input_is_explained(capsys: pytest.CaptureFixture[str], command: str, sentence: str) -> None:
+    assert sentence in error_of(capsys, *command.split())
+
+
+@pytest.mark.quick
+def test_wrong_input_leaves_no_folder_behind(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
+    error_of(capsys, "train", "toy", "--num-seeds", "0")
+    error_of(capsys, "train", "ippo", "--env", "smax/3mm")
+    assert list(workplace.iterdir()) == []
+
+
+@pytest.mark.quick
+def test_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    assert "jaxrl train ippo --env smax/3m" in capsys.readouterr().out
+    main(["train", "--help"])
+    assert "ippo" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as exit_info:
+        main(["train", "ippo", "--help"])
+    assert exit_info.value.code == 0
+    text = capsys.readouterr().out
+    for word in ("--env", "--total-timesteps", "Learning rate", "--num-seeds", "--run-dir", "jaxmarl"):
+        assert word in text
+
+
+def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["envs", "smax/3*"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:2] == ["smax/3m", "3"]
+
+
+def test_the_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=1")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    main(["doctor"])
+    text = capsys.readouterr().out
+    for word in ("python", "orbax-checkpoint", "cpu:0", "pip install 'jaxrl[wandb]'", "for tests only"):
+        assert word in text
+
+
+def test_presets_are_defaults_that_flags_override(workplace: Path) -> None:
+    main(["train", "toy", "--run-dir", "a", "--preset", "long", "--lr", "0.5", "--sizes", "7", "8", *QUICK])
+    config = json.loads((workplace / "a" / "run.json").read_text())["config"]
+    assert (config["total_timesteps"], config["lr"], config["sizes"]) == (160, 0.5, [7, 8])
+
+
+def test_train_eval_and_an_existing_folder(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
+    main(["train", "toy", "--num-seeds", "2", "--eval-episodes", "8"])  # with pictures, and not quiet
+    [folder] = (workplace / "runs").iterdir()
+    assert folder.name.startswith("toy-toy-countdown-")
+    assert {path.name for path in folder.iterdir()} >= {"run.json", "metrics.jsonl", "checkpoints", "curve.png"}
+    text = capsys.readouterr().out
+    assert "No replay" in text
+    assert f"jaxrl eval runs/{folder.name}" in text
+    main(["eval", "--episodes", "16"])
+    text = capsys.readouterr().out
+    assert f"{folder.name}: toy_algorithm on toy/countdown, 16 greedy episodes" in text
+    assert "seeds 1.000 1.000" in text
+    assert "already holds a run" in error_of(capsys, "train", "toy", "--run-dir", str(folder))
+
+
+def test_without_viz_training_ends_well_and_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    main(["train", "toy", "--run-dir", "run", "--quiet", "--eval-episodes", "8"])
+    assert "pip install 'jaxrl[viz]'" in capsys.readouterr().err
+
+
+def test_a_diverged_run_ends_with_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["train", "toy", "--run-dir", "run", "--nan-at", "3", *QUICK])
+    assert exit_info.value.code == 1
+    assert "After update 3 of 10 training has diverged" in capsys.readouterr().err
+
+
+def test_what_is_no_wrong_input_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jaxrl.registry.list_envs", lambda pattern: json.loads("{"))
+    with pytest.raises(ValueError, match="Expecting property name"):
+        main(["envs"])
+
+
+def jaxrl(*argv: str) -> subprocess.Popen[str]:
+    """`jaxrl …` as a process of its own, with the toy."""
+    code = "import sys; from jaxrl import algos, cli; algos._MODULES['toy'] = 'toy_algorithm'; cli.main(sys.argv[1:])"
+    env = {**os.environ, "PYTHONPATH": str(TOYS), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", code, *argv]
+    return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_sigterm_saves_and_resume_goes_on(workplace: Path) -> None:
+    metrics = workplace / "run" / "metrics.jsonl"
+    endless = ["--total-timesteps", "400000", "--work", "64", "--log-every", "50"]
+    process = jaxrl("train", "toy", "--run-dir", "run", *endless, *QUICK)
+    until = time.monotonic() + 120
+    while not (metrics.exists() and metrics.stat().st_size) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "Continue with: jaxrl resume run" in err
+    about = json.loads((workplace / "run" / "run.json").read_text())
+    assert about["status"] == "stopped"
+    assert 0 < about["timesteps"] < 400_000
+
+    second = jaxrl("resume", "run", "--quiet")
+    time.sleep(0.1)
+    seen = metrics.stat().st_size
+    while metrics.stat().st_size <= seen and second.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    second.send_signal(signal.SIGTERM)
+    second.communicate(timeout=60)
+    assert second.returncode == 75
+    steps = [json.loads(line)["timesteps"] for line in metrics.read_text().splitlines()]
+    assert steps == list(range(400, 400 * len(steps) + 1, 400))
+    assert json.loads((workplace / "run" / "run.json").read_text())["timesteps"] > about["timesteps"]
+
+
+def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(workplace: Path) -> None:
+    small = "--env smax/3m --num-envs 8 --num-steps 8 --total-timesteps 128 --hidden 8 --eval-episodes 8 --run-dir run"
+    command = [sys.executable, str(ROOT / "algos" / "ippo.py"), *small.split(" ")]
+    done = subprocess.run(
+        command, env={**os.environ, "JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    wanted = {"run.json", "metrics.jsonl", "checkpoints", "curve.png", "replay.gif", "replay.html"}
+    assert {path.name for path in (workplace / "run").iterdir()} >= wanted
+    about = json.loads((workplace / "run" / "run.json").read_text())
+    assert about["algorithm"] == "ippo"
+    assert about["evaluation"]["episodes"] == 8
+    main(["render", "run", "--out", "film.html"])
+    assert (workplace / "film.html").stat().st_size > 1000

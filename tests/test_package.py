@@ -1,0 +1,44 @@
+"""The package as it is installed: complete, and light to import."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    shutil.copytree(ROOT / "jaxrl", source / "jaxrl", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    [wheel] = tmp_path.glob("*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("jaxrl/")}
+    tree = {path.relative_to(ROOT).as_posix() for path in (ROOT / "jaxrl").rglob("*") if path.is_file()}
+    assert packed == {name for name in tree if "__pycache__" not in name}
+
+
+@pytest.mark.quick
+def test_import_is_light_and_touches_no_device() -> None:
+    code = """
+import sys
+import jaxrl
+heavy = {"flax", "matplotlib", "PIL", "orbax", "distrax", "tensorflow_probability", "tyro", "rich"} & set(sys.modules)
+assert not heavy, f"import jaxrl has loaded {heavy}"
+jaxrl.make("smax/3m")
+from jax._src import xla_bridge
+assert not xla_bridge.backends_are_initialized(), "import jaxrl has touched a device"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_help_comes_without_jax() -> None:
+    code = "import sys; from jaxrl.cli import main; main(['--help']); assert 'orbax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)

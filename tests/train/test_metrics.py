@@ -1,0 +1,69 @@
+"""Rows of metrics are the same however the updates were grouped."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxrl.train.metrics import RowMaker, columns, mean_over_members
+
+UPDATES = 10
+
+
+def metrics_of(first: int, last: int) -> dict[str, Any]:
+    """Update u ends u episodes that return 2 and last 3 each; no episode ends in update 0."""
+    u = np.arange(first, last, dtype=np.float32)
+    return {"episodes": u, "return_sum": 2 * u, "length_sum": 3 * u, "won_sum": u / 2, "losses": {"value": u}}
+
+
+def rows_of(*chunks: int, log_every: int = 4) -> list[dict[str, Any]]:
+    maker, rows, update = RowMaker(log_every, UPDATES, steps_per_update=8), [], 0
+    for n in chunks:
+        rows += maker.feed(metrics_of(update, update + n), begin=float(update), end=float(update + n))
+        update += n
+    return rows
+
+
+@pytest.mark.parametrize("chunks", [(10,), (1,) * 10, (3, 3, 4), (7, 3)])
+def test_rows_do_not_depend_on_chunks(chunks: tuple[int, ...]) -> None:
+    """Not even their times here, where every update lasts a second."""
+    assert rows_of(*chunks) == rows_of(10)
+
+
+def test_a_row_holds_sums_and_means_of_its_interval() -> None:
+    rows = rows_of(10)
+    assert [row["timesteps"] for row in rows] == [32, 64, 80]
+    assert rows[1] == {
+        "timesteps": 64,
+        "seconds": 8.0,
+        "steps_per_second": 8.0,
+        "episodes": 4 + 5 + 6 + 7,
+        "return_mean": 2.0,
+        "length_mean": 3.0,
+        "win_rate": 0.5,
+        "losses": {"value": 5.5},
+    }
+
+
+def test_without_an_episode_there_is_no_mean() -> None:
+    row = rows_of(1, log_every=1)[0]
+    assert row["return_mean"] is None
+    assert np.isnan(columns([row])["return_mean"]).all()
+
+
+def test_an_interval_can_be_continued_elsewhere() -> None:
+    first, second = (RowMaker(4, UPDATES, steps_per_update=8) for _ in range(2))
+    rows = first.feed(metrics_of(0, 6), 0.0, 6.0)
+    second.load(first.save())
+    assert rows + second.feed(metrics_of(6, 10), 6.0, 10.0) == rows_of(10)
+
+
+def test_members_make_lists() -> None:
+    maker = RowMaker(2, 2, steps_per_update=8, members=2)
+    two = {k: v for k, v in metrics_of(1, 3).items() if k != "losses"}
+    [row] = maker.feed({name: np.stack([v, 0 * v], 1) for name, v in two.items()}, 0.0, 1.0)
+    assert row["episodes"] == [3, 0]
+    assert row["win_rate"] == [0.5, None]
+    assert row["steps_per_second"] == 32.0
+    assert mean_over_members(row["win_rate"]) == 0.5
+    assert columns([row, row])["win_rate"].shape == (2, 2)

@@ -1,0 +1,64 @@
+"""What is shown while training."""
+
+import io
+from typing import Any
+
+import pytest
+
+from jaxrl.train.progress import LineProgress, LiveProgress, Progress, make_progress
+
+
+def row(timesteps: int, seconds: float, win_rate: Any = 0.25) -> dict[str, Any]:
+    means = {"return_mean": 1.5, "length_mean": 20.0, "win_rate": win_rate}
+    return {"timesteps": timesteps, "seconds": seconds, "steps_per_second": 0.0, "episodes": 5, **means, "losses": {}}
+
+
+def test_lines_elsewhere_than_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with make_progress("ippo on smax/3m", total=4000) as progress:
+        progress.phase("compiling…")
+        for i in range(1, 5):
+            progress.row(row(1000 * i, float(i)))
+        progress.evaluation(row(4000, 4.0, win_rate=0.975))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["ippo on smax/3m", "compiling…"]
+    assert lines[2] == "steps 1,000  steps/s 1,000  win rate 0.25  return 1.50  length 20.0  ETA 0:03"
+    assert lines[3].startswith("steps 4,000")  # those in between came too soon after it
+    assert lines[4] == "greedy evaluation after 4,000 steps: win rate 0.975  return 1.50"
+
+
+def test_quiet_shows_nothing_but_what_must_be_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with make_progress("t", 10, quiet=True) as progress:
+        progress.phase("compiling…")
+        progress.row(row(10, 1.0))
+        progress.say("something is wrong")
+    assert capsys.readouterr() == ("", "something is wrong\n")
+
+
+def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    with make_progress("ippo on smax/3m", total=4000) as progress:
+        assert isinstance(progress, LiveProgress)
+        progress.phase("compiling…")
+        progress.row(row(1000, 0.5, win_rate=[0.25, 0.75, None]))
+    text = screen.getvalue()
+    for word in ("ippo on smax/3m", "compiling…", "1,000", "2,000", "win rate", "0.50", "0:02"):
+        assert word in text
+
+
+def test_times_to_go_are_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    with LineProgress("t", total=100_000_000) as progress:
+        progress.row(row(1000, 0.1))
+    assert "ETA 2:46:40" in capsys.readouterr().out
+
+
+def test_the_base_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("t", 1) as progress:
+        progress.evaluation(row(1, 1.0))
+    assert capsys.readouterr().out == ""

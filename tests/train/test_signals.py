@@ -1,0 +1,38 @@
+"""The first signal asks, the second one ends."""
+
+import signal
+import threading
+
+import pytest
+
+from jaxrl.train.signals import StopRequest
+
+
+def test_the_first_signal_is_noted_and_the_second_does_what_it_always_did() -> None:
+    with StopRequest() as stop:
+        assert not stop
+        signal.raise_signal(signal.SIGINT)
+        assert stop
+        assert stop.name == "SIGINT"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_afterwards_the_handlers_are_as_before() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with StopRequest():
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_other_threads_can_train_too() -> None:
+    results = []
+
+    def work() -> None:
+        with StopRequest() as stop:
+            results.append(bool(stop))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results == [False]
