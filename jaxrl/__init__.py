@@ -1,9 +1,29 @@
 """jaxrl: environments, algorithms and the training loop as pure functions that XLA compiles into one program."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.registry import list_envs, make, register
 from jaxrl.vector import VectorEnv
 
+if TYPE_CHECKING:
+    from jaxrl.train.evaluate import evaluate
+    from jaxrl.train.fit import fit
+
 __version__ = "0.1.0"
 
-__all__ = ["Environment", "MultiAgentEnvironment", "VectorEnv", "list_envs", "make", "register"]
+__all__ = ["Environment", "MultiAgentEnvironment", "VectorEnv", "evaluate", "fit", "list_envs", "make", "register"]
+
+_LAZY = {"evaluate": "jaxrl.train.evaluate", "fit": "jaxrl.train.fit"}  # imported on first use: `import jaxrl` is light
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'jaxrl' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import jaxrl
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -37,6 +39,16 @@ from jax._src import xla_bridge
 assert not xla_bridge.backends_are_initialized(), "import jaxrl has touched a device"
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_training_is_imported_on_first_use() -> None:
+    assert jaxrl.fit.__module__ == "jaxrl.train.fit"
+    assert jaxrl.evaluate.__module__ == "jaxrl.train.evaluate"
+    assert {"fit", "evaluate", "make"} <= set(dir(jaxrl))
+    for name in jaxrl.__all__:
+        assert getattr(jaxrl, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        jaxrl.nonsense  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_help_comes_without_jax() -> None:

@@ -127,10 +127,11 @@ class LiveProgress(Progress):
         table.add_row(*(Text(value, style="bold cyan" if name == "win rate" else "bold") for name, value in cells))
         waited = time.monotonic() - self._since
         clock = f" {waited:.0f} s" if self._phase.endswith("…") and waited >= 1 else ""
-        bar = ProgressBar(total=self.total, completed=row["timesteps"] if row else 0)
-        played = Text(self._evaluated, style="dim")
+        below = Table.grid(expand=True)
+        below.add_row(ProgressBar(total=self.total, completed=row["timesteps"] if row else 0))
+        below.add_row(Text(self._evaluated, style="dim"))
         panel = Panel(
-            Group(table, bar, played), title=self.title, title_align="left", subtitle=f"{self._phase}{clock}", width=78
+            Group(table, below), title=self.title, title_align="left", subtitle=f"{self._phase}{clock}", width=78
         )
         panel.subtitle_align = "left"
         return panel

@@ -47,8 +47,18 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(progress, LiveProgress)
         progress.phase("compiling…")
         progress.row(row(1000, 0.5, win_rate=[0.25, 0.75, None]))
+        progress.evaluation(row(500, 0.5, win_rate=0.875))
     text = screen.getvalue()
-    for word in ("ippo on smax/3m", "compiling…", "1,000", "2,000", "win rate", "0.50", "0:02"):
+    for word in (
+        "ippo on smax/3m",
+        "compiling…",
+        "1,000",
+        "2,000",
+        "win rate",
+        "0.50",
+        "0:02",
+        "after 500 steps: win rate 0.875",
+    ):
         assert word in text
 
 
