@@ -46,16 +46,19 @@ def conic(
     sight = me.stats.sight[:, None]
     visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
     visible &= _column(np.arange(num_units) != own_row[:, None], dx.ndim)
-    turn = (jnp.arctan2(dy, dx) / (2 * math.pi) + 0.5) * _SECTIONS
-    section = jnp.clip(jnp.floor(turn), 0, _SECTIONS - 1)
+    angle = jnp.arctan2(dy, dx)[:, :, None]
+    edges = 2 * math.pi * (np.arange(_SECTIONS + 1) / _SECTIONS) - math.pi
+    edges[-1] += 0.0 if jaxmarl else 1.0  # so that straight left lies within the last section
+    lower, upper = (_column(e.astype(np.float32)[None, None], dx.ndim + 1) for e in (edges[:-1], edges[1:]))
     if jaxmarl:
-        visible &= _column(np.arange(num_units)[None] > 0, dx.ndim) & (turn != section) & (turn < _SECTIONS)
+        visible &= _column(np.arange(num_units)[None] > 0, dx.ndim)
+        stands_in = (angle > lower) & (angle < upper)
     else:
         visible &= scene.alive[None]
+        stands_in = (angle >= lower) & (angle < upper)
 
-    taken = jnp.cumsum(
-        visible[:, :, None] & (section[:, :, None] == _column(np.arange(_SECTIONS)[None, None], dx.ndim + 1)), axis=1
-    )  # how many units up to this one stand in each section, [M, N, S, …]
+    # How many units up to this one stand in each section, [M, N, S, …].
+    taken = jnp.cumsum(visible[:, :, None] & stands_in, axis=1)
     slots = [jnp.argmax(taken == rank + 1, axis=1) for rank in range(_PER_SECTION)]
     index = jnp.stack(slots, axis=2).reshape(me.alive.shape[0], NUM_SLOTS, 1, *dx.shape[2:])
     filled = jnp.stack([taken[:, -1] > rank for rank in range(_PER_SECTION)], axis=2).reshape(index.shape)

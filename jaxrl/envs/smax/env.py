@@ -210,12 +210,15 @@ class SMAX(MultiAgentEnvironment):
         return self.battle.pack(bodies, types, self.battle.no_orders(bodies), memory, step)
 
     def _advance(
-        self, key: jax.Array, state: State, action: jax.Array, params: Params
+        self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: jax.Array | None = None
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """The battle one step on: `(state, reward, terminated, truncated, info)`, for keys `[…]`. Consumes `key`."""
-        orders, memory, deviation = self._orders(key, state, action, params)
+        """The battle one step on: `(state, reward, terminated, truncated, info)`, for keys `[…]`. Consumes `key`.
+
+        `deviation[8, N, …]`, seconds, takes the place of the drawn one, to compare battles exactly.
+        """
+        orders, memory, drawn = self._orders(key, state, action, params)
         before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
-        after = self.battle.fight(before, orders, stats, params, deviation)
+        after = self.battle.fight(before, orders, stats, params, drawn if deviation is None else deviation)
         next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
         return next_state, *self._outcome(before, after, stats, next_state.step, params)
 

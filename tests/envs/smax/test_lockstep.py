@@ -1,0 +1,141 @@
+"""Step for step the same as jaxmarl 0.2.0 with `compat="jaxmarl-0.2"`, in hard states and over whole episodes.
+
+Cooldowns are compared with jaxmarl's own draws injected; what we draw ourselves has its own test.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+FAST = ["2s3z", "5m_vs_6m"]
+ALL = ["3m", "8m", "25m", "3s5z", "10m_vs_11m", "27m_vs_30m", "3s5z_vs_3s6z", "3s_vs_5z", "6h_vs_8z"]
+ALL += ["smacv2_5_units", "smacv2_10_units", "smacv2_20_units"]
+NAMES = FAST + [pytest.param(name, marks=pytest.mark.slow) for name in ALL]
+CONIC = ["smacv2_5_units"] + [pytest.param(n, marks=pytest.mark.slow) for n in (*FAST, *ALL) if n != "smacv2_5_units"]
+
+
+def legacy_keys(seed, number):
+    return jax.random.split(jax.random.PRNGKey(seed), number)  # jaxmarl reuses typed keys, which our tests forbid
+
+
+def compare(pair, ours, theirs, same):
+    (seen, state), (expected, new) = ours, theirs
+    same(state.position, new.unit_positions, "positions")
+    same(state.health, new.unit_health, "health")
+    same(state.alive, new.unit_alive, "alive")
+    same(state.cooldown, new.unit_weapon_cooldowns, "cooldowns")
+    same(state.move, new.prev_movement_actions, "last movement")
+    same(state.attack, new.prev_attack_actions, "last attack")
+    same(state.step, new.step, "step")
+    for name in ("obs", "world_state", "reward", "ally_reward", "done", "dead"):
+        same(seen[name], expected[name], name)
+    assert not seen["truncated"].any()
+    if "mask" in seen:
+        for i, agent in enumerate(pair.theirs.agents):
+            mask = expected["masks"][agent]
+            same(seen["mask"][:, i, : mask.shape[1]], mask, f"mask of {agent}")
+            assert not seen["mask"][:, i, mask.shape[1] :].any()
+
+
+def step_both(pair, state, action, seed):
+    keys = legacy_keys(seed, state.step.shape[0])
+    typed = jax.random.split(jax.random.key(seed), state.step.shape[0])
+    ours = pair.step_ours(typed, state, action, pair.deviations(keys))
+    return ours, pair.step_theirs(keys, pair.as_theirs(state), action)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_step_from_hard_states(pair, assert_same, name):
+    pair = pair(name)
+    fights = 0
+    for seed in range(4):
+        state = pair.states(seed)
+        ours, theirs = step_both(pair, state, pair.actions(seed), seed)
+        compare(pair, ours, theirs, assert_same)
+        fights += int((ours[1].health < state.health).sum())
+    assert fights > 50  # or nothing was compared
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whole_episodes(pair, assert_same, name):
+    """From a spawn to the end, each side going its own way; only a hair's breadth may part them (none does here)."""
+    pair = pair(name)
+    state = jax.jit(pair.ours.batch_reset)(jax.random.split(jax.random.key(7), 64))[1]
+    theirs_state = pair.as_theirs(state)
+    going = np.ones(64, bool)
+    ends = 0
+    for t in range(101):
+        keys, action = legacy_keys(1000 + t, 64), pair.actions(1000 + t)
+        action = jnp.where(jnp.arange(pair.num_units) < pair.num_allies, action, jnp.where(action < 5, 3, action))
+        typed = jax.random.split(jax.random.key(t), 64)
+        seen, state = pair.step_ours(typed, state, action, pair.deviations(keys))
+        expected, theirs_state = pair.step_theirs(keys, theirs_state, action)
+        for name in ("obs", "reward", "ally_reward", "done", "dead"):
+            assert_same(np.asarray(seen[name])[going], np.asarray(expected[name])[going], f"{name} in step {t}", 1e-3)
+        ends += int((np.asarray(seen["done"]) & going).sum())
+        going &= ~np.asarray(seen["done"])
+    assert ends == 64
+    assert not going.any()  # the 101st step ended the last
+
+
+@pytest.mark.parametrize("name", CONIC)
+def test_conic_observations(pair, assert_same, name):
+    """Units exactly above or beside each other lie between two sections, where rounding decides; they are left out."""
+    pair = pair(name, "conic")
+    for seed in range(2):
+        state = pair.states(seed)
+        ours, theirs = step_both(pair, state, pair.actions(seed), seed)
+        apart = jnp.abs(ours[1].position[:, :, None] - ours[1].position[:, None]) + jnp.eye(pair.num_units)[..., None]
+        clear = np.asarray((apart > 1e-5).all((1, 2, 3)))
+        assert clear.sum() > 16
+        compare(pair, *jax.tree.map(lambda leaf, clear=clear: leaf[clear], (ours, theirs)), assert_same)
+
+
+@pytest.mark.parametrize("name", [FAST[1], *(pytest.param(n, marks=pytest.mark.slow) for n in ("2s3z", *ALL))])
+def test_continuous_actions(pair, assert_same, name):
+    """The two random decisions made certain (0 or 1), the rest anywhere."""
+    pair = pair(name, "unit_list", "continuous")
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        certain = rng.integers(0, 2, (64, pair.num_units, 2)).astype(np.float32)
+        action = np.concatenate([certain, rng.random((64, pair.num_units, 2), np.float32)], -1)
+        state = pair.states(seed)
+        ours, theirs = step_both(pair, state, jnp.asarray(action), seed)
+        compare(pair, ours, theirs, assert_same)
+
+
+def test_continuous_actions_are_as_random(pair):
+    """Shoots with probability 1 - a1, in both."""
+    pair = pair(FAST[1], "unit_list", "continuous")
+    state = pair.states(0)
+    action = jnp.broadcast_to(jnp.array([1.0, 0.3, 0.5, 0.1]), (64, pair.num_units, 4))
+    shots = np.zeros(2)
+    for seed in range(40):
+        ours, theirs = step_both(pair, state, action, seed)
+        shots += [(ours[1].attack > 0).mean() / 40, (theirs[1].prev_attack_actions > 0).mean() / 40]
+    np.testing.assert_allclose(shots, 0.7, atol=0.01)
+
+
+def test_own_cooldowns(pair):
+    """A weapon fired in tick f is ready its cooldown, plus -1 to +2 ticks drawn evenly, later."""
+    pair = pair("2s3z")
+    env, dt = pair.ours, 1 / 16
+    state = pair.states(3)
+    duel = dict(
+        position=jnp.full_like(state.position, 16.0) + jnp.arange(10)[:, None] * 1.0,
+        health=state.health * 0 + 1000.0,
+        cooldown=state.cooldown * 0,
+        step=state.step * 0,
+    )
+    state = type(state)(**{**{f: getattr(state, f) for f in state.__dataclass_fields__}, **duel})
+    step = jax.jit(lambda key: env._advance(key, state, jnp.full((64, 10), 5), env.default_params)[0])
+    cooldown = np.concatenate([step(jax.random.split(jax.random.key(s), 64)).cooldown for s in range(30)])
+    fired = cooldown[:, 4]  # unit 4 is next to enemy 5; it fired in the first tick
+    wc = float(env.default_params.units.cooldown[3])
+    drawn = (fired + 7 * dt - wc) / dt
+    assert drawn.min() >= -1 - 1e-3
+    assert drawn.max() <= 2 + 1e-3
+    counts = np.histogram(drawn, 12, (-1, 2))[0]
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 31.3  # chi-square, 11 degrees, p = 0.001
+    np.testing.assert_allclose(cooldown[:, 0], -8 * dt, atol=1e-6)  # unit 0 is out of range and waits
