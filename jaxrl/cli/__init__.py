@@ -29,6 +29,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
 RUN is a run folder; left out, it is the latest one in runs/.
 `jaxrl COMMAND --help` tells the flags, `jaxrl train ALGO --help` those of an algorithm.
 
+JAXRL_TRACEBACK=1 shows where an error comes from.
 Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving.
 Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAXRL_CACHE=0 turns that off.
 """
@@ -94,6 +95,7 @@ def _explain(error: Exception, code: int) -> None:
     frames = traceback.extract_tb(error.__traceback__)
     package = str(Path(__file__).resolve().parent.parent)
     on_purpose = bool(frames) and str(Path(frames[-1].filename).resolve()).startswith(package)
+    on_purpose = on_purpose and not isinstance(error, ModuleNotFoundError)
     if not on_purpose or os.environ.get("JAXRL_TRACEBACK"):
         raise error
     print(f"jaxrl: {error}", file=sys.stderr)

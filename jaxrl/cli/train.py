@@ -107,9 +107,10 @@ def _report(result: Any) -> str:
 
     folder = result.run_dir
     speed = f"{result.steps_per_second:,.0f} steps/s"
+    cached = " with the cache's help" if result.compile_cached else ""
     files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints")
     lines = [
-        f"Trained in {result.train_seconds:.1f} s at {speed} (compiled in {result.compile_seconds:.1f} s).",
+        f"Trained in {result.train_seconds:.1f} s at {speed} (compiled in {result.compile_seconds:.1f} s{cached}).",
         *evaluation_lines(result.evaluation),
         "",
         f"In {folder}: {', '.join(name for name in files if (folder / name).exists())}",

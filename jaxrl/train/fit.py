@@ -36,6 +36,8 @@ class Result:
     """Where everything was written."""
     compile_seconds: float
     """Time spent compiling."""
+    compile_cached: bool
+    """Whether the training program was found in JAX's persistent compilation cache."""
     train_seconds: float
     """Time spent training, without compiling and evaluating."""
     steps_per_second: float
@@ -139,7 +141,7 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
             folder.write(about)
 
     programs = loop.programs
-    note(compile_seconds=round(programs.seconds, 3))
+    note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
     if resume:
         state = loop.restore(programs.state_shape)
     else:
@@ -162,6 +164,7 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
         evaluation=evaluation,
         run_dir=None if folder is None else folder.path,
         compile_seconds=programs.seconds,
+        compile_cached=programs.cached,
         train_seconds=seconds,
         steps_per_second=steps_per_second,
         stopped=loop.stopped,

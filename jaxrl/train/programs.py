@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 
@@ -64,6 +66,8 @@ class Programs(NamedTuple):
     max_chunk: int
     seconds: float
     """How long compiling took."""
+    cached: bool
+    """Whether `chunk` was found in JAX's persistent compilation cache, so that `seconds` says little."""
 
 
 def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episodes: int = 512) -> Programs:
@@ -90,8 +94,9 @@ def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episo
     chunk = _chunk(over_members(algo.update), state, max_chunk)
 
     compiled_init = jax.jit(init).lower(keys).compile()
-    compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()
     compiled_play = jax.jit(play).lower(state, keys).compile()
+    with _cache_hits() as hits:
+        compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()
     return Programs(
         init=lambda: compiled_init(member_keys(config.seed, members)),
         chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
@@ -99,6 +104,7 @@ def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episo
         state_shape=state,
         max_chunk=max_chunk,
         seconds=time.perf_counter() - began,
+        cached=bool(hits),
     )
 
 
@@ -139,6 +145,22 @@ def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: 
         return jax.lax.fori_loop(0, n, one, (state, kept))
 
     return chunk
+
+
+@contextlib.contextmanager
+def _cache_hits() -> Iterator[list[str]]:
+    """Collects what JAX says about programs that it did not have to compile."""
+    hits: list[str] = []
+
+    def listen(event: str, **_: str | int) -> None:
+        if event.endswith("/cache_hits"):
+            hits.append(event)
+
+    jax.monitoring.register_event_listener(listen)
+    try:
+        yield hits
+    finally:
+        jax.monitoring.unregister_event_listener(listen)
 
 
 def _strong(leaf: Any) -> Any:

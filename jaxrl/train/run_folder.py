@@ -38,10 +38,11 @@ class RunFolder:
         """
         folder = cls(path)
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-            holds = "holds a run" if (folder.path / "run.json").exists() else "is not empty"
-            raise FileExistsError(
-                f"The folder {folder.path} already {holds}; name another one with --run-dir, or remove it first."
-            )
+            if (folder.path / "run.json").exists():
+                cure = f"holds a run; continue it with `jaxrl resume {folder.path}`, or"
+            else:
+                cure = "has something else in it;"
+            raise FileExistsError(f"The folder {folder.path} already {cure} name another one with --run-dir.")
         folder.path.mkdir(parents=True, exist_ok=True)
         return folder
 

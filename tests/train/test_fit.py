@@ -148,6 +148,12 @@ def test_update_is_traced_once_and_its_state_is_donated() -> None:
     assert metrics["losses"]["policy"].shape == (programs.max_chunk,)
 
 
+def test_what_came_from_the_compilation_cache_is_not_passed_off_as_compiled() -> None:
+    config = toy.Config(lr=1.25)  # not compiled before
+    assert not run(toy.make(config), config).compile_cached
+    assert run(toy.make(config), config).compile_cached
+
+
 # Members
 
 
@@ -291,5 +297,7 @@ def test_wrong_options_are_explained(options: dict[str, Any], sentence: str) -> 
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole: Result, folder: Path) -> None:
-    with pytest.raises(FileExistsError, match="already holds a run; name another one"):
+    with pytest.raises(
+        FileExistsError, match=r"already holds a run; continue it with `jaxrl resume .* name another one"
+    ):
         run(run_dir=folder)

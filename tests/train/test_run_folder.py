@@ -21,9 +21,9 @@ def test_a_new_or_empty_folder_is_taken(tmp_path: Path) -> None:
 
 def test_what_holds_something_is_not(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(FileExistsError, match="is not empty; name another one with --run-dir"):
+    with pytest.raises(FileExistsError, match="has something else in it; name another one with --run-dir"):
         RunFolder.create(tmp_path)
-    with pytest.raises(FileExistsError, match="is not empty"):
+    with pytest.raises(FileExistsError, match="something else"):
         RunFolder.create(tmp_path / "notes.txt")
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(FileExistsError, match="holds a run"):
