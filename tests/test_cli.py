@@ -62,6 +62,8 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("eval", "There is no run in runs/ yet"),
         ("resume nowhere", "nowhere holds no run"),
         ("render --out film.mov", "--out must end in .gif or .html"),
+        ("bench smax/3mm", "Did you mean smax/3m"),
+        ("bench smax/3m --num-envs 0", "num_envs must be at least 1"),
         ("envs nonsense", "No environment matches 'nonsense'"),
     ],
 )
@@ -94,6 +96,15 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["envs", "smax/3*"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["smax/3m", "3"]
+
+
+def test_bench_prints_what_compare_finds(capsys: pytest.CaptureFixture[str]) -> None:
+    main("bench smax/3m --num-envs 4 --steps 2 --repeats 1".split(" "))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("smax/3m, 4 environments")
+    assert "steps/s" in lines[1]
+    main("bench smax/3m --num-envs 4 --steps 2 --repeats 1 --as-json".split(" "))
+    assert json.loads(capsys.readouterr().out)["num_envs"] == 4
 
 
 def test_the_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
     "envs": "envs:main",
-    "bench": "envs:bench",
+    "bench": "bench:main",
     "doctor": "doctor:main",
 }
 

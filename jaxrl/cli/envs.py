@@ -1,14 +1,12 @@
-"""`jaxrl envs` and `jaxrl bench`."""
+"""`jaxrl envs`."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
-from typing import Literal
 
 import tyro
 
-__all__ = ["bench", "main"]
+__all__ = ["main"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,26 +35,4 @@ def main(argv: list[str]) -> int:
         space = env.action_space()
         actions = str(getattr(space, "n", "x".join(map(str, space.shape))))
         print(f"{name:<{width}}  {agents:>6}  {shape:>11}  {actions:>7}")
-    return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class BenchFlags:
-    """Measure environment steps per second with random actions."""
-
-    env: tyro.conf.Positional[str]
-    """As `jaxrl envs` lists them."""
-    num_envs: int = 1024
-    """Copies side by side."""
-    against: Literal["jaxmarl"] | None = None
-    """Measure the same with this library and print the ratio."""
-
-
-def bench(argv: list[str]) -> int:
-    """`jaxrl bench ENV`; returns the exit code."""
-    flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench")
-    from jaxrl.bench import compare
-
-    print(compare(flags.env, flags.num_envs, flags.against))
-    sys.stdout.flush()
     return 0

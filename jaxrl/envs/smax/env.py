@@ -13,6 +13,7 @@ from jaxrl.environment import MultiAgentEnvironment, Step, auto_reset, select
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
+from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.draws import uniform_rows
 from jaxrl.envs.smax.dynamics import Bodies, Orders
 from jaxrl.envs.smax.options import Options, army, default_params
@@ -20,6 +21,7 @@ from jaxrl.envs.smax.orders import FIRST_ATTACK
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of, map_batch, units_first
 from jaxrl.envs.smax.units import UNIT_TYPES, UnitStats, UnitType
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 
 __all__ = ["SMAX", "EnemyPolicy", "Params", "State"]
@@ -176,6 +178,9 @@ class SMAX(MultiAgentEnvironment):
         stats = self.battle.stats(state.unit_type, params)
         ticks = self.battle.fight(bodies_of(state), orders, stats, params, deviation, trace=True)
         return jax.vmap(lambda bodies: self.battle.pack(bodies, state.unit_type, orders, memory, state.step + 1))(ticks)
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw(self, states, params)
 
     # Pure functions of the state.
 
