@@ -1,0 +1,58 @@
+"""`jaxrl bench`: environment steps per second."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Literal
+
+import tyro
+
+__all__ = ["main"]
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchFlags:
+    """Measure environment steps per second with random actions."""
+
+    env: tyro.conf.Positional[str]
+    """Environment, as `jaxrl envs` lists them."""
+    num_envs: int = 1024
+    """Environments side by side."""
+    against: Literal["jaxmarl"] | None = None
+    """Measure this library's version of it as well, and print the ratio."""
+    steps: int = 100
+    """Steps of each environment in one repeat."""
+    repeats: int = 7
+    """Measurements, of which the median counts."""
+    reset: Literal["fresh", "pool"] = "fresh"
+    """Where new episodes come from; see `VectorEnv`."""
+    as_json: bool = False
+    """Print everything that was measured, as JSON."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl bench ENV`; returns the exit code."""
+    flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench")
+    from jaxrl.bench import compare
+
+    found = compare(
+        flags.env,
+        flags.num_envs,
+        against=flags.against,
+        steps=flags.steps,
+        repeats=flags.repeats,
+        reset=flags.reset,
+    )
+    if flags.as_json:
+        print(json.dumps(dataclasses.asdict(found), indent=2))
+        return 0
+    print(f"{found.env}, {found.num_envs} environments, random actions, on {found.device}")
+    for measured in filter(None, (found.ours, found.peer)):
+        print(
+            f"  {measured.library:<8} {measured.steps_per_second:>13,.0f} steps/s   "
+            f"compiled in {measured.compile_seconds:.1f} s"
+        )
+    if found.peer is not None:
+        print(f"  jaxrl makes {found.ratio:.1f} times the steps per second of {found.peer.library}")
+    return 0
