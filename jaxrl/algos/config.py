@@ -62,6 +62,8 @@ class OnPolicyConfig:
     """Clip the value as well, by the same clip_eps."""
     ent_coef: float = 0.01
     """Weight of the entropy bonus."""
+    anneal_ent: bool = False
+    """Let the entropy bonus fall linearly to zero."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
     max_grad_norm: float = 0.5

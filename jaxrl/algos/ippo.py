@@ -169,8 +169,10 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     advantage = gae(transitions.reward, discount, transitions.cut, transitions.value, following, h.gae_lambda)
     batch = to_sequences((transitions, advantage, advantage + transitions.value), config.train_length)
 
-    lr = h.lr * (1.0 - state.update / config.num_updates) if config.anneal_lr else h.lr
-    optimise = partial(_minibatch_step, parts, h, lr, batch)
+    left = 1.0 - state.update / config.num_updates
+    lr = h.lr * left if config.anneal_lr else h.lr
+    ent_coef = h.ent_coef * left if config.anneal_ent else h.ent_coef
+    optimise = partial(_minibatch_step, parts, dataclasses.replace(h, lr=lr, ent_coef=ent_coef), batch)
     keys = jax.random.split(key_shuffle, config.update_epochs)
     num_rows = config.steps_per_update // config.train_length
     indices = jax.vmap(lambda k: shuffled_indices(k, num_rows, config.num_minibatches))(keys)
@@ -211,16 +213,16 @@ _ADAM = optax.scale_by_adam(eps=1e-5)
 
 
 def _minibatch_step(
-    parts: Parts, h: Hyperparams, lr: jax.Array, batch: Any, learner: tuple[Any, Any], index: jax.Array
+    parts: Parts, h: Hyperparams, batch: Any, learner: tuple[Any, Any], index: jax.Array
 ) -> tuple[tuple[Any, Any], dict[str, jax.Array]]:
-    """One optimiser step on the rows `index` of the batch."""
+    """One optimiser step on the rows `index` of the batch; `h` as scheduled for this update."""
     params, opt_state = learner
     minibatch = take_rows(batch, index, axis=1)
     grads, losses = jax.grad(partial(loss, parts, h), has_aux=True)(params, minibatch)
     norm = optax.tree.norm(grads)
     scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
     updates, opt_state = _ADAM.update(jax.tree.map(lambda g: g * scale, grads), opt_state)
-    params = jax.tree.map(lambda p, u: p - lr * u, params, updates)
+    params = jax.tree.map(lambda p, u: p - h.lr * u, params, updates)
     return (params, opt_state), {**losses, "grad_norm": norm}
 
 
