@@ -99,11 +99,11 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bench_prints_what_compare_finds(capsys: pytest.CaptureFixture[str]) -> None:
-    main("bench smax/3m --num-envs 4 --steps 2 --repeats 1".split(" "))
+    main(["bench", "smax/3m", "--num-envs", "4", "--steps", "2", "--repeats", "1"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("smax/3m, 4 environments")
     assert "steps/s" in lines[1]
-    main("bench smax/3m --num-envs 4 --steps 2 --repeats 1 --as-json".split(" "))
+    main(["bench", "smax/3m", "--num-envs", "4", "--steps", "2", "--repeats", "1", "--as-json"])
     assert json.loads(capsys.readouterr().out)["num_envs"] == 4
 
 

@@ -138,11 +138,21 @@ def config_to_json(config: Any) -> dict[str, Any]:
 
 
 def config_from_json(config_class: str | type, data: dict[str, Any]) -> Any:
-    """The inverse of `config_to_json`; `config_class` is the class, or `"module:Class"` as in run.json."""
+    """The inverse of `config_to_json`; `config_class` is the class, or `"module:Class"` as in run.json.
+
+    Raises:
+        ValueError: The class has other fields, so it is another version of it.
+    """
     if isinstance(config_class, str):
         module, _, name = config_class.partition(":")
         return config_from_json(getattr(importlib.import_module(module), name), data)
     hints = typing.get_type_hints(config_class)
+    unknown = set(data) - set(hints)
+    if unknown:
+        raise ValueError(
+            f"{config_class.__module__} has no option {', '.join(sorted(unknown))}, which the run was made with; "
+            f"install the version that run.json names under versions."
+        )
     return config_class(**{name: _typed(hints.get(name, Any), value) for name, value in data.items()})
 
 

@@ -64,6 +64,11 @@ def test_configs_come_back_as_they_were(config: Outer) -> None:
     assert config_from_json(Outer, data) == config
 
 
+def test_options_of_another_version_are_named() -> None:
+    with pytest.raises(ValueError, match="has no option warp_factor"):
+        config_from_json(Inner, {"sizes": [1], "warp_factor": 9})
+
+
 def test_json_lines_can_be_cut_back(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "x.jsonl")
     lines.append({"a": 1})
