@@ -8,14 +8,29 @@ from jaxrl.registry import list_envs, make, register
 from jaxrl.vector import VectorEnv
 
 if TYPE_CHECKING:
+    from jaxrl.check import check_env
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
 
 __version__ = "0.1.0"
 
-__all__ = ["Environment", "MultiAgentEnvironment", "VectorEnv", "evaluate", "fit", "list_envs", "make", "register"]
+__all__ = [
+    "Environment",
+    "MultiAgentEnvironment",
+    "VectorEnv",
+    "check_env",
+    "evaluate",
+    "fit",
+    "list_envs",
+    "make",
+    "register",
+]
 
-_LAZY = {"evaluate": "jaxrl.train.evaluate", "fit": "jaxrl.train.fit"}  # imported on first use: `import jaxrl` is light
+_LAZY = {  # imported on first use: `import jaxrl` is light
+    "check_env": "jaxrl.check",
+    "evaluate": "jaxrl.train.evaluate",
+    "fit": "jaxrl.train.fit",
+}
 
 
 def __getattr__(name: str) -> Any:

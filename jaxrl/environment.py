@@ -85,7 +85,8 @@ class Environment:
         params = self._params(params)
         if reset_to is None:
             return jax.vmap(self.step, in_axes=(0, 0, 0, None))(keys, state, action, params)
-        stepped = jax.vmap(self.step_env, in_axes=(0, 0, 0, None))(keys, state, action, params)
+        step_keys = jax.vmap(lambda key: jax.random.split(key)[0])(keys)  # as `step` splits them
+        stepped = jax.vmap(self.step_env, in_axes=(0, 0, 0, None))(step_keys, state, action, params)
         return auto_reset(stepped, reset_to)
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:

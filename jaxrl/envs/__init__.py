@@ -1,3 +1,4 @@
 """The environment families. Importing this registers all of them with `jaxrl.make`."""
 
+import jaxrl.envs.probe
 import jaxrl.envs.smax  # noqa: F401

@@ -1,0 +1,259 @@
+"""Promises that only show when the environment runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl.check.report import Failure, differences, to_numpy
+from jaxrl.check.rollout import BATCH, Programs, Recording
+from jaxrl.check.static import count_primitives
+from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.spaces import Discrete
+
+__all__ = ["DYNAMIC_CHECKS", "Run"]
+
+_PARTS = ("observation", "state", "reward", "terminated", "truncated", "info")
+_MOMENTS = 4  # steps of the recording that are run again in other ways
+
+
+class Run:
+    """A recording, the programs that made it, and the moments worth running again."""
+
+    def __init__(self, programs: Programs, resets: Any, recording: Recording) -> None:
+        self.programs, self.resets, self.recording = programs, resets, recording
+        ends = np.flatnonzero(recording.done.any(1))
+        spread = np.linspace(0, len(recording.done) - 1, _MOMENTS).astype(int)
+        self.moments = list(dict.fromkeys(int(t) for t in [*ends[:2], *spread]))[:_MOMENTS]
+
+    def inputs(self, t: int) -> tuple[Any, Any, Any]:
+        """Keys (bits), states and actions of step t, leaves `[B, …]`."""
+        rec = self.recording
+        return rec.keys[t], jax.tree.map(lambda leaf: leaf[t], rec.state), rec.action[t]
+
+    def outputs(self, t: int) -> tuple[Any, ...]:
+        """What step t returned."""
+        rec = self.recording
+        parts = rec.obs, rec.next_state, rec.reward, rec.terminated, rec.truncated, rec.info
+        return jax.tree.map(lambda leaf: leaf[t], parts)
+
+    def lane(self, t: int) -> int:
+        """The copy to look at alone in step t: one whose episode ends, if any does."""
+        return int(np.argmax(self.recording.done[t]))
+
+
+def check_reset(run: Run) -> Iterator[Failure]:
+    """Resets are in bounds, and the batched ones equal single ones."""
+    batch, lanes, single = to_numpy(run.resets)
+    if not run.programs._inside(batch[0]).all():
+        yield Failure("An observation after reset is not in observation_space().", "Widen the space or clip it.")
+    if differing := differences(batch, lanes):
+        yield Failure(f"batch_reset differs from vmap(reset) in {_list(differing)}.", "Use the keys in the same way.")
+    if differing := differences(jax.tree.map(lambda leaf: leaf[0], lanes), single):
+        yield Failure(f"vmap(reset) differs from reset in {_list(differing)}.", "Write it for one environment only.")
+
+
+def check_observations(run: Run) -> Iterator[Failure]:
+    """Every number is finite, and observations stay inside their space."""
+    rec = run.recording
+    for name, value in (("An observation", rec.obs), ("A final observation", rec.info["final_observation"])):
+        if not np.isfinite(value).all():
+            yield Failure(f"{name} is not finite after random actions.", "Look for divisions by zero and overflow.")
+            return
+    if not rec.inside.all():
+        t, lane = np.argwhere(~rec.inside)[0]
+        worst = float(np.abs(rec.info["final_observation"][t, lane]).max())
+        problem = f"An observation leaves observation_space() after random actions (largest magnitude {worst:.4g})."
+        yield Failure(problem, "Widen the space, or clip the observation.")
+
+
+def check_rewards(run: Run) -> Iterator[Failure]:
+    """Rewards are finite."""
+    if not np.isfinite(run.recording.reward).all():
+        yield Failure("A reward is not finite after random actions.", "Look for divisions by zero and overflow.")
+
+
+def check_flags(run: Run) -> Iterator[Failure]:
+    """An episode is never terminated and truncated at once."""
+    if (run.recording.terminated & run.recording.truncated).any():
+        yield Failure("A step is terminated and truncated at once.", "Write truncated = (…) & ~terminated.")
+
+
+def check_views(run: Run) -> Iterator[Failure]:
+    """Somebody can always do something, padding is never allowed, the global state is finite."""
+    env, views = run.programs.env, run.recording.views
+    if "action_mask" in views:
+        mask = views["action_mask"]
+        if not mask.any(-1).all():
+            advice = "Leave one action open, such as doing nothing, for the dead as well."
+            yield Failure("An action mask is False for every action.", advice)
+        if isinstance(env, MultiAgentEnvironment):
+            for i, (agent, space) in enumerate(env.agent_action_spaces.items()):
+                if isinstance(space, Discrete) and mask[..., i, space.n :].any():
+                    problem = f"The action mask lets {agent} choose actions beyond its own {space}."
+                    yield Failure(problem, "Mask the padding.")
+    if "global_state" in views and not np.isfinite(views["global_state"]).all():
+        yield Failure("The global state is not finite after random actions.", "Look for divisions by zero.")
+
+
+def check_keys(run: Run) -> Iterator[Failure]:
+    """The same key gives the same, and where something is drawn another key gives something else."""
+    programs, shapes = run.programs, run.programs.shapes
+    start = run.resets[0][1]
+    size = 2 * programs.num_steps * BATCH
+    bits, other = (programs.keys(salt, size).reshape(2, programs.num_steps, BATCH, -1) for salt in (7, 8))
+    first, again, redrawn = (
+        to_numpy(programs.chunk(start, bits[0], steps)[1]._replace(keys=0)) for steps in (bits[1], bits[1], other[1])
+    )
+    if differing := differences(first, again, exact=True):
+        problem = f"The same keys, states and actions give different results in {_list(differing)}."
+        yield Failure(problem, "Use only the given key for random numbers.")
+    if _draws(shapes.reset_jaxpr()) and not _lanes_differ(to_numpy(run.resets[0])):
+        yield Failure("reset_env draws, yet different keys give the same start.", "Draw from the given key.")
+    if _draws(shapes.step_jaxpr()) and not differences(first, redrawn, exact=True):
+        yield Failure("step_env draws, yet different keys give the same steps.", "Draw from the given key.")
+
+
+def check_vmap(run: Run) -> Iterator[Failure]:
+    """One environment, `vmap` with parameters a lane, and `batch_step` all agree."""
+    programs = run.programs
+    params = programs.stacked_params()
+    for t in run.moments:
+        lanes = to_numpy(programs.lanes(*run.inputs(t), params))
+        found = to_numpy(run.outputs(t))
+        if differing := _by_part(lanes, found):
+            advice = "Let batch_step use keys and rules as step does; params may be vmapped as well."
+            yield Failure(f"batch_step differs from vmap(step) over states and params in {_list(differing)}.", advice)
+        lane = run.lane(t)
+        single = to_numpy(programs.single(*_at(run.inputs(t), lane))[0])
+        if differing := _by_part(_at(lanes, lane), single):
+            advice = "Write step_env for one environment, without assuming array ranks."
+            yield Failure(f"vmap(step) differs from a single step in {_list(differing)}.", advice)
+        if differing:
+            return
+
+
+def check_auto_reset(run: Run) -> Iterator[Failure]:
+    """`step` is `step_env`, then a reset where the episode ended; `final_observation` is what `step_env` saw."""
+    for t in run.moments:
+        found, expected = to_numpy(run.programs.single(*_at(run.inputs(t), run.lane(t))))
+        if differing := _by_part(found, expected):
+            problem = f"step is not step_env followed by an auto-reset: {_list(differing)} differs."
+            yield Failure(problem, 'Keep step as it is, or put what step_env saw into info["final_observation"].')
+            return
+
+
+def check_reset_to(run: Run) -> Iterator[Failure]:
+    """A batched kernel continues ended episodes from `reset_to` (reset="pool" needs it)."""
+    if not run.programs.batched:
+        return
+    start = to_numpy(run.resets[0])
+    for t in run.moments:
+        found = to_numpy(run.programs.pooled(*run.inputs(t), run.resets[0]))
+        obs, state, *outcome = to_numpy(run.outputs(t))  # with fresh resets; all else is the same
+        expected = *_choose(run.recording.done[t], start, (obs, state)), *outcome
+        if differing := _by_part(found, expected):
+            problem = f"batch_step does not continue ended episodes from reset_to: {_list(differing)} differs."
+            yield Failure(problem, "Use the first half of each split key for the step, as without reset_to.")
+            return
+
+
+def check_illegal_actions(run: Run) -> Iterator[Failure]:
+    """Actions outside the space do what the nearest action inside does."""
+    programs = run.programs
+    illegal = programs.illegal_actions()
+    legal = np.asarray(programs.env.action_space(programs.params).clip(illegal))
+    params = programs.stacked_params()
+    for t in run.moments:
+        bits, state, _ = run.inputs(t)
+        found, expected = (to_numpy(programs.lanes(bits, state, action, params)) for action in (illegal, legal))
+        for lane in range(BATCH):
+            if _by_part(_at(found, lane), _at(expected, lane), exact=True):
+                value = illegal[lane].ravel()[0]
+                problem = f"The action {value} is outside the space and is not treated as the nearest one inside."
+                yield Failure(problem, "Begin step_env with action = self.action_space(params).clip(action).")
+                return
+
+
+def check_jit(run: Run) -> Iterator[Failure]:
+    """Without `jit` the same comes out, and with it one compilation is enough."""
+    programs = run.programs
+    bits, state, action = _at(run.inputs(0), 0)
+    compiled = programs.single(bits, state, action)[0]
+    programs.single(bits, compiled[1], action)
+    if programs.single_traces > 1:
+        problem = f"step was compiled {programs.single_traces} times for equal shapes."
+        yield Failure(problem, "Return the same dtypes, weak types included, as came in.")
+    with jax.disable_jit():
+        interpreted = programs.env.step(programs.wrap(bits), state, action, programs.params)
+    if differing := _by_part(to_numpy(compiled), to_numpy(interpreted)):
+        problem = f"step gives another {_list(differing)} with jit than without."
+        yield Failure(problem, "Compute with jax.numpy only, and keep nothing outside the state.")
+
+
+def check_render(run: Run) -> Iterator[Failure]:
+    """A picture, where there is one, is uint8 `[H, W, 3]`."""
+    env = run.programs.env
+    if type(env).render is Environment.render:
+        return
+    try:
+        picture = env.render(_at(run.resets[0][1], 0), run.programs.params)
+    except (NotImplementedError, ImportError):
+        return
+    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        shape = list(np.shape(picture))
+        problem = f"render returns {getattr(picture, 'dtype', type(picture).__name__)}{shape}."
+        yield Failure(problem, "Return a NumPy array uint8 [H, W, 3].")
+
+
+DYNAMIC_CHECKS = (
+    check_reset,
+    check_observations,
+    check_rewards,
+    check_flags,
+    check_views,
+    check_keys,
+    check_vmap,
+    check_auto_reset,
+    check_reset_to,
+    check_illegal_actions,
+    check_jit,
+    check_render,
+)
+
+
+def _at(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _choose(mask: np.ndarray, on_true: Any, on_false: Any) -> Any:
+    """`np.where` over trees with leading axis `[B]`."""
+
+    def pick(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(mask.reshape(-1, *(1,) * (b.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, on_true, on_false)
+
+
+def _by_part(a: Any, b: Any, *, exact: bool = False) -> list[str]:
+    """As `differences` of two steps, each with the name of the part it is in."""
+    found = []
+    for name, x, y in zip(_PARTS, a, b, strict=True):
+        found += [name if where == "the value" else f"{name}{where}" for where in differences(x, y, exact=exact)]
+    return found
+
+
+def _draws(jaxpr: Any) -> bool:
+    return count_primitives(jaxpr.jaxpr, "random_bits") > 0
+
+
+def _lanes_differ(tree: Any) -> bool:
+    return any((leaf != leaf[:1]).any() for leaf in jax.tree.leaves(tree))
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

@@ -1,0 +1,68 @@
+"""What a check says when it fails, and how two trees are compared."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+__all__ = ["ContractError", "Failure", "differences", "to_numpy"]
+
+
+class Failure(NamedTuple):
+    """One broken promise."""
+
+    problem: str
+    """What is wrong, one sentence."""
+    advice: str
+    """What to change, one sentence."""
+    check: str = ""
+    """The name of the check that found it."""
+
+
+class ContractError(ValueError):
+    """An environment breaks the contract; `failures` lists every broken promise that was found."""
+
+    def __init__(self, name: str, failures: list[Failure]) -> None:
+        self.failures = failures
+        lines = [f"- {f.check}: {f.problem} {f.advice}" for f in failures]
+        count = f"{len(failures)} promise{'s' if len(failures) > 1 else ''}"
+        super().__init__("\n".join([f"The environment {name!r} breaks {count} of the environment contract:", *lines]))
+
+
+def to_numpy(tree: Any) -> Any:
+    """The tree on the host; typed keys become their bits."""
+
+    def convert(leaf: Any) -> np.ndarray:
+        if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        return np.asarray(leaf)
+
+    return jax.tree.map(convert, tree)
+
+
+def differences(a: Any, b: Any, *, exact: bool = False) -> list[str]:
+    """The names of the leaves in which two trees (of NumPy arrays) differ; NaN equals NaN.
+
+    Floats may differ by rounding, since XLA orders sums differently from program to program, unless `exact`.
+    """
+    leaves_a, tree_a = jax.tree_util.tree_flatten_with_path(a)
+    leaves_b, tree_b = jax.tree_util.tree_flatten_with_path(b)
+    if tree_a != tree_b:
+        return [f"the tree itself ({tree_a} and {tree_b})"]
+    return [
+        jax.tree_util.keystr(path) or "the value"
+        for (path, x), (_, y) in zip(leaves_a, leaves_b, strict=True)
+        if not _same(np.asarray(x), np.asarray(y), exact)
+    ]
+
+
+def _same(x: np.ndarray, y: np.ndarray, exact: bool) -> bool:
+    if x.shape != y.shape:
+        return False
+    if not np.issubdtype(x.dtype, np.inexact):
+        return np.array_equal(x, y)
+    if exact:
+        return np.array_equal(x, y, equal_nan=True)
+    return np.allclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -1,0 +1,166 @@
+"""The few compiled programs that the running checks share, and the recording they look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxrl.check.report import to_numpy
+from jaxrl.check.static import Shapes
+from jaxrl.environment import Environment, MultiAgentEnvironment, auto_reset
+from jaxrl.spaces import Box, Discrete, MultiDiscrete
+
+__all__ = ["BATCH", "Programs", "Recording", "record"]
+
+BATCH = 8  # copies that run side by side
+_MAX_CHUNKS = 16  # how long to wait for an episode to end
+
+
+class Recording(NamedTuple):
+    """Random steps of B copies, NumPy leaves `[T, B, …]`."""
+
+    keys: Any  # the step's key, as bits
+    state: Any  # before the step
+    action: Any
+    obs: Any  # after it, after auto-reset
+    next_state: Any
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Any
+    inside: Any  # whether observation and final observation are in the space
+    views: Any  # action_mask, agent_mask, global_state of next_state, as far as there are any
+
+    @property
+    def done(self) -> np.ndarray:
+        """Which episodes ended, bool `[T, B]`."""
+        return self.terminated | self.truncated
+
+
+class Programs:
+    """The environment's functions compiled, each at most once. Keys go in as bits, so they may be used again."""
+
+    def __init__(self, shapes: Shapes, key: jax.Array, num_steps: int) -> None:
+        self.shapes, self.env, self.params = shapes, shapes.env, shapes.params
+        self.num_steps = num_steps
+        self.batched = type(self.env).batch_step is not Environment.batch_step
+        self.single_traces = 0
+        self._bits = np.asarray(jax.random.key_data(key))
+        self._impl = jax.random.key_impl(key)
+        self.resets = _compiled(self._resets)
+        self.chunk = _compiled(self._chunk)
+        self.lanes = _compiled(self._lanes)
+        self.single = _compiled(self._single)
+        self.pooled = _compiled(self._pooled)
+
+    def keys(self, salt: int, count: int = BATCH) -> np.ndarray:
+        """`count` fresh keys as bits."""
+        key = jax.random.fold_in(jax.random.wrap_key_data(self._bits, impl=self._impl), salt)
+        return np.asarray(jax.random.key_data(jax.random.split(key, count)))
+
+    def wrap(self, bits: Any) -> jax.Array:
+        """Bits as typed keys."""
+        return jax.random.wrap_key_data(bits, impl=self._impl)
+
+    def _resets(self, bits: Any) -> tuple[Any, Any, Any]:
+        """`batch_reset`, `vmap(reset)` and one `reset` of the first key."""
+        env, params = self.env, self.params
+        batch = env.batch_reset(self.wrap(bits), params)
+        lanes = jax.vmap(lambda b: env.reset(self.wrap(b), params))(bits)
+        return batch, lanes, env.reset(self.wrap(bits[0]), params)
+
+    def _chunk(self, state: Any, action_bits: Any, step_bits: Any) -> tuple[Any, Recording]:
+        """`num_steps` random steps through `batch_step`; keys `[T, B]`."""
+
+        def body(state: Any, bits: Any) -> tuple[Any, Recording]:
+            action = jax.vmap(self._random_action)(bits[0])
+            stepped = self.env.batch_step(self.wrap(bits[1]), state, action, self.params)
+            obs, next_state, reward, terminated, truncated, info = stepped
+            inside = self._inside(obs) & self._inside(info["final_observation"])
+            views = jax.vmap(self._views)(next_state)
+            flags = reward, terminated, truncated, info, inside, views
+            return next_state, Recording(bits[1], state, action, obs, next_state, *flags)
+
+        return jax.lax.scan(body, state, (action_bits, step_bits))
+
+    def _random_action(self, bits: Any) -> jax.Array:
+        space, lead = self.env.action_space(self.params), self.shapes.lead
+        key = self.wrap(bits)
+        return jax.vmap(space.sample)(jax.random.split(key, lead[0])) if lead else space.sample(key)
+
+    def _inside(self, obs: Any) -> jax.Array:
+        """Whether the observations `[B, …]` of all agents are finite and in their spaces, bool `[B]`."""
+        contains = self.env.observation_space(self.params).contains
+        if not self.shapes.lead:
+            return jax.vmap(contains)(obs)
+        return jax.vmap(jax.vmap(contains))(obs).all(1)
+
+    def _views(self, state: Any) -> dict[str, jax.Array]:
+        env, views = self.env, {}
+        if isinstance(env.action_space(self.params), Discrete):
+            views["action_mask"] = env.action_mask(state, self.params)
+        if isinstance(env, MultiAgentEnvironment):
+            views["agent_mask"] = env.agent_mask(state, self.params)
+            if type(env).global_state is not MultiAgentEnvironment.global_state:
+                views["global_state"] = env.global_state(state, self.params)
+        return views
+
+    def _lanes(self, bits: Any, state: Any, action: Any, params: Any) -> Any:
+        """`vmap(step)` over everything, the parameters included: leaves `[B, …]`."""
+        step = jax.vmap(lambda b, s, a, p: self.env.step(self.wrap(b), s, a, p))
+        return step(bits, state, action, params)
+
+    def _single(self, bits: Any, state: Any, action: Any) -> tuple[Any, Any]:
+        """`step`, and what it should be: `step_env`, followed by `reset_env` where the episode ended."""
+        self.single_traces += 1
+        env, params = self.env, self.params
+        key_step, key_reset = jax.random.split(self.wrap(bits))
+        expected = auto_reset(env.step_env(key_step, state, action, params), env.reset_env(key_reset, params))
+        return env.step(self.wrap(bits), state, action, params), expected
+
+    def _pooled(self, bits: Any, state: Any, action: Any, reset_to: Any) -> Any:
+        """`batch_step` with `reset_to`."""
+        return self.env.batch_step(self.wrap(bits), state, action, self.params, reset_to)
+
+    def stacked_params(self) -> Any:
+        """The parameters repeated for every lane, leaves `[B, …]`."""
+        return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (BATCH, *np.shape(leaf))), self.params)
+
+    def illegal_actions(self) -> np.ndarray:
+        """One action out of the space for each lane, `[B, (N,) …]`."""
+        space = self.env.action_space(self.params)
+        if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
+            values = [np.nan, np.inf, -np.inf, 1e30, -1e30, 100.0, -100.0, 3e38]
+        else:
+            top = max(space.nvec) if isinstance(space, MultiDiscrete) else getattr(space, "n", 2**20)
+            values = [-1, top, 2**31 - 1, -(2**31), top + 1, -2, 1000 + top, -1000]
+        shape = (BATCH, *self.shapes.action.shape)
+        wanted = np.asarray(values).reshape(BATCH, *(1,) * (len(shape) - 1))
+        return np.broadcast_to(wanted, shape).astype(space.dtype)
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """`jit` that spares the optimiser: these programs run for milliseconds, compiling them is what takes time."""
+    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    return jax.jit(function, compiler_options=options)
+
+
+def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording]:
+    """`(resets, recording)`: at least `num_steps` random steps; longer, until an episode has ended (within limits).
+
+    The recording is the last chunk, the one in which an episode ended.
+    """
+    num_steps = programs.num_steps
+    resets = programs.resets(programs.keys(salt))
+    state = resets[0][1]
+    for chunk in range(_MAX_CHUNKS):
+        bits = programs.keys(salt + 1000 + chunk, 2 * num_steps * BATCH)
+        bits = bits.reshape(2, num_steps, BATCH, *bits.shape[1:])
+        state, recording = programs.chunk(state, *bits)
+        recording = to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
+        if recording.done.any():
+            break
+    return resets, recording

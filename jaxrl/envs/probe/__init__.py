@@ -1,0 +1,62 @@
+"""Probe tasks: `jaxrl.make("probe/discounting")`, each of which fails for one reason, for debugging algorithms.
+
+Run them in this order and repair the first that fails; `env.solution` holds the right values and actions, `Solution`
+says which discount they are for.
+
+    name                   if it is the first to fail
+    constant_reward        the value loss, or its optimiser
+    observation_reward     gradients do not reach the observation's encoder
+    discounting            returns, advantages, discount
+    action_reward          the policy's loss, the advantage's sign
+    observation_action     rows of a batch are mixed up
+    truncation             a cut by the clock is taken for an end
+    action_mask            masked actions are chosen
+    multi_discrete_action  the log-probability of several choices
+    continuous_action      the Gaussian policy
+    memory_recall          the memory, or training through it
+    memory_leak            memory is not cleared at an episode's end
+    credit                 agents are mixed up
+    roles                  agents that need parameters of their own share them
+    hidden_state           the central critic does not see the global state
+    death                  learning from the dead
+"""
+
+from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, TeamProbe
+from jaxrl.envs.probe.single import (
+    ActionMask,
+    ActionReward,
+    ConstantReward,
+    ContinuousAction,
+    Discounting,
+    MemoryLeak,
+    MemoryRecall,
+    MultiDiscreteAction,
+    ObservationAction,
+    ObservationReward,
+    Truncation,
+)
+from jaxrl.envs.probe.team import Credit, Death, HiddenState, Roles
+from jaxrl.registry import register
+
+__all__ = ["GAMMA", "PROBES", "Case", "Probe", "Solution", "State", "TeamProbe"]
+
+PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
+    "constant_reward": ConstantReward,
+    "observation_reward": ObservationReward,
+    "discounting": Discounting,
+    "action_reward": ActionReward,
+    "observation_action": ObservationAction,
+    "truncation": Truncation,
+    "action_mask": ActionMask,
+    "multi_discrete_action": MultiDiscreteAction,
+    "continuous_action": ContinuousAction,
+    "memory_recall": MemoryRecall,
+    "memory_leak": MemoryLeak,
+    "credit": Credit,
+    "roles": Roles,
+    "hidden_state": HiddenState,
+    "death": Death,
+}
+
+for _name, _probe in PROBES.items():
+    register(f"probe/{_name}", _probe)

@@ -1,0 +1,249 @@
+"""Probe tasks with one agent, after Andy Jones, "Debugging RL, Without the Agonizing Pain" (2021)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Step
+from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, coin, outcome
+from jaxrl.spaces import Box, Discrete, MultiDiscrete
+
+__all__ = [
+    "ActionMask",
+    "ActionReward",
+    "ConstantReward",
+    "ContinuousAction",
+    "Discounting",
+    "MemoryLeak",
+    "MemoryRecall",
+    "MultiDiscreteAction",
+    "ObservationAction",
+    "ObservationReward",
+    "Truncation",
+]
+
+
+class ConstantReward(Probe):
+    """One step, reward 1, whatever is seen or done. If the value is not 1, the value loss is wrong.
+
+    Observation: `[0]`. Action: Discrete(2), without effect. Reward: 1.
+    """
+
+    solution = Solution((Case((0.0,), value=1.0),))
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(self, state, reward=1.0, terminated=True)
+
+
+class ObservationReward(Probe):
+    """One step, the reward is what was seen. If only this fails, gradients do not reach the observation's encoder.
+
+    Observation: `[-1]` or `[1]`, drawn. Action: Discrete(2), without effect. Reward: the observation.
+    """
+
+    solution = Solution((Case((-1.0,), value=-1.0), Case((1.0,), value=1.0)))
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key)
+
+    def see(self, state: State) -> jax.Array:
+        return state.cue[None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(self, state, reward=state.cue, terminated=True)
+
+
+class Discounting(Probe):
+    """Two steps, reward 1 at the end of the second. If only this fails, returns are discounted wrongly.
+
+    Observation: `[0]`, then `[1]`. Action: Discrete(2), without effect. Reward: 0, then 1.
+    """
+
+    observation_bounds = (0.0, 1.0)
+    solution = Solution((Case((0.0,), value=GAMMA), Case((1.0,), value=1.0)))
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.minimum(state.step, 1)[None].astype(jnp.float32)
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        last = state.step >= 1
+        return outcome(self, state, reward=jnp.where(last, 1.0, 0.0), terminated=last)
+
+
+class ActionReward(Probe):
+    """One step, the action decides the reward. If only this fails, the policy's update is wrong.
+
+    Observation: `[0]`. Action: Discrete(2). Reward: 1 for action 1, -1 for action 0.
+    """
+
+    solution = Solution((Case((0.0,), value=1.0, action=1),))
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(self, state, reward=jnp.where(action == 1, 1.0, -1.0), terminated=True)
+
+
+class ObservationAction(Probe):
+    """One step, the right action depends on what is seen. If only this fails, rows of a batch are mixed up.
+
+    Observation: `[-1]` or `[1]`, drawn. Action: Discrete(2). Reward: 1 for action 0 on -1 and action 1 on 1, else -1.
+    """
+
+    solution = Solution((Case((-1.0,), value=1.0, action=0), Case((1.0,), value=1.0, action=1)))
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key)
+
+    def see(self, state: State) -> jax.Array:
+        return state.cue[None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        right = (action == 1) == (state.cue > 0)
+        return outcome(self, state, reward=jnp.where(right, 1.0, -1.0), terminated=True)
+
+
+class Truncation(Probe):
+    """An endless task, reward 1 a step, cut by the clock every 5 steps. If only this fails, a cut is taken for an end.
+
+    Observation: `[0]`. Action: Discrete(2), without effect. Reward: 1. Value 1 / (1 - gamma) = 2 at gamma 0.5; an
+    algorithm that takes the cut for an end learns 2 (1 - 0.5^k) with k steps to go, on average 1.61.
+    """
+
+    limit = 5
+    solution = Solution((Case((0.0,), value=1.0 / (1.0 - 0.5)),), gamma=0.5)
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(self, state, reward=1.0, terminated=False, truncated=state.step + 1 >= self.limit)
+
+
+class MemoryRecall(Probe):
+    """A cue is shown, and must be named three steps later. Without memory the best mean reward is 0.
+
+    Observation: `[cue, t / 3]`, the cue -1 or 1 in the first step and 0 later. Action: Discrete(2); only the last one
+    counts. Reward: 1 in the last step for action 1 after cue 1 or action 0 after cue -1, else -1; 0 before.
+    """
+
+    observation_size = 2
+    delay = 3
+    solution = Solution(
+        (
+            Case((-1.0, 0.0), value=GAMMA**3),
+            Case((1.0, 0.0), value=GAMMA**3),
+            Case((0.0, 1 / 3), value=GAMMA**2),
+            Case((0.0, 2 / 3), value=GAMMA),
+            Case((0.0, 1.0), value=1.0),
+        ),
+        score=1.0,
+        score_without_memory=0.0,
+    )
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key)
+
+    def see(self, state: State) -> jax.Array:
+        shown = jnp.where(state.step == 0, state.cue, 0.0)
+        return jnp.stack([shown, jnp.minimum(state.step, self.delay).astype(jnp.float32) / self.delay])
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        last = state.step >= self.delay
+        right = (action == 1) == (state.cue > 0)
+        return outcome(self, state, reward=jnp.where(last, jnp.where(right, 1.0, -1.0), 0.0), terminated=last)
+
+
+class MemoryLeak(Probe):
+    """Name, at every step, the cue that *this* episode began with, or say that there was none.
+
+    An episode goes on with probability 1/2 after every step, and one without a cue looks just like the rest of the
+    last one. So memory that survives a reset costs reward, and no amount of training can win it back.
+
+    Observation: `[cue]` in the first step: -1, 0 (none) or 1, equally often; `[0]` later. Action: Discrete(3), cue + 1.
+    Reward: 1 if right, else -1. Value 1 / (1 - gamma / 2) everywhere.
+    """
+
+    go_on = 0.5
+    solution = Solution(
+        tuple(Case((cue,), value=1.0 / (1.0 - GAMMA * 0.5)) for cue in (-1.0, 0.0, 1.0)),
+        score=2.0,
+        score_without_memory=2 / 3,
+        score_if_leaking=2 * (2 * 43 / 54 - 1),
+    )
+
+    def action_space(self, params: None = None) -> Discrete:
+        return Discrete(3)
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (), -1, 2, jnp.int32).astype(jnp.float32)
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.where(state.step == 0, state.cue, 0.0)[None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        right = action == state.cue.astype(jnp.int32) + 1
+        ends = ~jax.random.bernoulli(key, jnp.float32(self.go_on))
+        return outcome(self, state, reward=jnp.where(right, 1.0, -1.0), terminated=ends)
+
+
+class ContinuousAction(Probe):
+    """One step, the action must equal half the observation. If only this fails, the Gaussian policy is wrong.
+
+    Observation: `[-1]` or `[1]`, drawn. Action: Box(-1, 1, [1]). Reward: 1 - (action - observation / 2)^2.
+    """
+
+    solution = Solution((Case((-1.0,), value=1.0, action=(-0.5,)), Case((1.0,), value=1.0, action=(0.5,))))
+
+    def action_space(self, params: None = None) -> Box:
+        return Box(-1.0, 1.0, (1,))
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key)
+
+    def see(self, state: State) -> jax.Array:
+        return state.cue[None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        miss = action[0] - 0.5 * state.cue
+        return outcome(self, state, reward=1.0 - miss * miss, terminated=True)
+
+
+class MultiDiscreteAction(Probe):
+    """One step, two choices: the first follows the observation, the second is always 2.
+
+    Observation: `[-1]` or `[1]`, drawn. Action: MultiDiscrete([2, 3]). Reward: 0.5 for each right choice.
+    """
+
+    solution = Solution((Case((-1.0,), value=1.0, action=(0, 2)), Case((1.0,), value=1.0, action=(1, 2))))
+
+    def action_space(self, params: None = None) -> MultiDiscrete:
+        return MultiDiscrete((2, 3))
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key)
+
+    def see(self, state: State) -> jax.Array:
+        return state.cue[None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        right = jnp.stack([(action[0] == 1) == (state.cue > 0), action[1] == 2])
+        return outcome(self, state, reward=0.5 * right.astype(jnp.float32).sum(), terminated=True)
+
+
+class ActionMask(Probe):
+    """One step, the best-paid action is forbidden. If the value exceeds 1, the mask is not applied to the policy.
+
+    Observation: `[0]`. Action: Discrete(3), of which 2 is masked. Reward: -1, 1 and, if chosen in spite of it, 10.
+    """
+
+    solution = Solution((Case((0.0,), value=1.0, action=1),), never=(2,))
+
+    def action_space(self, params: None = None) -> Discrete:
+        return Discrete(3)
+
+    def action_mask(self, state: State, params: None = None) -> jax.Array:
+        """Of shape bool `[3]`: all but the last."""
+        return jnp.asarray([True, True, False])
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(
+            self, state, reward=jnp.asarray(np.array([-1.0, 1.0, 10.0], np.float32))[action], terminated=True
+        )

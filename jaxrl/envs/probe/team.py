@@ -1,0 +1,118 @@
+"""Probe tasks with two agents: credit, roles, the central critic, and agents that die."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Step
+from jaxrl.envs.probe.base import GAMMA, Case, Solution, State, TeamProbe, coin, outcome
+
+__all__ = ["Credit", "Death", "HiddenState", "Roles"]
+
+
+class Credit(TeamProbe):
+    """One step; each agent is paid for its own action on its own observation. Mixed-up agents learn nothing.
+
+    The first agent should follow its cue, the second oppose its own. The cues are drawn independently; the second
+    number tells who one is, so that agents may share parameters.
+
+    Observation: `[cue, agent]`, the cue -1 or 1, the agent -1 or 1. Action: Discrete(2). Reward `[2]`: 1 if right,
+    else -1.
+    """
+
+    observation_size = 2
+    solution = Solution(
+        (
+            Case((-1.0, -1.0), value=1.0, action=0, agent=0),
+            Case((1.0, -1.0), value=1.0, action=1, agent=0),
+            Case((-1.0, 1.0), value=1.0, action=1, agent=1),
+            Case((1.0, 1.0), value=1.0, action=0, agent=1),
+        )
+    )
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key, (2,))
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.stack([state.cue, jnp.asarray(np.array([-1.0, 1.0], np.float32))], axis=1)
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        wanted = (state.cue > 0) ^ np.asarray([False, True])
+        return outcome(self, state, reward=jnp.where((action == 1) == wanted, 1.0, -1.0), terminated=True)
+
+
+class Roles(TeamProbe):
+    """One step; both agents see the same and should do the opposite: they need parameters of their own.
+
+    With all parameters shared (and no agent number added to the observation) the best mean reward is 0.
+
+    Observation: `[0]`. Action: Discrete(2). Reward `[2]`: the first agent gets 1 for action 0, the second for action
+    1, else -1.
+    """
+
+    solution = Solution((Case((0.0,), value=1.0, action=0, agent=0), Case((0.0,), value=1.0, action=1, agent=1)))
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(self, state, reward=jnp.where(action == np.arange(2), 1.0, -1.0), terminated=True)
+
+
+class HiddenState(TeamProbe):
+    """One step; the reward is a coin that only the global state shows. A central critic predicts it, a local cannot.
+
+    Observation: `[0]`. Global state: `[coin]`, -1 or 1, drawn. Action: Discrete(2), without effect. Reward `[2]`: the
+    coin for both. A critic of the observation learns 0, with a squared error of 1; one of the global state has none.
+    """
+
+    solution = Solution(
+        (
+            Case((0.0,), value=-1.0, global_state=(-1.0,)),
+            Case((0.0,), value=1.0, global_state=(1.0,)),
+        )
+    )
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(coin(key), (2,))
+
+    def global_state(self, state: State, params: None = None) -> jax.Array:
+        """float32 `[1]`: the coin."""
+        return state.cue[:1]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        return outcome(self, state, reward=state.cue, terminated=True)
+
+
+class Death(TeamProbe):
+    """Four steps for a team reward; the second agent dies after two, and what it does then has no effect.
+
+    The dead see what all see at the start, so an algorithm that learns from them spoils the value of the start: about
+    2.4 instead of 3.4.
+
+    Observation: `[t / 4]`, 0 when dead. Action: Discrete(2). Reward `[2]`: the mean over the living of 1 for action 1
+    and -1 for action 0, the same for both agents, dead or alive. `agent_mask`: who lives.
+    """
+
+    observation_bounds = (0.0, 1.0)
+    length, death = 4, 2
+    solution = Solution(
+        tuple(
+            Case((t / 4,), value=sum(GAMMA**k for k in range(4 - t)), action=1, agent=agent)
+            for agent, end in ((0, 4), (1, 2))
+            for t in range(end)
+        ),
+        score=4.0,
+    )
+
+    def agent_mask(self, state: State, params: None = None) -> jax.Array:
+        """Of shape bool `[2]`: the second agent lives for two steps."""
+        return (state.step < self.death) | np.asarray([True, False])
+
+    def see(self, state: State) -> jax.Array:
+        time = jnp.minimum(state.step, self.length).astype(jnp.float32) / self.length
+        return jnp.where(self.agent_mask(state), time, 0.0)[:, None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        alive = self.agent_mask(state).astype(jnp.float32)
+        reward = (alive * jnp.where(action == 1, 1.0, -1.0)).sum() / alive.sum()
+        return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=state.step + 1 >= self.length)
