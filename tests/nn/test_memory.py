@@ -1,69 +1,63 @@
-"""Memory cores: the scan is the step repeated, a reset clears everything, and the GRU is the well-known one."""
+"""What every memory core promises: the scan is the step repeated, and a reset clears everything."""
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.nn.memory import CORES, GRU, initial_carry
+from jaxrl.nn.memory import CORES, initial_carry
 
-T, B, D, H = 7, 3, 5, 4
+T, B, D, H = 16, 3, 5, 6
 
 
-@pytest.fixture(scope="module")
-def gru():
-    core = GRU(H)
+@pytest.fixture(scope="module", params=list(CORES))
+def memory(request):
+    """A core's compiled `apply(carry, x, reset)` with inputs; the carry is not that of a fresh episode."""
+    core = CORES[request.param](H)
     x = jax.random.normal(jax.random.key(1), (T, B, D))
-    reset = jax.random.bernoulli(jax.random.key(2), 0.3, (T, B))
-    carry = jax.random.normal(jax.random.key(3), (B, H))
+    reset = jax.random.bernoulli(jax.random.key(2), 0.3, (T, B)).at[0, 0].set(True).at[4:6, 1].set(True)
+    carry = initial_carry(request.param, H, (B,))
     params = core.init(jax.random.key(0), carry, x, reset)
     params = jax.tree.map(lambda p: p + 0.1, params)  # so that no bias is zero
-    return core, params, carry, x, reset
+    carry = jax.tree.map(lambda leaf: leaf + jax.random.normal(jax.random.key(3), leaf.shape), carry)
+    apply = jax.jit(lambda carry, x, reset: core.apply(params, carry, x, reset))
+    return request.param, apply, carry, x, reset
 
 
-def test_scan_equals_step_by_step(gru):
-    core, params, carry, x, reset = gru
-    _, expected = core.apply(params, carry, x, reset)
+def test_scan_equals_step_by_step(memory):
+    _, apply, carry, x, reset = memory
+    last, expected = apply(carry, x, reset)
     for t in range(T):
-        carry, y = core.apply(params, carry, x[t : t + 1], reset[t : t + 1])
-        np.testing.assert_allclose(y[0], expected[t], atol=1e-6)
+        carry, y = apply(carry, x[t : t + 1], reset[t : t + 1])
+        np.testing.assert_allclose(y[0], expected[t], atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), carry, last)
 
 
-def test_equals_flax_gru_cell(gru):
-    core, params, carry, x, _ = gru
-    p = params["params"]
-    kernels, biases = np.split(p["input"]["dense"]["kernel"], 3, 1), np.split(p["input"]["dense"]["bias"], 3)
-    recurrent = np.split(p["recurrent"], 3, 1)
-    cell = {f"i{g}": {"kernel": k, "bias": b} for g, k, b in zip("rzn", kernels, biases, strict=True)}
-    cell |= {f"h{g}": {"kernel": k} for g, k in zip("rzn", recurrent, strict=True)}
-    cell["hn"]["bias"] = p["recurrent_bias"]
-    _, y = core.apply(params, carry, x, jnp.zeros((T, B), bool))
-    for t in range(T):
-        carry, expected = nn.GRUCell(H).apply({"params": cell}, carry, x[t])
-        np.testing.assert_allclose(y[t], expected, atol=1e-6)
-
-
-def test_nothing_passes_a_reset_forward_or_backward(gru):
-    core, params, carry, x, _ = gru
+def test_nothing_passes_a_reset_forward_or_backward(memory):
+    name, apply, carry, x, _ = memory
     at = 3
     reset = jnp.zeros((T, B), bool).at[at].set(True)
 
     def after(carry, x_before):
-        _, y = core.apply(params, carry, jnp.concatenate([x_before, x[at:]]), reset)
-        return y[at:]
+        return apply(carry, jnp.concatenate([x_before, x[at:]]), reset)[1][at:]
 
-    expected = core.apply(params, jnp.zeros((B, H)), x[at:], jnp.zeros((T - at, B), bool))[1]
-    np.testing.assert_allclose(after(carry, x[:at]), expected, atol=1e-6)
+    fresh = apply(initial_carry(name, H, (B,)), x[at:], jnp.zeros((T - at, B), bool))[1]
+    np.testing.assert_allclose(after(carry, x[:at]), fresh, atol=1e-5)
     grads = jax.grad(lambda c, xs: after(c, xs).sum(), argnums=(0, 1))(carry, x[:at])
-    assert all(np.all(np.asarray(g) == 0) for g in grads)
+    assert all(np.all(np.asarray(g) == 0) for g in jax.tree.leaves(grads))
 
 
-@pytest.mark.parametrize("memory", list(CORES))
-def test_every_core_keeps_the_shape_of_its_carry(memory):
-    carry = initial_carry(memory, H, (B,))
-    core = CORES[memory](H)
-    x, reset = jnp.ones((2, B, H)), jnp.zeros((2, B), bool)
-    (new_carry, y), _ = core.init_with_output(jax.random.key(0), carry, x, reset)
-    assert y.shape == (2, B, H)
-    assert jax.tree.map(jnp.shape, new_carry) == jax.tree.map(jnp.shape, carry)
+def test_memory_is_felt_much_later_and_not_without_one(memory):
+    name, apply, carry, x, _ = memory
+    reset = jnp.zeros((T, B), bool)
+    changed = apply(carry, x.at[0].add(1.0), reset)[1] - apply(carry, x, reset)[1]
+    assert np.any(np.asarray(changed[0]) != 0)
+    assert np.any(np.asarray(changed[-1]) != 0) == (name != "none")
+
+
+def test_carry_keeps_its_shape_and_is_float32_for_checkpoints(memory):
+    name, apply, _, x, reset = memory
+    carry = initial_carry(name, H, (B,))
+    assert all(leaf.shape == (B, H) and leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(carry))
+    after = jax.eval_shape(apply, carry, x, reset)[0]
+    assert jax.tree.map(lambda a: (a.shape, a.dtype), after) == jax.tree.map(lambda a: (a.shape, a.dtype), carry)

@@ -1,0 +1,101 @@
+"""Gated recurrent cores: GRU and LSTM. The interface is that of `jaxrl.nn.memory`.
+
+The input's part of the gates is one matrix product for all T steps; only the recurrent part is inside the scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxrl.nn.dense import Dense
+
+__all__ = ["GRU", "LSTM"]
+
+
+class GRU(nn.Module):
+    """Gated recurrent unit (Cho et al. 2014, https://arxiv.org/abs/1406.1078), the variant of `flax.linen.GRUCell`."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, carry: jax.Array, x: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
+        gates_x = Dense(3 * self.features, kernel_init=nn.initializers.lecun_normal(), name="input")(x)
+        kernel = self.param("recurrent", _orthogonal_blocks, (self.features, 3 * self.features))
+        bias = self.param("recurrent_bias", nn.initializers.zeros_init(), (self.features,))
+
+        def cell(h: jax.Array, gate_x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            reset_x, update_x, new_x = jnp.split(gate_x, 3, axis=-1)
+            reset_h, update_h, new_h = jnp.split(h @ kernel, 3, axis=-1)
+            update = nn.sigmoid(update_x + update_h)
+            new = jnp.tanh(new_x + nn.sigmoid(reset_x + reset_h) * (new_h + bias))
+            h = new + update * (h - new)
+            return h, h
+
+        return _scan(cell, carry, gates_x, reset)
+
+    @nn.nowrap
+    def carry_of(self, batch_shape: tuple[int, ...]) -> jax.Array:
+        """Zeros `[*batch_shape, H]`."""
+        return jnp.zeros((*batch_shape, self.features))
+
+
+class LSTM(nn.Module):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997), the variant of `flax.linen.LSTMCell`.
+
+    The carry is `(cell, output)`.
+    """
+
+    features: int
+
+    @nn.compact
+    def __call__(
+        self, carry: tuple[jax.Array, jax.Array], x: jax.Array, reset: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        gates_x = Dense(4 * self.features, kernel_init=nn.initializers.lecun_normal(), name="input")(x)
+        kernel = self.param("recurrent", _orthogonal_blocks, (self.features, 4 * self.features))
+
+        def cell(
+            carry: tuple[jax.Array, jax.Array], gate_x: jax.Array
+        ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+            c, h = carry
+            write, keep, new, read = jnp.split(gate_x + h @ kernel, 4, axis=-1)
+            c = nn.sigmoid(keep) * c + nn.sigmoid(write) * jnp.tanh(new)
+            h = nn.sigmoid(read) * jnp.tanh(c)
+            return (c, h), h
+
+        return _scan(cell, carry, gates_x, reset)
+
+    @nn.nowrap
+    def carry_of(self, batch_shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+        """Zeros, two of `[*batch_shape, H]`."""
+        shape = (*batch_shape, self.features)
+        return jnp.zeros(shape), jnp.zeros(shape)
+
+
+def _scan(
+    cell: Callable[[Any, jax.Array], tuple[Any, jax.Array]], carry: Any, gates_x: jax.Array, reset: jax.Array
+) -> tuple[Any, jax.Array]:
+    """`cell` over the T steps of `gates_x[T, ..., G]`, the carry cleared before each step with `reset[T, ...]`."""
+
+    def step(carry: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
+        gate_x, cleared = inputs
+        return cell(jax.tree.map(lambda leaf: jnp.where(cleared, 0.0, leaf), carry), gate_x)
+
+    cleared = reset[..., None]
+    if gates_x.shape[0] == 1:  # a rollout's single step needs no loop
+        carry, y = step(carry, (gates_x[0], cleared[0]))
+        return carry, y[None]
+    return jax.lax.scan(step, carry, (gates_x, cleared))
+
+
+def _orthogonal_blocks(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    """One orthogonal matrix a gate, side by side."""
+    features, width = shape
+    keys = jax.random.split(key, width // features)
+    init = nn.initializers.orthogonal()
+    return jnp.concatenate([init(k, (features, features)) for k in keys], axis=1)
