@@ -143,7 +143,7 @@ def _sum_at(values: jax.Array, index: jax.Array, size: int) -> jax.Array:
     rows = np.arange(size).reshape((size,) + (1,) * (index.ndim - 1))
     if values.shape[0] > _UNROLL_SUM:
         return jnp.where(index[:, None] == rows, values[:, None], 0.0).sum(0)
-    total = jnp.zeros((size, *index.shape[1:]))
+    total = jnp.zeros((size, *index.shape[1:]), jnp.float32)
     for n in range(values.shape[0]):
         total = total + jnp.where(index[n] == rows, values[n], 0.0)
     return total

@@ -21,7 +21,9 @@ def sides(uniform: jax.Array, num_allies: int, field: Field) -> tuple[jax.Array,
 
     `uniform[2, N, …]` holds draws in [0, 1). On maps smaller than 16 units the teams stand closer.
     """
-    quarter = _column(np.where(np.arange(uniform.shape[1]) >= num_allies, 0.75, 0.25), uniform.ndim - 1)
+    quarter = _column(
+        np.where(np.arange(uniform.shape[1]) >= num_allies, np.float32(0.75), np.float32(0.25)), uniform.ndim - 1
+    )
     return field.width * quarter + _jitter(uniform[0], field), field.height * 0.5 + _jitter(uniform[1], field)
 
 
