@@ -1,6 +1,6 @@
 """The kernel: one battle, or B at once, from spawn to spawn. Knows nothing of agents.
 
-Leaves of `State` are batch first; everything computed in between is units first, batch last.
+All arrays are units first, and if there is a batch axis it is the last: `[N, …]`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jaxrl.envs.smax.dynamics import Bodies, Orders, inside, run_ticks
 from jaxrl.envs.smax.observe import Scene
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.scripted import Memory
-from jaxrl.envs.smax.state import Params, State, bodies_of, field_of, units_first, units_last
+from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
 from jaxrl.envs.smax.units import UnitStats, stats_of
 
 __all__ = ["TICKS", "Battle"]
@@ -51,9 +51,10 @@ class Battle:
         return self.num_allies + self.num_enemies
 
     def spawn(self, key: jax.Array, params: Params) -> tuple[Bodies, jax.Array]:
-        """Fresh bodies `[N, …]` and their types `[…, N]`, for keys `[…]`. Consumes `key`."""
+        """Fresh bodies and their types, `[N, …]`, for keys `[…]`. Consumes `key`."""
         num_units, field = self.num_units, field_of(params)
-        types = jnp.broadcast_to(jnp.asarray(self.scenario.unit_types, jnp.int32), (*key.shape, num_units))
+        types = jnp.asarray(self.scenario.unit_types, jnp.int32).reshape(-1, *(1,) * key.ndim)
+        types = jnp.broadcast_to(types, (num_units, *key.shape))
         if self.scenario.spawn == "sides":
             uniform = uniform_rows(key, 3 * num_units).reshape(3, num_units, *key.shape)
             x, y = spawn.sides(uniform[:2], self.num_allies, field)
@@ -64,7 +65,7 @@ class Battle:
             x, y = spawn.smacv2(rows[:3], extra, self.num_allies, field, in_map=not self.jaxmarl)
             kind = rows[3]
         if self.scenario.random_types:
-            types = units_last(spawn.random_types(kind, self.num_allies, self.num_types, surplus=not self.jaxmarl))
+            types = spawn.random_types(kind, self.num_allies, self.num_types, surplus=not self.jaxmarl)
         return spawn.new_bodies(x, y, self.stats(types, params), field, in_map=not self.jaxmarl), types
 
     def fight(
@@ -93,23 +94,23 @@ class Battle:
         """All that observations are made of, `[N, …]`."""
         opponents = np.where(np.arange(self.num_units) < self.num_allies, self.num_enemies, self.num_allies)
         opponents = opponents.reshape(-1, *(1,) * (state.health.ndim - 1))
-        attack = units_first(state.attack)
+        attack = state.attack
         first = orders_of.FIRST_ATTACK
         mirrored = jnp.where(attack >= first, 2 * first + opponents - 1 - attack, 0)
         return Scene(
             bodies_of(state),
             self.stats(state.unit_type, params),
             self._one_hot(state.unit_type),
-            units_first(state.move[..., 0]),
-            units_first(state.move[..., 1]),
+            state.move[:, 0],
+            state.move[:, 1],
             attack / (first + opponents - 1),
             mirrored / (first + opponents - 1),
         )
 
     def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:
-        """Statistics of units of types `[…, N]`: leaves `[N, …]`, `[N, 1 …]` where all copies have the same types."""
+        """Statistics of units of types `[N, …]`: leaves `[N, …]`, `[N, 1 …]` where all copies have the same types."""
         if self.scenario.random_types:
-            return stats_of(params.units, units_first(unit_type))
+            return stats_of(params.units, unit_type)
         stats = stats_of(params.units, np.asarray(self.scenario.unit_types))
         return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - 1)), stats)
 
@@ -117,7 +118,7 @@ class Battle:
         """Types as `[N, K, …]`, or `[N, K, 1 …]` where all copies have the same."""
         kinds = np.arange(self.num_types).reshape(1, -1, *(1,) * (unit_type.ndim - 1))
         if self.scenario.random_types:
-            return (units_first(unit_type)[:, None] == kinds).astype(jnp.float32)
+            return (unit_type[:, None] == kinds).astype(jnp.float32)
         own = np.asarray(self.scenario.unit_types).reshape(-1, *(1,) * unit_type.ndim)
         return jnp.asarray((own == kinds).astype(np.float32))
 
@@ -125,15 +126,14 @@ class Battle:
         self, bodies: Bodies, unit_type: jax.Array, orders: Orders, memory: Memory | None, step: jax.Array
     ) -> State:
         """The kernel's arrays as a state."""
-        x, y, health, cooldown, move_x, move_y = map(units_last, (*bodies, orders.move_x, orders.move_y))
         return State(
-            position=jnp.stack([x, y], axis=-1),
-            health=health,
-            cooldown=cooldown,
+            position=jnp.stack([bodies.x, bodies.y], axis=1),
+            health=bodies.health,
+            cooldown=bodies.cooldown,
             unit_type=unit_type,
-            move=jnp.stack([move_x, move_y], axis=-1),
-            attack=units_last(orders_of.attack_action(orders)),
-            memory=jax.tree.map(units_last, memory),
+            move=jnp.stack([orders.move_x, orders.move_y], axis=1),
+            attack=orders_of.attack_action(orders),
+            memory=memory,
             step=step,
         )
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment, Step, auto_reset, select
+from jaxrl.environment import MultiAgentEnvironment, Step, auto_reset
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
@@ -19,7 +19,7 @@ from jaxrl.envs.smax.dynamics import Bodies, Orders
 from jaxrl.envs.smax.options import Options, army, default_params
 from jaxrl.envs.smax.orders import FIRST_ATTACK
 from jaxrl.envs.smax.scenarios import Scenario
-from jaxrl.envs.smax.state import Params, State, bodies_of, field_of, map_batch, units_first
+from jaxrl.envs.smax.state import Params, State, batch_first, batch_last, bodies_of, field_of, map_batch
 from jaxrl.envs.smax.units import UNIT_TYPES, UnitStats, UnitType
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
@@ -147,7 +147,7 @@ class SMAX(MultiAgentEnvironment):
         return self._observe(state, params), state, reward, terminated, truncated, info
 
     def batch_reset(self, keys: jax.Array, params: Params | None = None) -> tuple[jax.Array, State]:
-        return self.reset_env(keys, self._params(params))
+        return batch_first(self.reset_env(keys, self._params(params)))
 
     def batch_step(
         self,
@@ -159,14 +159,16 @@ class SMAX(MultiAgentEnvironment):
     ) -> Step:
         params = self._params(params)
         split = jax.vmap(jax.random.split)(keys)
-        final, reward, terminated, truncated, info = self._advance(split[:, 0], state, action, params)
+        stepped = self._advance(split[:, 0], batch_last(state), batch_last(action), params)
+        final, reward, terminated, truncated, info = stepped
         final_obs = self._observe(final, params)
         if reset_to is not None:
-            return auto_reset((final_obs, final, reward, terminated, truncated, info), reset_to)
+            return auto_reset(batch_first((final_obs, *stepped)), reset_to)
         # Choosing the state first leaves one observation to build, unless the caller uses the final one as well.
-        state = select(terminated | truncated, self._spawn(split[:, 1], params), final)
-        obs = self._observe(state, params)
-        return obs, state, reward, terminated, truncated, {**info, "final_observation": final_obs}
+        fresh, done = self._spawn(split[:, 1], params), terminated | truncated
+        state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
+        info = {**info, "final_observation": final_obs}
+        return batch_first((self._observe(state, params), state, reward, terminated, truncated, info))
 
     def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:
         """The states after each tick of the step that `step_env` makes of the same arguments, leaves `[8, …]`.
@@ -241,19 +243,19 @@ class SMAX(MultiAgentEnvironment):
         if self.selfplay:
             gain -= taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
         sign = np.where(np.arange(self.num_agents) < self.num_allies, np.float32(1), np.float32(-1))
+        reward = gain * sign.reshape(-1, *(1,) * gain.ndim)
         decided = allies_dead | enemies_dead
         if self.options.jaxmarl:  # one step more, and the clock ends an episode as if it were decided
-            return gain[..., None] * sign, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}
-        return gain[..., None] * sign, decided, (step >= params.max_steps) & ~decided, {"won": won}
+            return reward, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}
+        return reward, decided, (step >= params.max_steps) & ~decided, {"won": won}
 
     def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:
         """What everybody does: `(orders, memory, deviation)`. Consumes `key`."""
         key_policy = None
         if self.enemy_policy is not None:
-            pair = map_batch(jax.random.split, key.ndim)(key)
-            key, key_policy = pair[..., 0], pair[..., 1]
+            key, key_policy = map_batch(jax.random.split, key.ndim)(key)
         draws = uniform_rows(key, 3 * self.num_units).reshape(3, self.num_units, *key.shape)
-        action = teams.units_first_actions(self.action_space().clip(action), self.options)
+        action = self.action_space().clip(action)
         allies = teams.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
         memory = state.memory
         if self._scripted:
@@ -268,10 +270,11 @@ class SMAX(MultiAgentEnvironment):
     def _scripted_orders(
         self, state: State, draws: jax.Array, params: Params
     ) -> tuple[orders_of.TeamOrders, scripted.Memory]:
+        assert state.memory is not None
         enemies, allies = slice(self.num_allies, None), slice(None, self.num_allies)
         bodies, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
         move, target, memory = scripted.decide(
-            jax.tree.map(units_first, state.memory),
+            state.memory,
             jax.tree.map(lambda v: v[enemies], bodies),
             jax.tree.map(lambda v: v[allies], bodies),
             stats.range[enemies],
@@ -291,16 +294,16 @@ class SMAX(MultiAgentEnvironment):
         obs = teams.observe_team(self.battle, self.options, 1, state, params)
         mask = None
         if self.options.action_type == "discrete":
-            mask = map_batch(lambda s: teams.masks(self.battle, self.options, s, params)[1], key.ndim)(state)
+            mask = teams.masks(self.battle, self.options, state, params)[1]
         act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
-        return teams.units_first_actions(act(obs, mask, key), self.options)
+        return act(obs, mask, key)
 
     def _observe(self, state: State, params: Params) -> jax.Array:
-        """What the agents see, `[…, N, D]`."""
+        """What the agents see, `[N, D, …]`."""
         allies = teams.observe_team(self.battle, self.options, 0, state, params)
         if not self.selfplay:
             return allies
-        return jnp.concatenate([allies, teams.observe_team(self.battle, self.options, 1, state, params)], axis=-2)
+        return jnp.concatenate([allies, teams.observe_team(self.battle, self.options, 1, state, params)])
 
     @property
     def _scripted(self) -> bool:

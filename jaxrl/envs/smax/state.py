@@ -1,4 +1,8 @@
-"""The parameters and the state of a battle, as users see them: batch axes first, units behind."""
+"""The parameters and the state of a battle.
+
+The leaves of a state begin with the units. Of B battles at once they have the batch axis in front for users, and behind
+inside the kernel, where vectors over the batch keep the processor busy however few units there are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from jaxrl.envs.smax.dynamics import Bodies, Field
 from jaxrl.envs.smax.scripted import Memory
 from jaxrl.envs.smax.units import UnitStats
 
-__all__ = ["Params", "State", "bodies_of", "field_of", "map_batch", "units_first", "units_last"]
+__all__ = ["Params", "State", "batch_first", "batch_last", "bodies_of", "field_of", "map_batch"]
 
 
 @jax.tree_util.register_dataclass
@@ -71,9 +75,8 @@ class State:
 
 
 def bodies_of(state: State) -> Bodies:
-    """The physical part of a state, laid out for the kernel: `[N, …]`."""
-    leaves = (state.position[..., 0], state.position[..., 1], state.health, state.cooldown)
-    return Bodies(*map(units_first, leaves))
+    """The physical part of a state, `[N, …]`."""
+    return Bodies(state.position[:, 0], state.position[:, 1], state.health, state.cooldown)
 
 
 def field_of(params: Params) -> Field:
@@ -81,18 +84,18 @@ def field_of(params: Params) -> Field:
     return Field(params.map_width, params.map_height, params.time_per_step, params.walls_cause_death)
 
 
-def units_first(leaf: jax.Array) -> jax.Array:
-    """`[…, N]` as `[N, …]`."""
-    return jnp.moveaxis(leaf, -1, 0)
+def batch_last(tree: Any) -> Any:
+    """Leaves `[B, …]` as `[…, B]`, the layout of the kernel."""
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), tree)
 
 
-def units_last(leaf: jax.Array) -> jax.Array:
-    """`[N, …]` as `[…, N]`."""
-    return jnp.moveaxis(leaf, 0, -1)
+def batch_first(tree: Any) -> Any:
+    """Leaves `[…, B]` as `[B, …]`, the layout of everybody else."""
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), tree)
 
 
 def map_batch(function: Callable[..., Any], batch_ndim: int) -> Callable[..., Any]:
-    """`function` of one battle, for arguments with so many leading batch axes."""
+    """`function` of one battle, for arguments with so many batch axes behind."""
     for _ in range(batch_ndim):
-        function = jax.vmap(function)
+        function = jax.vmap(function, in_axes=-1, out_axes=-1)
     return function

@@ -15,13 +15,13 @@ from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.options import Options
 from jaxrl.envs.smax.orders import TeamOrders
-from jaxrl.envs.smax.state import Params, State, bodies_of, units_first
+from jaxrl.envs.smax.state import Params, State, bodies_of
 
-__all__ = ["decode", "masks", "observe_team", "units_first_actions"]
+__all__ = ["decode", "masks", "observe_team"]
 
 
 def observe_team(battle: Battle, options: Options, team: int, state: State, params: Params) -> jax.Array:
-    """What the M units of a team see, `[…, M, D]`."""
+    """What the M units of a team see, `[M, D, …]`."""
     size = (params.map_width, params.map_height)
     count = (battle.num_allies, battle.num_enemies)[team]
     scene = battle.scene(state, params)
@@ -29,16 +29,14 @@ def observe_team(battle: Battle, options: Options, team: int, state: State, para
         scene = observe.mirror(scene, battle.num_allies, params.map_width)
     if options.observation_type == "conic":
         own = slice(battle.num_allies, None) if team == 1 and options.jaxmarl else slice(None, count)
-        seen = conic.conic(scene, own, params.see_enemy_actions, size, jaxmarl=options.jaxmarl)
-    elif team == 1 and options.jaxmarl:
-        seen = observe.unit_list(observe.flip(scene), count, params.see_enemy_actions, size)[::-1]
-    else:
-        seen = observe.unit_list(scene, count, params.see_enemy_actions, size)
-    return jnp.moveaxis(seen, (0, 1), (-2, -1))
+        return conic.conic(scene, own, params.see_enemy_actions, size, jaxmarl=options.jaxmarl)
+    if team == 1 and options.jaxmarl:
+        return observe.unit_list(observe.flip(scene), count, params.see_enemy_actions, size)[::-1]
+    return observe.unit_list(scene, count, params.see_enemy_actions, size)
 
 
 def masks(battle: Battle, options: Options, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
-    """Which discrete actions the allies and the enemies of one battle can choose: bool `[A, 5 + E]`, `[E, 5 + A]`."""
+    """Which discrete actions the allies and the enemies can choose: bool `[A, 5 + E, …]`, `[E, 5 + A, …]`."""
     reach = battle.stats(state.unit_type, params).range
     of_allies, of_enemies = observe.in_range(bodies_of(state), reach, battle.num_allies)
     alive = state.alive[: battle.num_allies, None], state.alive[battle.num_allies :, None]
@@ -47,11 +45,6 @@ def masks(battle: Battle, options: Options, state: State, params: Params) -> tup
         return jnp.concatenate([jnp.repeat(alive, 4, axis=1), jnp.ones_like(alive), shootable], axis=1)
 
     return mask(alive[0], of_allies), mask(alive[1], of_enemies[:, ::-1] if options.jaxmarl else of_enemies)
-
-
-def units_first_actions(action: jax.Array, options: Options) -> jax.Array:
-    """Actions `[…, M]` as `[M, …]`, continuous ones `[…, M, 4]` as `[M, 4, …]`."""
-    return units_first(action) if options.action_type == "discrete" else jnp.moveaxis(action, (-2, -1), (0, 1))
 
 
 def decode(
@@ -64,7 +57,7 @@ def decode(
     if options.action_type == "continuous":
         bodies = bodies_of(state)
         us, them = (jax.tree.map(lambda v, rows=rows: v[rows], bodies) for rows in (own, other))
-        last = orders_of.last_targets(units_first(state.attack), split)[team]
+        last = orders_of.last_targets(state.attack, split)[team]
         if options.jaxmarl:
             return orders_of.continuous_jaxmarl(action, us, them, last, uniform[:, own])
         if team == 1:

@@ -11,7 +11,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.smax import State
-from jaxrl.envs.smax.state import bodies_of
+from jaxrl.envs.smax.state import batch_first, batch_last, bodies_of
 
 pytest.importorskip("jaxmarl")
 
@@ -35,7 +35,6 @@ class Pair:
         self.random_types = self.ours.scenario.random_types
         self.step_theirs = jax.jit(jax.vmap(self._step_theirs))
         self.step_ours = jax.jit(self._step_ours)
-        self.look_ours = jax.jit(self._look_ours)
 
     def _step_theirs(self, key, state, action):
         actions = {agent: action[i] for i, agent in enumerate(self.theirs.agents)}
@@ -54,19 +53,17 @@ class Pair:
     def _step_ours(self, key, state, action, deviation):
         """`deviation` [8, N, B] are jaxmarl's own draws; the key is for what nobody compares."""
         params = self.ours.default_params
+        state, action = batch_last((state, action))
         new, reward, terminated, truncated, info = self.ours._advance(key, state, action, params, deviation)
         cooperative = self.cooperative.default_params
         stats = self.cooperative.battle.stats(state.unit_type, cooperative)
         ally_reward = self.cooperative._outcome(bodies_of(state), bodies_of(new), stats, new.step, cooperative)[0]
-        return {**self._look_ours(new), "reward": reward, "ally_reward": ally_reward[:, 0], "done": terminated,
-                "truncated": truncated, "won": info["won"]}, new  # fmt: skip
-
-    def _look_ours(self, state):
-        one = {"world_state": self.ours.global_state}
+        obs, reward, new = batch_first((self.ours._observe(new, params), reward, new))
+        seen = {"obs": obs, "reward": reward, "ally_reward": ally_reward[0], "done": terminated, "dead": ~new.alive}
+        seen["world_state"] = jax.vmap(self.ours.global_state)(new)
         if self.ours.options.action_type == "discrete":
-            one["mask"] = self.ours.action_mask
-        seen = {name: jax.vmap(look)(state) for name, look in one.items()}
-        return {**seen, "obs": self.ours._observe(state, self.ours.default_params), "dead": ~state.alive}
+            seen["mask"] = jax.vmap(self.ours.action_mask)(new)
+        return {**seen, "truncated": truncated, "won": info["won"]}, new
 
     def states(self, seed):
         """B hard states, as ours: overlaps, walls, dead units, targets at the edge of the range, full cooldowns."""

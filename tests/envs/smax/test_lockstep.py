@@ -129,8 +129,8 @@ def test_own_cooldowns(pair):
         step=state.step * 0,
     )
     state = type(state)(**{**{f: getattr(state, f) for f in state.__dataclass_fields__}, **duel})
-    step = jax.jit(lambda key: env._advance(key, state, jnp.full((64, 10), 5), env.default_params)[0])
-    cooldown = np.concatenate([step(jax.random.split(jax.random.key(s), 64)).cooldown for s in range(30)])
+    step = jax.jit(jax.vmap(lambda key, state: env._advance(key, state, jnp.full(10, 5), env.default_params)[0]))
+    cooldown = np.concatenate([step(jax.random.split(jax.random.key(s), 64), state).cooldown for s in range(30)])
     fired = cooldown[:, 4]  # unit 4 is next to enemy 5; it fired in the first tick
     wc = float(env.default_params.units.cooldown[3])
     drawn = (fired + 7 * dt - wc) / dt
