@@ -104,6 +104,10 @@ class Death(TeamProbe):
         score=4.0,
     )
 
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0, 0)
+
     def agent_mask(self, state: State, params: None = None) -> jax.Array:
         """Of shape bool `[2]`: the second agent lives for two steps."""
         return (state.step < self.death) | np.asarray([True, False])

@@ -117,6 +117,10 @@ class SMAX(MultiAgentEnvironment):
     def default_params(self) -> Params:
         return self._default_params
 
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return tuple(int(agent.startswith("enemy")) for agent in self.agents)
+
     def observation_space(self, params: Any = None) -> Box:
         others = self.num_units - 1 if self.options.observation_type == "unit_list" else conic.NUM_SLOTS
         kinds = len(self.unit_names)
