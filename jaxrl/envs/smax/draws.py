@@ -24,9 +24,10 @@ def uniform_rows(key: jax.Array, rows: int) -> jax.Array:
 
     for _ in range(key.ndim):
         seed = jax.vmap(seed)
-    seeds = seed(key)
+    seeds = jnp.moveaxis(seed(key), -1, 0)
     counter = (jnp.arange(rows, dtype=jnp.uint32) * _GOLDEN).reshape((rows,) + (1,) * key.ndim)
-    bits = _mix(_mix(counter + seeds[..., 0]) ^ seeds[..., 1])
+    # A loop keeps XLA from fusing the hash into everything that reads a draw, and computing it anew each time.
+    bits = jax.lax.fori_loop(0, 2, lambda i, bits: _mix(bits ^ seeds[i]), jnp.broadcast_to(counter, (rows, *key.shape)))
     return (bits >> 8).astype(jnp.float32) * np.float32(2.0**-24)
 
 
