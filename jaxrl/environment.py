@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,12 @@ from jaxrl.spaces import Discrete, Space
 if TYPE_CHECKING:
     from jaxrl.render.scene import Scene
 
-__all__ = ["Environment", "MultiAgentEnvironment", "Step", "auto_reset", "select"]
+__all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "auto_reset", "select"]
 
 # (observation, state, reward, terminated, truncated, info)
 Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
+
+Tree = TypeVar("Tree")
 
 
 class Environment:
@@ -177,6 +179,19 @@ def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
         return jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b)
 
     return jax.tree.map(pick, on_true, on_false)
+
+
+def as_arrays(tree: Tree) -> Tree:
+    """The tree with its Python numbers as 32-bit NumPy scalars, which is what default parameters should be.
+
+    Such leaves can be vmapped, and changing their value never compiles anything again. Arrays stay as they are.
+    """
+
+    def convert(leaf: Any) -> Any:
+        kinds = {bool: np.bool_, int: np.int32, float: np.float32}
+        return kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf
+
+    return jax.tree.map(convert, tree)
 
 
 def _num_actions(space: Space) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -38,9 +39,13 @@ def register(
         options: Keyword arguments always given to the factory.
 
     Raises:
-        ValueError: If a name is taken.
+        ValueError: If a name is taken or has a question mark in it.
     """
     for name in (env_id, *aliases):
+        if not name or "?" in name:
+            raise ValueError(
+                f"An environment's name is text without a question mark, such as family/name, not {name!r}."
+            )
         if name in _FACTORIES or name in _ALIASES:
             raise ValueError(f"The environment name {name!r} is already taken; choose another.")
     _FACTORIES[env_id] = factory
@@ -55,19 +60,21 @@ def make(env_id: str, **options: Any) -> Environment:
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
-        TypeError: An option that the environment does not have.
+        TypeError: An option that the environment does not have, or a name that is not text.
+        ValueError: A value that an option cannot have.
     """
+    if not isinstance(env_id, str):
+        raise TypeError(f'make takes a name such as "smax/3m", not a {type(env_id).__name__}.')
     _load()
     name, _, query = env_id.partition("?")
     name = _ALIASES.get(name, name)
     if name not in _FACTORIES:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
-    factory = _FACTORIES[name]
-    if isinstance(factory, str):
-        module, _, attribute = factory.partition(":")
-        factory = getattr(importlib.import_module(module), attribute)
-    env = factory(**{**_FIXED[name], **_parse(query), **options})
+    factory = _factory(name)
+    options = {**_parse(query), **options}
+    _check_options(name, factory, options)
+    env = factory(**_FIXED[name], **options)
     env.name = name
     return env
 
@@ -94,12 +101,34 @@ def _load() -> None:
         importlib.import_module(module)
 
 
+def _factory(name: str) -> Callable[..., Environment]:
+    factory = _FACTORIES[name]
+    if isinstance(factory, str):
+        module, _, attribute = factory.partition(":")
+        factory = getattr(importlib.import_module(module), attribute)
+    return factory
+
+
+def _check_options(name: str, factory: Callable[..., Environment], options: dict[str, Any]) -> None:
+    """Raise a TypeError for an option that the factory does not have, or that the name itself decides."""
+    parameters = inspect.signature(factory).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    allowed = [p.name for p in parameters if p.name not in _FIXED[name] and p.kind is not p.VAR_POSITIONAL]
+    for option in options:
+        if option in _FIXED[name]:
+            raise TypeError(f"The name {name!r} decides {option!r} itself; leave that option out.")
+        if option not in allowed:
+            has = f"It has {', '.join(allowed)}." if allowed else "It has none."
+            raise TypeError(f"{name} has no option {option!r}. {has}")
+
+
 def _parse(query: str) -> dict[str, Any]:
     """`"a=1&b=x"` as `{"a": 1, "b": "x"}`: numbers and booleans are recognised, all else stays text."""
     options: dict[str, Any] = {}
     for pair in filter(None, query.split("&")):
         key, equals, text = pair.partition("=")
-        if not equals:
+        if not equals or not text:
             raise ValueError(f"The option {pair!r} in an environment name needs a value: {pair}=…")
         options[key] = _literal(text)
     return options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -41,8 +42,8 @@ class Discrete(Space):
     n: int
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError(f"Discrete needs at least one element, got n={self.n}.")
+        if not isinstance(self.n, Integral) or self.n < 1:
+            raise ValueError(f"Discrete needs a whole number of at least one element, got n={self.n!r}.")
 
     @property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -56,8 +57,7 @@ class Discrete(Space):
         return jax.random.randint(key, (), 0, self.n, self.dtype)
 
     def contains(self, x: Any) -> jax.Array:
-        x = jnp.asarray(x)
-        return jnp.asarray(x.shape == ()) & jnp.all((x >= 0) & (x < self.n))
+        return _all_between(x, (), 0, self.n - 1)
 
     def clip(self, x: Any) -> jax.Array:
         return _to_int(x, self.n - 1)
@@ -83,16 +83,13 @@ class MultiDiscrete(Space):
         return np.dtype(np.int32)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec), self.dtype)
+        return jax.random.randint(key, self.shape, 0, np.asarray(self.nvec, np.int32), self.dtype)
 
     def contains(self, x: Any) -> jax.Array:
-        x = jnp.asarray(x)
-        if x.shape != self.shape:
-            return jnp.asarray(False)
-        return jnp.all((x >= 0) & (x < np.asarray(self.nvec)))
+        return _all_between(x, self.shape, 0, np.asarray(self.nvec, np.int32) - 1)
 
     def clip(self, x: Any) -> jax.Array:
-        return _to_int(x, np.asarray(self.nvec) - 1)
+        return _to_int(x, np.asarray(self.nvec, np.int32) - 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,30 +104,42 @@ class Box(Space):
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        for bound in (self.low, self.high):
+            if not _broadcasts(np.shape(bound), self.shape):
+                raise ValueError(f"A bound of shape {np.shape(bound)} does not fit a Box of shape {self.shape}.")
         if not np.all(np.broadcast_to(self.low, self.shape) <= np.broadcast_to(self.high, self.shape)):
             raise ValueError("Box needs low <= high in every component.")
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Uniform between finite bounds; a standard normal, clipped, where a bound is infinite."""
+        low, high = (np.broadcast_to(np.asarray(b, np.float64), self.shape) for b in (self.low, self.high))
+        if np.issubdtype(self.dtype, np.integer):
+            bounds = low.astype(np.int32), high.astype(np.int32) + 1
+            return jax.random.randint(key, self.shape, *bounds, jnp.int32).astype(self.dtype)
+        low, high = low.astype(np.float32), high.astype(np.float32)
         key_uniform, key_normal = jax.random.split(key)
-        low, high = (np.broadcast_to(np.asarray(b, np.float32), self.shape) for b in (self.low, self.high))
         bounded = np.isfinite(low) & np.isfinite(high)
-        uniform = jax.random.uniform(
-            key_uniform, self.shape, minval=np.where(bounded, low, 0.0), maxval=np.where(bounded, high, 1.0)
-        )
-        normal = jnp.clip(jax.random.normal(key_normal, self.shape), low, high)
+        bounds = np.where(bounded, low, np.float32(0)), np.where(bounded, high, np.float32(1))
+        uniform = jax.random.uniform(key_uniform, self.shape, jnp.float32, *bounds)
+        normal = jnp.clip(jax.random.normal(key_normal, self.shape, jnp.float32), low, high)
         return jnp.where(bounded, uniform, normal).astype(self.dtype)
 
     def contains(self, x: Any) -> jax.Array:
         x = jnp.asarray(x)
         if x.shape != self.shape:
             return jnp.asarray(False)
-        return jnp.all((x >= self.low) & (x <= self.high))
+        return jnp.all((x >= self._bound(self.low)) & (x <= self._bound(self.high)))
 
     def clip(self, x: Any) -> jax.Array:
-        x = jnp.asarray(x, self.dtype)
-        x = jnp.where(jnp.isnan(x), jnp.maximum(self.low, jnp.finfo(jnp.float32).min), x)
-        return jnp.clip(x, self.low, self.high).astype(self.dtype)
+        x, low, high = jnp.asarray(x), self._bound(self.low), self._bound(self.high)
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            lowest = np.finfo(np.float32).min if np.issubdtype(self.dtype, np.floating) else low
+            x = jnp.where(jnp.isnan(x), jnp.maximum(low, lowest), x)
+        return jnp.clip(x, low, high).astype(self.dtype)
+
+    def _bound(self, bound: Any) -> np.ndarray:
+        """A bound in the space's own dtype, so that comparing with it never widens anything."""
+        return np.asarray(bound, self.dtype)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -145,9 +154,26 @@ class Box(Space):
         return hash((self.shape, self.dtype))
 
 
+def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Array:
+    """Whether `x` has that shape, is made of integers, and lies within the bounds."""
+    x = jnp.asarray(x)
+    if x.shape != shape or not jnp.issubdtype(x.dtype, jnp.integer):
+        return jnp.asarray(False)
+    return jnp.all((x >= low) & (x <= high))
+
+
 def _to_int(x: Any, top: Any) -> jax.Array:
     """`x` as int32 between 0 and `top`. NaN is 0; floats are clipped before the cast, which is undefined outside."""
     x = jnp.asarray(x)
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = jnp.where(jnp.isnan(x), 0, x)
+    elif x.dtype.itemsize < 4:
+        x = x.astype(jnp.int32)  # `top` might not fit into 8 or 16 bits
     return jnp.clip(x, 0, top).astype(jnp.int32)
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -25,7 +26,8 @@ class VectorEnv:
         env: The environment.
         num_envs: B.
         reset: `"fresh"` makes a new initial state for every ended episode; `"pool"` draws it from `pool_size` states
-            made by `reset`, so that an expensive reset is not paid at every step.
+            made by `reset`, so that an expensive reset is not paid at every step. They belong to the `params` given
+            to `reset`.
         pool_size: P, the number of states in the pool (default: B, at least 128).
 
     Environments with a batched kernel (`batch_step`, such as SMAX) are used through it, all others through `vmap`.
@@ -38,16 +40,21 @@ class VectorEnv:
         reset: Literal["fresh", "pool"] = "fresh",
         pool_size: int | None = None,
     ) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs}.")
+        if not isinstance(env, Environment):
+            hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
+            raise TypeError(f"VectorEnv takes an environment, such as {hint}, not a {type(env).__name__}.")
+        if not isinstance(num_envs, Integral) or num_envs < 1:
+            raise ValueError(f"num_envs must be a whole number of at least 1, got {num_envs!r}.")
         if reset not in ("fresh", "pool"):
             raise ValueError(f'reset must be "fresh" or "pool", got {reset!r}.')
         self.env = env
         self.num_envs = num_envs
         self.reset_strategy = reset
         self.pool_size = max(num_envs, 128) if pool_size is None else pool_size
-        if self.pool_size < 1:
-            raise ValueError(f"pool_size must be at least 1, got {pool_size}.")
+        if pool_size is not None and reset != "pool":
+            raise ValueError('pool_size is for reset="pool" only; leave it out, or give that as well.')
+        if not isinstance(self.pool_size, Integral) or self.pool_size < 1:
+            raise ValueError(f"pool_size must be a whole number of at least 1, got {pool_size!r}.")
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """Start B episodes: `(obs[B, …], state)`. Consumes `key`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.check.report import to_numpy
@@ -58,12 +59,12 @@ class Programs:
 
     def keys(self, salt: int, count: int = BATCH) -> np.ndarray:
         """`count` fresh keys as bits."""
-        key = jax.random.fold_in(jax.random.wrap_key_data(self._bits, impl=self._impl), salt)
+        key = jax.random.fold_in(self.wrap(self._bits), salt)
         return np.asarray(jax.random.key_data(jax.random.split(key, count)))
 
     def wrap(self, bits: Any) -> jax.Array:
         """Bits as typed keys."""
-        return jax.random.wrap_key_data(bits, impl=self._impl)
+        return jax.random.wrap_key_data(jnp.asarray(bits), impl=self._impl)
 
     def _resets(self, bits: Any) -> tuple[Any, Any, Any]:
         """`batch_reset`, `vmap(reset)` and one `reset` of the first key."""
@@ -156,11 +157,12 @@ def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording]:
     num_steps = programs.num_steps
     resets = programs.resets(programs.keys(salt))
     state = resets[0][1]
+    recording = None
     for chunk in range(_MAX_CHUNKS):
         bits = programs.keys(salt + 1000 + chunk, 2 * num_steps * BATCH)
-        bits = bits.reshape(2, num_steps, BATCH, *bits.shape[1:])
-        state, recording = programs.chunk(state, *bits)
-        recording = to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
+        state, recording = programs.chunk(state, *bits.reshape(2, num_steps, BATCH, *bits.shape[1:]))
         if recording.done.any():
             break
-    return resets, recording
+    assert recording is not None
+    # States stay as they are: they go in again, and may hold typed keys.
+    return resets, to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxrl.check.report import Failure
@@ -163,12 +164,15 @@ def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
         except (TypeError, ValueError) as error:
             yield Failure(f"With jax_enable_x64 it cannot be traced: {_first_line(error)}.", advice)
             return
-        for source, parts in (("reset_env", wide.reset), ("step_env", wide.step)):
-            for name, part in zip(_PARTS, parts, strict=False):
-                for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
-                    if leaf.dtype in (np.float64, np.int64, np.uint64):
-                        where = f"{name}{jax.tree_util.keystr(path)} of {source}"
-                        yield Failure(f"{where} becomes {leaf.dtype} with jax_enable_x64.", advice)
+        widened = [
+            f"{name}{jax.tree_util.keystr(path)} of {source}"
+            for source, parts in (("reset_env", wide.reset), ("step_env", wide.step))
+            for name, part in zip(_PARTS, parts, strict=False)
+            for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]
+            if leaf.dtype in (np.float64, np.int64, np.uint64)
+        ]
+    if widened:
+        yield Failure(f"With jax_enable_x64 these have 64 bits: {', '.join(widened[:4])}.", advice)
 
 
 def check_pure(shapes: Shapes) -> Iterator[Failure]:

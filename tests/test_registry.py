@@ -1,0 +1,108 @@
+"""Names to environments: every wrong name or option says what to type instead."""
+
+import pytest
+
+import jaxrl
+from jaxrl import registry
+from jaxrl.envs.classic import CartPole
+from jaxrl.registry import UnknownNameError, nearest
+
+
+@pytest.fixture
+def clean_registry(monkeypatch):
+    """Names registered in a test are gone after it."""
+    jaxrl.list_envs()
+    for table in ("_FACTORIES", "_FIXED", "_ALIASES"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+
+
+@pytest.mark.quick
+def test_names_aliases_and_options():
+    env = jaxrl.make("CartPole-v1", max_steps=30)
+    assert isinstance(env, CartPole)
+    assert env.name == "classic/cartpole"
+    assert env.default_params.max_steps == 30
+    assert jaxrl.make("classic/cartpole?max_steps=40").default_params.max_steps == 40  # pyright: ignore
+    assert jaxrl.make("classic/cartpole?max_steps=40", max_steps=50).default_params.max_steps == 50  # pyright: ignore
+
+
+def test_list_envs_by_pattern():
+    assert "smax/3m" in jaxrl.list_envs()
+    assert jaxrl.list_envs("classic/mountain*") == ["classic/mountain_car", "classic/mountain_car_continuous"]
+    assert jaxrl.list_envs("pole") == ["classic/cartpole"]
+    assert jaxrl.list_envs("nothing such") == []
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("smax/3n", "smax/3m"),
+        ("3mm", "3m"),
+        ("SMAX/3M", "smax/3m"),
+        ("cartpole", "classic/cartpole"),
+        ("CartPole-v0", "CartPole-v1"),
+        ("pendulum-v1", "Pendulum-v1"),
+    ],
+)
+def test_unknown_names_list_the_nearest(name, suggestion):
+    with pytest.raises(UnknownNameError, match=f"There is no environment '{name}'.*{suggestion}.*jaxrl envs"):
+        jaxrl.make(name)
+
+
+def test_far_off_names_list_what_there_is():
+    assert nearest("zzzzzz", ["b", "a"]) == "Known: a, b."
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind", "message"),
+    [
+        ("CartPole-v1", {"steps": 5}, TypeError, "classic/cartpole has no option 'steps'. It has max_steps."),
+        ("CartPole-v1?steps=5", {}, TypeError, "classic/cartpole has no option 'steps'. It has max_steps."),
+        ("probe/credit", {"steps": 5}, TypeError, "probe/credit has no option 'steps'. It has none."),
+        ("smax/3m", {"scenario": "8m"}, TypeError, "The name 'smax/3m' decides 'scenario' itself"),
+        ("CartPole-v1?max_steps", {}, ValueError, "The option 'max_steps' .* needs a value: max_steps=…"),
+        ("CartPole-v1?max_steps=", {}, ValueError, "needs a value"),
+        ("CartPole-v1?max_steps=soon", {}, ValueError, "max_steps must be a whole number of at least 1, got 'soon'"),
+        ("CartPole-v1", {"max_steps": 0}, ValueError, "at least 1, got 0"),
+        (3, {}, TypeError, "make takes a name"),
+    ],
+)
+def test_wrong_options_say_what_there_is(name, options, kind, message):
+    with pytest.raises(kind, match=message):
+        jaxrl.make(name, **options)
+
+
+def test_query_values_are_numbers_booleans_or_text():
+    assert registry._parse("a=1&b=2.5&c=true&d=False&e=closest") == {
+        "a": 1,
+        "b": 2.5,
+        "c": True,
+        "d": False,
+        "e": "closest",
+    }
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_register_and_make():
+    jaxrl.register("mine/short", CartPole, aliases=("short",), options={"max_steps": 3})
+    jaxrl.register("mine/lazy", "jaxrl.envs.classic:CartPole")
+    assert jaxrl.make("short").default_params.max_steps == 3  # pyright: ignore
+    assert isinstance(jaxrl.make("mine/lazy"), CartPole)
+    assert {"mine/short", "mine/lazy"} <= set(jaxrl.list_envs())
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("taken", ["smax/3m", "CartPole-v1"])
+def test_names_are_given_once(taken):
+    with pytest.raises(ValueError, match="already taken"):
+        jaxrl.register(taken, CartPole)
+    with pytest.raises(ValueError, match="already taken"):
+        jaxrl.register("mine/new", CartPole, aliases=(taken,))
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("name", ["", "mine/a?b=1"])
+def test_names_have_no_question_mark(name):
+    with pytest.raises(ValueError, match="without a question mark"):
+        jaxrl.register(name, CartPole)
