@@ -1,18 +1,126 @@
-"""Distributions over actions: distrax, imported here and nowhere else."""
+"""Distributions over actions: distrax, imported here and nowhere else.
+
+All have one interface, batch axes first: `sample(seed=key)`, `sample_and_log_prob(seed=key)`, `log_prob(action)`,
+`entropy()` and `mode()`. An action has the shape of its space behind the batch axes; log-probabilities and entropies
+have the batch axes alone. All are pytrees whose leaves carry the batch axes, so they pass through `jax.vmap`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import distrax
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 
-__all__ = ["Categorical", "categorical"]
+__all__ = ["Categorical", "Distribution", "SquashedNormal", "categorical", "multi_categorical", "normal"]
 
+Distribution = distrax.Distribution
 Categorical = distrax.Categorical
 
 _NEVER = -1e9  # a finite logit: its probability is exactly 0 in float32, and gradients stay finite
+_EDGE = 1.0 - 1e-6  # the largest |tanh| that is inverted; float32 cannot tell what lies beyond
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 
 
 def categorical(logits: jax.Array, mask: jax.Array | None = None) -> Categorical:
     """A distribution over A actions from `logits[..., A]`; actions where `mask[..., A]` is False have probability 0."""
-    return distrax.Categorical(logits=logits if mask is None else jnp.where(mask, logits, _NEVER))
+    return distrax.Categorical(logits=_masked(logits, mask))
+
+
+def multi_categorical(
+    logits: jax.Array, num_actions: Sequence[int], mask: jax.Array | None = None
+) -> distrax.Independent:
+    """K independent choices, component k among `num_actions[k]`; an action is int32 `[..., K]`.
+
+    `logits` and `mask` are `[..., sum(num_actions)]`, one component behind the other. Where all of a component is
+    masked, it is drawn uniformly.
+    """
+    parts = jnp.split(_masked(logits, mask), np.cumsum(num_actions)[:-1], axis=-1)
+    widest, leading = max(num_actions), [(0, 0)] * (logits.ndim - 1)
+    # Twice as unlikely as a masked action, so that a component that is masked altogether does not choose padding.
+    padded = [jnp.pad(p, [*leading, (0, widest - p.shape[-1])], constant_values=2 * _NEVER) for p in parts]
+    return distrax.Independent(distrax.Categorical(logits=jnp.stack(padded, axis=-2)), 1)
+
+
+def normal(mean: jax.Array, std: ArrayLike, event_ndims: int = 1) -> distrax.Independent:
+    """Independent normal components; the last `event_ndims` axes of `mean` and `std` make one action."""
+    return distrax.Independent(distrax.Normal(mean, jnp.broadcast_to(std, mean.shape)), event_ndims)
+
+
+class SquashedNormal(distrax.Distribution):
+    """A normal vector through tanh into a box: `low + (high - low) * (tanh(z) + 1) / 2`.
+
+    * `log_prob` is finite everywhere in the closed box: at the bounds it is that of an action 1e-6 of the half-width
+      inside. That of a sample is computed from the rounded action, so recomputing it gives the same number.
+    * `entropy` is by Gauss-Hermite quadrature with 16 nodes: deterministic, differentiable, and within 0.01 nats a
+      component of the true one for standard deviations (before tanh) up to 2.
+    * `mode` is the image of the normal's mean, which is the median (the true mode may lie at the bounds).
+
+    Args:
+        mean: `[..., *event]` before tanh.
+        std: The same, broadcast to `mean`.
+        low: Bounds, finite, broadcast to `mean`.
+        high: Bounds.
+        event_ndims: How many of the last axes make one action.
+    """
+
+    def __init__(self, mean: jax.Array, std: ArrayLike, low: ArrayLike, high: ArrayLike, event_ndims: int = 1) -> None:
+        super().__init__()
+        low, high = jnp.asarray(low), jnp.asarray(high)
+        self._mean = mean
+        self._std = jnp.broadcast_to(std, mean.shape)
+        self._center = jnp.broadcast_to((high + low) / 2.0, mean.shape)
+        self._half = jnp.broadcast_to((high - low) / 2.0, mean.shape)
+        self._event_ndims = event_ndims
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """Shape of one action."""
+        return self._mean.shape[self._mean.ndim - self._event_ndims :]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch axes."""
+        return self._mean.shape[: self._mean.ndim - self._event_ndims]
+
+    def _sample_n(self, key: jax.Array, n: int) -> jax.Array:
+        return self._squash(self._mean + self._std * jax.random.normal(key, (n, *self._mean.shape)))
+
+    def _sample_n_and_log_prob(self, key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+        action = self._sample_n(key, n)
+        return action, self.log_prob(action)
+
+    def log_prob(self, value: jax.Array) -> jax.Array:
+        """Log-density of the action `value[..., *event]`, `[...]`."""
+        z = jnp.arctanh(jnp.clip((value - self._center) / self._half, -_EDGE, _EDGE))
+        log_density = jax.scipy.stats.norm.logpdf(z, self._mean, self._std)
+        return self._sum(log_density - _log_slope(z) - jnp.log(self._half))
+
+    def entropy(self) -> jax.Array:
+        """Differential entropy in nats, `[...]`: that of the normal plus the mean logarithm of the slope."""
+        z = self._mean[..., None] + self._std[..., None] * np.asarray(_NODES, np.float32)
+        mean_log_slope = _log_slope(z) @ np.asarray(_WEIGHTS / _WEIGHTS.sum(), np.float32)
+        of_normal = jnp.log(self._std) + 0.5 * np.log(2.0 * np.pi * np.e)
+        return self._sum(of_normal + mean_log_slope + jnp.log(self._half))
+
+    def mode(self) -> jax.Array:
+        """The median action."""
+        return self._squash(self._mean)
+
+    def _squash(self, z: jax.Array) -> jax.Array:
+        return self._center + self._half * jnp.tanh(z)
+
+    def _sum(self, x: jax.Array) -> jax.Array:
+        return jnp.sum(x, axis=tuple(range(-self._event_ndims, 0)))
+
+
+def _log_slope(z: jax.Array) -> jax.Array:
+    """log(1 - tanh(z)^2), without the cancellation."""
+    return 2.0 * (np.log(2.0) - z - jax.nn.softplus(-2.0 * z))
+
+
+def _masked(logits: jax.Array, mask: jax.Array | None) -> jax.Array:
+    return logits if mask is None else jnp.where(mask, logits, _NEVER)

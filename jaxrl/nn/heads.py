@@ -1,19 +1,62 @@
-"""Heads: from features to a policy or a value."""
+"""Heads: from features to a policy, chosen by the action space, or to a value.
+
+Policy heads map `(features[..., H], mask=None)` to a distribution with batch axes `[...]` (`jaxrl.nn.distributions`).
+"""
 
 from __future__ import annotations
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.nn import distributions
 from jaxrl.nn.dense import Dense
 from jaxrl.nn.torso import MLP
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["CategoricalHead", "ValueHead"]
+__all__ = ["CategoricalHead", "GaussianHead", "MultiCategoricalHead", "ValueHead", "mask_size", "policy_head"]
+
+
+def policy_head(
+    space: Space,
+    sizes: tuple[int, ...] = (),
+    activation: str = "tanh",
+    squash: bool = False,
+    name: str | None = None,
+) -> CategoricalHead | MultiCategoricalHead | GaussianHead:
+    """The head for the actions in `space`.
+
+    Args:
+        space: `Discrete`, `MultiDiscrete` or `Box`.
+        sizes: Layers between the features and the distribution's parameters.
+        activation: Between them.
+        squash: For a `Box`: keep actions inside by tanh, instead of leaving it to the environment to clip them.
+        name: Of the module.
+
+    Raises:
+        ValueError: Another space, or `squash` with an unbounded box.
+    """
+    if isinstance(space, Discrete):
+        return CategoricalHead(space.n, sizes, activation, name=name)
+    if isinstance(space, MultiDiscrete):
+        return MultiCategoricalHead(space.nvec, sizes, activation, name=name)
+    if not isinstance(space, Box):
+        raise ValueError(f"There is no policy for actions in {space}; use Discrete, MultiDiscrete or Box.")
+    if squash and not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
+        raise ValueError(f"squash=True needs finite bounds, those of {space} are not; use squash=False.")
+    return GaussianHead(space, squash, sizes, activation, name=name)
+
+
+def mask_size(space: Space) -> int | None:
+    """The length of an action mask: one entry for each choice; None where actions are continuous."""
+    if isinstance(space, Discrete):
+        return space.n
+    return sum(space.nvec) if isinstance(space, MultiDiscrete) else None
 
 
 class CategoricalHead(nn.Module):
-    """Logits of a discrete policy: features `[..., H]`, mask bool `[..., A]` or None, to a distribution over A."""
+    """One choice among A: mask bool `[..., A]` or None."""
 
     num_actions: int
     sizes: tuple[int, ...] = ()
@@ -26,13 +69,64 @@ class CategoricalHead(nn.Module):
         return distributions.categorical(logits, mask)
 
 
-class ValueHead(nn.Module):
-    """A scalar: `[..., H]` to `[...]`."""
+class MultiCategoricalHead(nn.Module):
+    """K independent choices: mask bool `[..., sum(num_actions)]`, one component behind the other, or None."""
 
+    num_actions: tuple[int, ...]
     sizes: tuple[int, ...] = ()
     activation: str = "tanh"
 
     @nn.compact
+    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Distribution:
+        features = MLP(self.sizes, self.activation)(features)
+        logits = Dense(sum(self.num_actions), kernel_init=nn.initializers.orthogonal(0.01))(features)
+        return distributions.multi_categorical(logits, self.num_actions, mask)
+
+
+class GaussianHead(nn.Module):
+    """Independent normal components, their standard deviation a parameter that does not depend on the observation.
+
+    The network's outputs count in half-widths of the box from its middle (where a bound is infinite, from 0 in units
+    of 1), so that the same initial policy, mean 0 and standard deviation 1, suits any box. Without `squash` actions may
+    lie outside. There is no mask.
+    """
+
+    space: Box
+    squash: bool = False
+    sizes: tuple[int, ...] = ()
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Distribution:
+        if mask is not None:
+            raise ValueError("Continuous actions cannot be masked; pass mask=None.")
+        shape = self.space.shape
+        features = MLP(self.sizes, self.activation)(features)
+        mean = Dense(int(np.prod(shape)), kernel_init=nn.initializers.orthogonal(0.01))(features)
+        mean = mean.reshape(*features.shape[:-1], *shape)
+        std = jnp.exp(self.param("log_std", nn.initializers.zeros_init(), shape))
+        low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in (self.space.low, self.space.high))
+        if self.squash:
+            return distributions.SquashedNormal(mean, std, low, high, len(shape))
+        bounded = np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
+        center, half = jnp.asarray((high + low) / 2), jnp.asarray((high - low) / 2)
+        return distributions.normal(center + half * mean, half * std, len(shape))
+
+
+class ValueHead(nn.Module):
+    """`[..., H]` to a scalar `[...]`, or to logits `[..., num_bins]` over bins of values (see `jaxrl.rl.value`).
+
+    All bins are about equally likely at first, so an untrained value is the middle of the range.
+    """
+
+    sizes: tuple[int, ...] = ()
+    activation: str = "tanh"
+    num_bins: int | None = None
+
+    @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
         features = MLP(self.sizes, self.activation)(features)
-        return Dense(1, kernel_init=nn.initializers.orthogonal(1.0))(features)[..., 0]
+        if self.num_bins is None:
+            return Dense(1, kernel_init=nn.initializers.orthogonal(1.0))(features)[..., 0]
+        return Dense(self.num_bins, kernel_init=nn.initializers.orthogonal(0.01))(features)

@@ -1,4 +1,4 @@
-"""Torsos: from an observation to features; and the encoder, a torso followed by a memory core."""
+"""Torsos: from an observation to features, chosen by its space; and the encoder, a torso followed by a memory core."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.nn.dense import Dense
 from jaxrl.nn.memory import CORES
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["ACTIVATIONS", "MLP", "Encoder"]
+__all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso"]
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu, "gelu": nn.gelu}
+
+# (features, kernel, stride) of each layer. The first are those of Mnih et al. 2015 (https://doi.org/10.1038/nature14236);
+# pictures too small for them are grids, where every cell matters.
+_SCREEN = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+_GRID = ((16, 3, 1), (32, 3, 1))
 
 
 class MLP(nn.Module):
@@ -30,15 +37,71 @@ class MLP(nn.Module):
         return x
 
 
+class CNN(nn.Module):
+    """Convolutions over pictures, flattened: `[..., height, width, channels]` to `[..., D]`.
+
+    From 36 x 36 pixels on, three layers with strides; below, two layers that keep every cell.
+    """
+
+    activation: str = "relu"
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        rows = x.reshape(-1, *x.shape[-3:])
+        large = min(x.shape[-3:-1]) >= 36
+        for features, kernel, stride in _SCREEN if large else _GRID:
+            rows = nn.Conv(
+                features,
+                (kernel, kernel),
+                (stride, stride),
+                padding="VALID" if large else "SAME",
+                kernel_init=nn.initializers.orthogonal(np.sqrt(2)),
+            )(rows)
+            rows = ACTIVATIONS[self.activation](rows)
+        return rows.reshape(*x.shape[:-3], int(np.prod(rows.shape[1:])))
+
+
+class Torso(nn.Module):
+    """Observations in `space` to features: `[..., *space.shape]` to `[..., sizes[-1]]`.
+
+    Pictures (a `Box` of three axes: height, width, channels) go through convolutions first, whole numbers become
+    one-hot vectors, everything else is flattened. Pictures of integers are divided by their upper bound.
+    """
+
+    space: Space
+    sizes: tuple[int, ...]
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        space = self.space
+        if isinstance(space, Discrete):
+            x = jax.nn.one_hot(obs, space.n)
+        elif isinstance(space, MultiDiscrete):
+            x = jnp.concatenate([jax.nn.one_hot(obs[..., k], n) for k, n in enumerate(space.nvec)], axis=-1)
+        elif isinstance(space, Box) and len(space.shape) == 3:
+            integers = np.issubdtype(space.dtype, np.integer)
+            x = CNN(self.activation)(obs / np.float32(np.max(space.high)) if integers else obs)
+        else:
+            lead = obs.shape[: obs.ndim - len(space.shape)]
+            x = obs.reshape(*lead, int(np.prod(space.shape))).astype(jnp.float32)
+        return MLP(self.sizes, self.activation)(x)
+
+
 class Encoder(nn.Module):
-    """Torso and memory: `(carry, obs[T, ..., D], reset[T, ...]) -> (carry, features[T, ..., H])`."""
+    """Torso and memory: `(carry, obs[T, ..., *shape], reset[T, ...]) -> (carry, features[T, ..., H])`.
+
+    Without a `space` the observation is a vector `[D]`.
+    """
 
     sizes: tuple[int, ...]
     activation: str = "tanh"
     memory: str = "none"
     memory_size: int = 64
+    space: Space | None = None
 
     @nn.compact
     def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
-        features = MLP(self.sizes, self.activation)(obs)
+        space = Box(-np.inf, np.inf, obs.shape[-1:]) if self.space is None else self.space
+        features = Torso(space, self.sizes, self.activation)(obs)
         return CORES[self.memory](self.memory_size, name=self.memory)(carry, features, reset)

@@ -1,21 +1,27 @@
-"""Masked categorical: masked actions are impossible, and nothing becomes NaN."""
+"""Distributions against closed forms and slow sums; masked actions are impossible, and nothing becomes NaN."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
-from jaxrl.nn.distributions import categorical
+from jaxrl.nn.distributions import SquashedNormal, categorical, multi_categorical, normal
 
 LOGITS = np.array([[0.3, -1.0, 2.0, 0.5]], np.float32)
 MASK = np.array([[True, False, True, False]])
+LOW, HIGH = np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32)
+MEAN = np.array([[0.5, -1.0]], np.float32)
+
+
+def draws(policy, n):
+    return np.asarray(jax.vmap(lambda k: policy.sample(seed=k))(jax.random.split(jax.random.key(0), n)))
 
 
 @pytest.mark.quick
 def test_masked_actions_are_never_drawn_and_the_rest_is_renormalised():
     policy = categorical(jnp.asarray(LOGITS), jnp.asarray(MASK))
-    actions = jax.vmap(lambda k: policy.sample(seed=k))(jax.random.split(jax.random.key(0), 500))
-    assert set(np.unique(actions)) == {0, 2}
+    assert set(np.unique(draws(policy, 500))) == {0, 2}
     expected = np.exp(LOGITS[0, [0, 2]]) / np.exp(LOGITS[0, [0, 2]]).sum()
     np.testing.assert_allclose(np.exp(policy.log_prob(jnp.array([0]))), expected[0], rtol=1e-5)
     np.testing.assert_allclose(policy.entropy(), -(expected * np.log(expected)).sum(), rtol=1e-5)
@@ -30,3 +36,113 @@ def test_gradients_stay_finite_with_one_action_left():
     value, grad = jax.value_and_grad(objective)(jnp.asarray(LOGITS))
     assert np.isfinite(value)
     np.testing.assert_allclose(grad, 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_multi_categorical_equals_the_product_of_its_components(masked):
+    sizes = (2, 4, 3)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(5, sum(sizes))).astype(np.float32)
+    mask = rng.random(logits.shape) < 0.5
+    mask[:, [0, 3, 8]] = True  # something is left of every component
+    policy = multi_categorical(jnp.asarray(logits), sizes, jnp.asarray(mask) if masked else None)
+    p = np.exp(logits) * (mask if masked else 1.0)
+    parts = [part / part.sum(1, keepdims=True) for part in np.split(p, np.cumsum(sizes)[:-1], 1)]
+
+    action, log_prob = policy.sample_and_log_prob(seed=jax.random.key(1))
+    assert action.shape == (5, 3)
+    assert log_prob.shape == (5,)
+    expected = sum(np.log(part[np.arange(5), a]) for part, a in zip(parts, np.asarray(action).T, strict=True))
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4)
+    np.testing.assert_allclose(policy.log_prob(action), log_prob, rtol=1e-6)
+    np.testing.assert_allclose(policy.entropy(), sum(scipy.stats.entropy(part, axis=1) for part in parts), rtol=1e-4)
+    np.testing.assert_array_equal(policy.mode(), np.stack([part.argmax(1) for part in parts], 1))
+    drawn = draws(policy, 4000)
+    for k, part in enumerate(parts):
+        frequency = (drawn[:, :, k, None] == np.arange(sizes[k])).mean(0)
+        np.testing.assert_allclose(frequency, part, atol=0.04)  # five standard errors
+        assert np.all(frequency[part == 0] == 0)
+
+
+def test_a_component_without_any_choice_left_stays_within_its_range():
+    policy = multi_categorical(jnp.zeros((1, 5)), (2, 3), jnp.array([[False, False, True, True, True]]))
+    assert set(np.unique(draws(policy, 200)[..., 0])) == {0, 1}
+
+
+def test_normal_equals_scipy():
+    std = np.array([0.5, 2.0], np.float32)
+    policy = normal(jnp.asarray(MEAN), jnp.asarray(std))
+    action, log_prob = policy.sample_and_log_prob(seed=jax.random.key(0))
+    assert action.shape == (1, 2)
+    np.testing.assert_allclose(log_prob, scipy.stats.norm.logpdf(action, MEAN, std).sum(-1), rtol=1e-5)
+    np.testing.assert_allclose(policy.log_prob(action), log_prob, rtol=1e-5)
+    np.testing.assert_allclose(policy.entropy(), scipy.stats.norm.entropy(MEAN, std).sum(-1), rtol=1e-6)
+    np.testing.assert_array_equal(policy.mode(), MEAN)
+    np.testing.assert_allclose(draws(policy, 20_000).std(0)[0], std, rtol=0.03)
+
+
+def slow_density(mean, std, low, high):
+    """The density of low + (high - low) (tanh(z) + 1) / 2 on a grid, by differences of its distribution function."""
+    edges = np.linspace(low, high, 200_001, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        z = np.arctanh((edges - (low + high) / 2) / ((high - low) / 2))
+    mass = np.diff(scipy.stats.norm.cdf(z, mean, std))
+    return (edges[1:] + edges[:-1]) / 2, mass, mass / np.diff(edges)
+
+
+@pytest.mark.parametrize("std", [0.1, 1.0, 2.0])
+def test_squashed_normal_equals_the_slow_density(std):
+    policy = SquashedNormal(jnp.asarray(MEAN), std, LOW, HIGH)
+    slow = [slow_density(m, std, lo, hi) for m, lo, hi in zip(MEAN[0].astype(float), LOW, HIGH, strict=True)]
+    at = [50_000, 90_000, 150_000]
+    actions = jnp.asarray(np.stack([grid[at] for grid, _, _ in slow], 1), jnp.float32)
+    with np.errstate(divide="ignore"):
+        expected = np.sum([np.log(density[at]) for _, _, density in slow], axis=0)
+    finite = np.isfinite(expected)
+    assert finite.any()
+    np.testing.assert_allclose(np.asarray(policy.log_prob(actions))[finite], expected[finite], rtol=2e-3, atol=2e-3)
+    entropy = sum(-(mass[mass > 0] * np.log(density[mass > 0])).sum() for _, mass, density in slow)
+    np.testing.assert_allclose(policy.entropy(), entropy, atol=0.02)  # the promised 0.01 for each component
+    drawn = draws(policy, 20_000)[:, 0]
+    assert np.all((drawn >= LOW) & (drawn <= HIGH))
+    means = [(grid * mass).sum() for grid, mass, _ in slow]
+    np.testing.assert_allclose(drawn.mean(0), means, atol=0.03 * (HIGH - LOW).max())
+    np.testing.assert_allclose(policy.mode(), np.median(drawn, 0)[None], atol=0.1 * (1 + std))
+
+
+@pytest.mark.quick
+def test_squashed_normal_is_finite_at_the_bounds_and_recomputes_the_same_probability():
+    def log_prob(mean, std, action):
+        return SquashedNormal(mean, std, LOW, HIGH).log_prob(action).sum()
+
+    far = jnp.asarray(MEAN) + 20.0  # float32 rounds tanh to exactly 1: the sample is the bound
+    policy = SquashedNormal(far, 1.0, LOW, HIGH)
+    action, sampled = policy.sample_and_log_prob(seed=jax.random.key(0))
+    np.testing.assert_array_equal(action[0], HIGH)
+    np.testing.assert_array_equal(policy.log_prob(action), sampled)
+    for bound in (LOW, HIGH):
+        value, grads = jax.value_and_grad(log_prob, argnums=(0, 1))(jnp.asarray(MEAN), jnp.ones(2), bound[None])
+        assert np.isfinite(value)
+        assert all(np.all(np.isfinite(g)) for g in grads)
+    grads = jax.grad(lambda m, s: SquashedNormal(m, s, LOW, HIGH).entropy().sum(), argnums=(0, 1))(far, jnp.ones(2))
+    assert all(np.all(np.isfinite(g)) for g in grads)
+    grad = jax.grad(lambda m: SquashedNormal(m, 1.0, LOW, HIGH).entropy().sum())(jnp.asarray(MEAN))
+    assert np.all(np.sign(grad) == -np.sign(MEAN))  # spreading out means going back to the middle
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: categorical(x),
+        lambda x: multi_categorical(x, (1, 3)),
+        lambda x: normal(x, jnp.ones(4)),
+        lambda x: SquashedNormal(x, jnp.ones(4), -jnp.ones(4), jnp.ones(4)),
+    ],
+)
+def test_distributions_pass_through_vmap_with_the_mapped_axis_anywhere(make):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2, 4)), jnp.float32)
+    policy = jax.vmap(make, in_axes=0, out_axes=1)(x)
+    np.testing.assert_allclose(policy.entropy(), make(x.swapaxes(0, 1)).entropy(), rtol=1e-6)
+    action, log_prob = policy.sample_and_log_prob(seed=jax.random.key(0))
+    assert log_prob.shape == (2, 3)
+    assert action.shape[:2] == (2, 3)

@@ -1,0 +1,75 @@
+"""The torso follows from the observation space; a picture's batch axes and its scale are handled."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxrl.nn.torso import CNN, MLP, Encoder, Torso
+from jaxrl.spaces import Box, Discrete, MultiDiscrete
+
+T, B = 2, 3
+
+
+def observe(space):
+    keys = jax.random.split(jax.random.key(1), T * B)
+    return jax.vmap(space.sample)(keys).reshape(T, B, *space.shape)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [Box(-1.0, 1.0, (5,)), Box(-1.0, 1.0, (5, 2)), Box(-1.0, 1.0, ()), Discrete(4), MultiDiscrete((2, 3))],
+    ids=str,
+)
+def test_what_is_no_picture_becomes_one_vector(space):
+    obs = observe(space)
+    y, params = Torso(space, (6,)).init_with_output(jax.random.key(0), obs)
+    assert list(params["params"]) == ["MLP_0"]
+    if isinstance(space, Discrete):
+        flat = np.eye(space.n)[obs]
+    elif isinstance(space, MultiDiscrete):
+        flat = np.concatenate([np.eye(n)[obs[..., k]] for k, n in enumerate(space.nvec)], -1)
+    else:
+        flat = np.asarray(obs).reshape(T, B, -1)
+    expected: Any = MLP((6,)).apply({"params": params["params"]["MLP_0"]}, jnp.asarray(flat, jnp.float32))
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "flattened"), [((7, 6, 2), 7 * 6 * 32), ((84, 84, 1), 7 * 7 * 64)])
+def test_pictures_go_through_convolutions_one_by_one(shape, flattened):
+    space = Box(-1.0, 1.0, shape)
+    obs = observe(space)
+    torso = Torso(space, (6,), "relu")
+    y, params = torso.init_with_output(jax.random.key(0), obs)
+    assert y.shape == (T, B, 6)
+    kernel: Any = params["params"]["MLP_0"]["Dense_0"]["dense"]["kernel"]
+    assert kernel.shape[0] == flattened
+    alone: Any = torso.apply(params, obs[1, 2])  # no batch axes at all
+    np.testing.assert_allclose(y[1, 2], alone, atol=1e-4)
+
+
+def test_pictures_of_bytes_are_scaled():
+    shape = (5, 5, 1)
+    obs = jnp.full(shape, 255, jnp.uint8)
+    y, params = Torso(Box(0, 255, shape, np.uint8), (6,)).init_with_output(jax.random.key(0), obs)
+    cnn, mlp = params["params"]["CNN_0"], params["params"]["MLP_0"]
+    expected: Any = MLP((6,)).apply({"params": mlp}, CNN("tanh").apply({"params": cnn}, jnp.ones(shape)))
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+def test_encoder_takes_a_vector_without_a_space_and_anything_with_one():
+    reset = jnp.zeros((T, B), bool)
+    _, plain = Encoder((6,)).init_with_output(jax.random.key(0), (), jnp.ones((T, B, 5)), reset)[0]
+    _, same = Encoder((6,), space=Box(-1.0, 1.0, (5,))).init_with_output(
+        jax.random.key(0), (), jnp.ones((T, B, 5)), reset
+    )[0]
+    np.testing.assert_array_equal(plain, same)
+    space = MultiDiscrete((2, 3))
+    carry = jnp.zeros((B, 4))
+    (carry, y), _ = Encoder((6,), "tanh", "gru", 4, space).init_with_output(
+        jax.random.key(0), carry, observe(space), reset
+    )
+    assert y.shape == (T, B, 4)
+    assert carry.shape == (B, 4)
