@@ -154,7 +154,8 @@ def _jaxmarl(env_id: str, num_envs: int) -> tuple[Reset, StepSum]:
         scenario = map_name_to_scenario(name)
     except KeyError:
         raise ValueError(f"jaxmarl has no SMAX scenario {name!r}.") from None
-    env = jaxmarl.make("HeuristicEnemySMAX", scenario=scenario)
+    with contextlib.redirect_stdout(sys.stderr):
+        env = jaxmarl.make("HeuristicEnemySMAX", scenario=scenario)
     num_actions = env.action_space(env.agents[0]).n  # pyright: ignore[reportAttributeAccessIssue]
 
     def reset(key: jax.Array) -> Any:
