@@ -44,7 +44,7 @@ class VectorEnv:
             hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
             raise TypeError(f"VectorEnv takes an environment, such as {hint}, not a {type(env).__name__}.")
         if not isinstance(num_envs, Integral) or num_envs < 1:
-            raise ValueError(f"num_envs must be a whole number of at least 1, got {num_envs!r}.")
+            raise ValueError(f"num_envs must be at least 1, and whole, got {num_envs!r}.")
         if reset not in ("fresh", "pool"):
             raise ValueError(f'reset must be "fresh" or "pool", got {reset!r}.')
         self.env = env
@@ -54,7 +54,7 @@ class VectorEnv:
         if pool_size is not None and reset != "pool":
             raise ValueError('pool_size is for reset="pool" only; leave it out, or give that as well.')
         if not isinstance(self.pool_size, Integral) or self.pool_size < 1:
-            raise ValueError(f"pool_size must be a whole number of at least 1, got {pool_size!r}.")
+            raise ValueError(f"pool_size must be at least 1, and whole, got {pool_size!r}.")
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """Start B episodes: `(obs[B, …], state)`. Consumes `key`."""
