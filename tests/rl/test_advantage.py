@@ -45,7 +45,7 @@ def test_gae_at_every_position_of_terminated_and_truncated():
     reward_b, value_b, following_b, final_b = column
     actual = gae(
         jnp.asarray(reward_b),
-        GAMMA * (1.0 - terminated),
+        jnp.asarray(GAMMA * (1.0 - terminated)),
         jnp.asarray(terminated | truncated),
         jnp.asarray(value_b),
         jnp.where(truncated, final_b, following_b),
@@ -57,10 +57,10 @@ def test_gae_at_every_position_of_terminated_and_truncated():
 @pytest.mark.quick
 def test_normalise_and_masked_mean_ignore_what_has_no_weight():
     rng = np.random.default_rng(0)
-    x, weight = rng.normal(3.0, 2.0, (5, 6)).astype(np.float32), rng.integers(0, 2, (5, 6)).astype(np.float32)
-    chosen = x[weight == 1]
+    x, weight = jnp.asarray(rng.normal(3.0, 2.0, (5, 6))), jnp.asarray(rng.integers(0, 2, (5, 6)), jnp.float32)
+    chosen = np.asarray(x)[np.asarray(weight) == 1]
     np.testing.assert_allclose(masked_mean(x, weight), chosen.mean(), rtol=1e-5)
     expected = (chosen - chosen.mean()) / chosen.std()
-    spoiled = np.where(weight == 1, x, 1e3)
+    spoiled = jnp.where(weight == 1, x, 1e3)
     np.testing.assert_allclose(normalise(spoiled, weight)[weight == 1], expected, rtol=1e-3, atol=1e-4)
-    assert masked_mean(x, np.zeros_like(x)) == 0
+    assert masked_mean(x, jnp.zeros_like(x)) == 0

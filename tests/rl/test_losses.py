@@ -1,5 +1,6 @@
 """PPO's losses against case-by-case NumPy."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ EPS = 0.2
     ],
 )
 def test_clipped_surrogate(ratio, advantage, expected):
-    np.testing.assert_allclose(clipped_surrogate(np.float32(ratio), np.float32(advantage), EPS), expected, rtol=1e-6)
+    np.testing.assert_allclose(clipped_surrogate(jnp.float32(ratio), jnp.float32(advantage), EPS), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -31,11 +32,11 @@ def test_clipped_surrogate(ratio, advantage, expected):
     ],
 )
 def test_clipped_value_loss(value, old, target, expected):
-    actual = clipped_value_loss(*map(np.float32, (value, old, target)), EPS)
+    actual = clipped_value_loss(jnp.float32(value), jnp.float32(old), jnp.float32(target), EPS)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
 def test_infinite_clip_is_plain_regression():
     rng = np.random.default_rng(0)
-    value, old, target = rng.normal(size=(3, 7)).astype(np.float32)
+    value, old, target = jnp.asarray(rng.normal(size=(3, 7)), jnp.float32)
     np.testing.assert_allclose(clipped_value_loss(value, old, target, np.inf), 0.5 * (value - target) ** 2, rtol=1e-5)
