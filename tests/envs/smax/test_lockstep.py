@@ -122,12 +122,12 @@ def test_own_cooldowns(pair):
     pair = pair("2s3z")
     env, dt = pair.ours, 1 / 16
     state = pair.states(3)
-    duel = dict(
-        position=jnp.full_like(state.position, 16.0) + jnp.arange(10)[:, None] * 1.0,
-        health=state.health * 0 + 1000.0,
-        cooldown=state.cooldown * 0,
-        step=state.step * 0,
-    )
+    duel = {
+        "position": jnp.full_like(state.position, 16.0) + jnp.arange(10)[:, None] * 1.0,
+        "health": state.health * 0 + 1000.0,
+        "cooldown": state.cooldown * 0,
+        "step": state.step * 0,
+    }
     state = type(state)(**{**{f: getattr(state, f) for f in state.__dataclass_fields__}, **duel})
     step = jax.jit(jax.vmap(lambda key, state: env._advance(key, state, jnp.full(10, 5), env.default_params)[0]))
     cooldown = np.concatenate([step(jax.random.split(jax.random.key(s), 64), state).cooldown for s in range(30)])
