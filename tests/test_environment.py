@@ -32,7 +32,7 @@ def test_select_takes_typed_keys():
 
 
 def test_select_refuses_different_trees():
-    with pytest.raises(ValueError, match="Mismatch custom node data|Dict key mismatch"):
+    with pytest.raises(ValueError, match=r"[kK]ey"):
         select(jnp.array(True), {"a": jnp.ones(2)}, {"b": jnp.ones(2)})
 
 

@@ -35,24 +35,21 @@ def check_env(env: Environment, *, num_steps: int = 128, key: jax.Array | None =
         raise TypeError(f"check_env needs an Environment, such as jaxrl.make gives, not a {type(env).__name__}.")
     if num_steps < 1:
         raise ValueError(f"num_steps must be at least 1, got {num_steps}.")
+    with jax.debug_key_reuse(False):  # states are copied here, with keys they may hold; `check_jit` looks at their use
+        _check(env, num_steps, jax.random.key(0) if key is None else key)
+
+
+def _check(env: Environment, num_steps: int, key: jax.Array) -> None:
     params = env.default_params
-    failures = [f._replace(check=_name(check)) for check in BEFORE_TRACING for f in check(env, params)]
-    _stop_at(failures, env)
+    _stop_at([f._replace(check=_name(check)) for check in BEFORE_TRACING for f in check(env, params)], env)
     shapes = trace_shapes(env, params)
     if isinstance(shapes, Failure):
         raise ContractError(env.name, [shapes._replace(check="trace")])
-    failures = [f._replace(check=_name(check)) for check in STATIC_CHECKS for f in check(shapes)]
-    _stop_at(failures, env)  # what has the wrong type would only fail again, and less clearly
-
-    programs = Programs(shapes, jax.random.key(0) if key is None else key, num_steps)
-    try:
-        with jax.debug_key_reuse(True):
-            run = Run(programs, *record(programs))
-            failures = [f._replace(check=_name(check)) for check in DYNAMIC_CHECKS for f in check(run)]
-    except jax.errors.KeyReuseError as error:
-        problem = f"It consumes a random key twice: {str(error).splitlines()[0]}"
-        raise ContractError(env.name, [Failure(problem, "Split the key: one half for each use.", "keys")]) from None
-    _stop_at(failures, env)
+    # What has the wrong type would only fail again when it runs, and less clearly.
+    _stop_at([f._replace(check=_name(check)) for check in STATIC_CHECKS for f in check(shapes)], env)
+    programs = Programs(shapes, key, num_steps)
+    run = Run(programs, *record(programs))
+    _stop_at([f._replace(check=_name(check)) for check in DYNAMIC_CHECKS for f in check(run)], env)
 
 
 def _stop_at(failures: list[Failure], env: Environment) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from jaxrl.check.report import Failure, differences, to_numpy
 from jaxrl.check.rollout import BATCH, Programs, Recording
-from jaxrl.check.static import count_primitives
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Discrete
 
@@ -99,22 +98,14 @@ def check_views(run: Run) -> Iterator[Failure]:
         yield Failure("The global state is not finite after random actions.", "Look for divisions by zero.")
 
 
-def check_keys(run: Run) -> Iterator[Failure]:
-    """The same key gives the same, and where something is drawn another key gives something else."""
-    programs, shapes = run.programs, run.programs.shapes
-    start = run.resets[0][1]
-    size = 2 * programs.num_steps * BATCH
-    bits, other = (programs.keys(salt, size).reshape(2, programs.num_steps, BATCH, -1) for salt in (7, 8))
-    first, again, redrawn = (
-        to_numpy(programs.chunk(start, bits[0], steps)[1]._replace(keys=0)) for steps in (bits[1], bits[1], other[1])
-    )
+def check_determinism(run: Run) -> Iterator[Failure]:
+    """The same keys, states and actions give exactly the same."""
+    programs, start = run.programs, run.resets[0][1]
+    bits = programs.keys(7, 2 * programs.num_steps * BATCH).reshape(2, programs.num_steps, BATCH, -1)
+    first, again = (to_numpy(programs.chunk(start, *bits)[1]) for _ in range(2))
     if differing := differences(first, again, exact=True):
         problem = f"The same keys, states and actions give different results in {_list(differing)}."
         yield Failure(problem, "Use only the given key for random numbers.")
-    if _draws(shapes.reset_jaxpr()) and not _lanes_differ(to_numpy(run.resets[0])):
-        yield Failure("reset_env draws, yet different keys give the same start.", "Draw from the given key.")
-    if _draws(shapes.step_jaxpr()) and not differences(first, redrawn, exact=True):
-        yield Failure("step_env draws, yet different keys give the same steps.", "Draw from the given key.")
 
 
 def check_vmap(run: Run) -> Iterator[Failure]:
@@ -179,7 +170,7 @@ def check_illegal_actions(run: Run) -> Iterator[Failure]:
 
 
 def check_jit(run: Run) -> Iterator[Failure]:
-    """Without `jit` the same comes out, and with it one compilation is enough."""
+    """Without `jit` the same comes out, and with it one compilation is enough. No key is consumed twice."""
     programs = run.programs
     bits, state, action = _at(run.inputs(0), 0)
     compiled = programs.single(bits, state, action)[0]
@@ -187,8 +178,13 @@ def check_jit(run: Run) -> Iterator[Failure]:
     if programs.single_traces > 1:
         problem = f"step was compiled {programs.single_traces} times for equal shapes."
         yield Failure(problem, "Return the same dtypes, weak types included, as came in.")
-    with jax.disable_jit():
-        interpreted = programs.env.step(programs.wrap(bits), state, action, programs.params)
+    try:
+        with jax.disable_jit(), jax.debug_key_reuse(True):
+            interpreted = programs.env.step(programs.wrap(bits), state, action, programs.params)
+    except jax.errors.KeyReuseError as error:
+        problem = f"step consumes a random key twice: {str(error).splitlines()[0]}."
+        yield Failure(problem, "Split the key, one part for each use.")
+        return
     if differing := _by_part(to_numpy(compiled), to_numpy(interpreted)):
         problem = f"step gives another {_list(differing)} with jit than without."
         yield Failure(problem, "Compute with jax.numpy only, and keep nothing outside the state.")
@@ -215,7 +211,7 @@ DYNAMIC_CHECKS = (
     check_rewards,
     check_flags,
     check_views,
-    check_keys,
+    check_determinism,
     check_vmap,
     check_auto_reset,
     check_reset_to,
@@ -244,14 +240,6 @@ def _by_part(a: Any, b: Any, *, exact: bool = False) -> list[str]:
     for name, x, y in zip(_PARTS, a, b, strict=True):
         found += [name if where == "the value" else f"{name}{where}" for where in differences(x, y, exact=exact)]
     return found
-
-
-def _draws(jaxpr: Any) -> bool:
-    return count_primitives(jaxpr.jaxpr, "random_bits") > 0
-
-
-def _lanes_differ(tree: Any) -> bool:
-    return any((leaf != leaf[:1]).any() for leaf in jax.tree.leaves(tree))
 
 
 def _list(names: list[str]) -> str:

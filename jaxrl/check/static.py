@@ -71,9 +71,7 @@ def check_params(env: Environment, params: Any) -> Iterator[Failure]:
     for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
         name = f"params{jax.tree_util.keystr(path)}"
         if not isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
-            yield Failure(
-                f"{name} is a Python {type(leaf).__name__}.", "Write np.float32(…), np.int32(…) or np.bool_(…)."
-            )
+            yield Failure(f"{name} is a Python {type(leaf).__name__}.", "Pass it through jaxrl.environment.as_arrays.")
         elif leaf.dtype in (np.float64, np.int64, np.uint64):
             yield Failure(f"{name} is {leaf.dtype}.", "Give it a 32-bit dtype, such as np.float32.")
 
@@ -191,6 +189,15 @@ def check_pure(shapes: Shapes) -> Iterator[Failure]:
             yield Failure(f"step_env calls back to Python ({name}).", "Compute it with jax.numpy.")
 
 
+def check_key_use(shapes: Shapes) -> Iterator[Failure]:
+    """Whatever is drawn is drawn from the given key."""
+    for name, jaxpr in (("reset_env", shapes.reset_jaxpr().jaxpr), ("step_env", shapes.step_jaxpr().jaxpr)):
+        given = jaxpr.invars[0]
+        used = any(given is operand for eqn in jaxpr.eqns for operand in eqn.invars)
+        if not used and count_primitives(jaxpr, "random_bits"):
+            yield Failure(f"{name} draws, but not from the given key.", "Draw from key, or from parts of it.")
+
+
 def check_views_type(shapes: Shapes) -> Iterator[Failure]:
     """Masks and the global state have the promised shapes and dtypes."""
     env, params = shapes.env, shapes.params
@@ -220,6 +227,7 @@ STATIC_CHECKS = (
     check_weak_types,
     check_wide_types,
     check_pure,
+    check_key_use,
     check_views_type,
 )
 

@@ -1,0 +1,19 @@
+"""Every registered environment keeps the contract."""
+
+import pytest
+
+import jaxrl
+
+# Of families with many alike and large environments, these stand for all in the fast suite.
+REPRESENTATIVES = {"smax": {"smax/3m", "smax/selfplay"}}
+
+
+def marked(name: str):
+    family = name.partition("/")[0]
+    slow = name not in REPRESENTATIVES.get(family, {name})
+    return pytest.param(name, marks=pytest.mark.slow if slow else ())
+
+
+@pytest.mark.parametrize("name", map(marked, jaxrl.list_envs()))
+def test_keeps_the_contract(name):
+    jaxrl.check_env(jaxrl.make(name))
