@@ -14,6 +14,6 @@ def marked(name: str):
     return pytest.param(name, marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize("name", map(marked, jaxrl.list_envs()))
+@pytest.mark.parametrize("name", [marked(name) for name in jaxrl.list_envs()])
 def test_keeps_the_contract(name):
     jaxrl.check_env(jaxrl.make(name))
