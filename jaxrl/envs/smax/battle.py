@@ -96,6 +96,7 @@ class Battle:
         opponents = opponents.reshape(-1, *(1,) * (state.health.ndim - 1))
         attack = state.attack
         first = orders_of.FIRST_ATTACK
+        most = (first + opponents - 1).astype(np.float32)
         mirrored = jnp.where(attack >= first, 2 * first + opponents - 1 - attack, 0)
         return Scene(
             bodies_of(state),
@@ -103,8 +104,8 @@ class Battle:
             self._one_hot(state.unit_type),
             state.move[:, 0],
             state.move[:, 1],
-            attack / (first + opponents - 1),
-            mirrored / (first + opponents - 1),
+            attack.astype(jnp.float32) / most,
+            mirrored.astype(jnp.float32) / most,
         )
 
     def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:

@@ -257,8 +257,8 @@ class SMAX(MultiAgentEnvironment):
         """What everybody does: `(orders, memory, deviation)`. Consumes `key`."""
         key_policy = None
         if self.enemy_policy is not None:
-            pair = map_batch(jax.random.split, key.ndim)(key)
-            key, key_policy = pair[0], pair[1]
+            pair = (jax.vmap(jax.random.split) if key.ndim else jax.random.split)(key)
+            key, key_policy = pair[..., 0], pair[..., 1]
         draws = uniform_rows(key, 3 * self.num_units).reshape(3, self.num_units, *key.shape)
         action = self.action_space().clip(action)
         allies = teams.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
