@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ class Pair:
     """One battle in both implementations, both teams commanded from outside."""
 
     def __init__(self, name, observation_type="unit_list", action_type="discrete"):
-        options = {"observation_type": observation_type, "action_type": action_type}
+        options: dict[str, Any] = {"observation_type": observation_type, "action_type": action_type}
         self.ours = jaxrl.make(f"smax/{name}", mode="selfplay", compat="jaxmarl-0.2", **options)
         self.cooperative = jaxrl.make(f"smax/{name}", compat="jaxmarl-0.2", **options)
         scenario = map_name_to_scenario(name)

@@ -72,9 +72,9 @@ def test_a_win_is_terminated_and_rewarded(three):
     assert (info["final_observation"] != obs).any()
 
 
-@pytest.mark.parametrize("options", [{"env_id": "smax/3m"}, {"env_id": "smax/smacv2_5_units"}])
-def test_batch_step_is_vmap_of_step(options):
-    env = jaxrl.make(**options, max_steps=2)
+@pytest.mark.parametrize("name", ["smax/3m", "smax/smacv2_5_units"])
+def test_batch_step_is_vmap_of_step(name):
+    env = jaxrl.make(name, max_steps=2)
     many, one = jax.jit(env.batch_step), jax.jit(jax.vmap(env.step))
     _, state = jax.jit(env.batch_reset)(keys(0))
     for t in range(3):
