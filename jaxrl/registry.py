@@ -53,7 +53,7 @@ def register(
     _ALIASES.update(dict.fromkeys(aliases, env_id))
 
 
-def make(env_id: str, **options: Any) -> Environment:
+def make(env_id: str, **options: Any) -> Any:
     """The environment of that name, e.g. `make("smax/3m")`; `options` go to its constructor.
 
     Options can stand in the name as well: `make("smax/3m?max_steps=50")`.

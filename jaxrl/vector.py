@@ -85,6 +85,11 @@ class VectorEnv:
         """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""
         return state.env if self.reset_strategy == "pool" else state
 
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """The team of each agent, see `MultiAgentEnvironment.teams`."""
+        return self._multi_agent().teams
+
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """`action_mask` of every copy: bool `[B, A]`, or `[B, N, A]` with agents."""
         return jax.vmap(lambda s: self.env.action_mask(s, params))(self.env_state(state))

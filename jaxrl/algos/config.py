@@ -72,7 +72,7 @@ class OnPolicyConfig:
     """Layers of the torso."""
     activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
     """Between layers."""
-    memory: Literal["none", "gru"] = "none"
+    memory: Literal["none", "gru", "lstm", "s5"] = "none"
     """What the policy remembers within an episode; none is feed-forward."""
     memory_size: int = 64
     """Features of the memory."""
@@ -104,6 +104,8 @@ class OnPolicyConfig:
         self._one_of("reset", ["fresh", "pool"])
         if not self.hidden or min((*self.hidden, *self.head_hidden)) < 1:
             raise ValueError(f"hidden needs at least one layer and positive sizes, got {self.hidden}.")
+        if self.memory == "s5" and self.memory_size % 2:
+            raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
         self._divisible("num_envs", "num_minibatches")
         if self.sequence_length:
             self._divisible("num_steps", "sequence_length")

@@ -36,9 +36,11 @@ __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 class Config(OnPolicyConfig):
     """IPPO's configuration. The defaults are chosen for seconds to a high win rate on smax/3m on a CPU."""
 
-    num_envs: int = 256
+    total_timesteps: int = 4_000_000
+    num_envs: int = 128
     num_steps: int = 32
-    lr: float = 2e-3
+    lr: float = 3e-3
+    gae_lambda: float = 0.97
     sharing: Literal["all", "none"] | tuple[int, ...] = "all"
     """Which agents share parameters: all, none, or a group number for each agent."""
 
@@ -55,6 +57,7 @@ PRESETS: dict[str, Config] = {
         num_steps=128,
         total_timesteps=10_000_000,
         lr=4e-3,
+        gae_lambda=0.95,
         clip_eps=0.05,
         max_grad_norm=0.25,
         hidden=(128,),
@@ -130,9 +133,9 @@ def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -
     """A fresh train state. Consumes `key`."""
     key_params, key_env, key = jax.random.split(key, 3)
     params = parts.init_params(key_params)
-    hyperparams = jax.tree.map(jnp.float32, parts.config.hyperparams if hyperparams is None else hyperparams)
+    h = jax.tree.map(jnp.float32, parts.config.hyperparams if hyperparams is None else hyperparams)
     loop = begin(parts.venv, parts.new_carry(parts.config.num_envs), key_env)
-    return TrainState(params, _ADAM.init(params), hyperparams, loop, key, jnp.int32(0))
+    return TrainState(params, _ADAM.init(params), h, loop, key, jnp.int32(0))
 
 
 def act(
@@ -236,17 +239,16 @@ def _parts(config: Config) -> Parts:
     groups = agent_groups(config.sharing, num_agents)
     num_torsos = 1 if config.share_torso else 2
 
-    def new_carry(num_envs: int) -> Any:
-        return (initial_carry(config.memory, config.memory_size, (num_envs, num_agents)),) * num_torsos
+    def carry_of(*batch_shape: int) -> Any:
+        return tuple(initial_carry(config.memory, config.memory_size, batch_shape) for _ in range(num_torsos))
 
     def init_params(key: jax.Array) -> Any:
-        carry = (initial_carry(config.memory, config.memory_size, (1,)),) * num_torsos
         obs = jnp.zeros((1, 1, *env.observation_space().shape))
-        init = partial(network.init, carry=carry, obs=obs, reset=jnp.ones((1, 1), bool), mask=None)
+        init = partial(network.init, carry=carry_of(1), obs=obs, reset=jnp.ones((1, 1), bool), mask=None)
         return init_groups(lambda k: init(k), key, groups)
 
     apply = per_agent(network.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
-    return Parts(config, venv, init_params, apply, new_carry)
+    return Parts(config, venv, init_params, apply, lambda num_envs: carry_of(num_envs, num_agents))
 
 
 def _num_actions(venv: VectorEnv) -> int:

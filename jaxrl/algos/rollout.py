@@ -68,7 +68,7 @@ def rollout(
     loop, (transitions, sums) = jax.lax.scan(step, loop, jax.random.split(key, num_steps))
     mask = venv.action_mask(loop.env_state)
     _, _, value = policy(loop.carry, loop.obs[None], _agents(loop.reset, mask)[None], mask[None])
-    value = team_value(value[0], venv.agent_mask(loop.env_state), venv.env.teams)
+    value = team_value(value[0], venv.agent_mask(loop.env_state), venv.teams)
     return loop, transitions, value, jax.tree.map(lambda s: s.sum(0), sums)
 
 
@@ -85,7 +85,7 @@ def _step(
     def bootstrap() -> jax.Array:
         final = info["final_observation"][None]
         _, _, final_value = policy(carry, final, jnp.zeros_like(reset)[None], mask[None])
-        final_value = team_value(final_value[0], alive, venv.env.teams)
+        final_value = team_value(final_value[0], alive, venv.teams)
         return jnp.where(truncated[:, None], final_value, 0.0)
 
     # Time-outs are rare, so most steps are spared a second pass of the critic.
@@ -99,7 +99,7 @@ def _step(
         carry=loop.carry,
         action=action[0],
         log_prob=log_prob[0],
-        value=team_value(value[0], alive, venv.env.teams),
+        value=team_value(value[0], alive, venv.teams),
         reward=reward,
         terminated=_agents(terminated, mask),
         cut=_agents(done, mask),

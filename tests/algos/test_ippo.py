@@ -31,7 +31,7 @@ def trained(request):
     config = VARIANTS[request.param]
     algo = ippo.make(config)
     update = jax.jit(algo.update)
-    state = jax.jit(algo.init)(jax.random.key(0))
+    state, metrics = jax.jit(algo.init)(jax.random.key(0)), {}
     for _ in range(3):
         state, metrics = update(state)
     return config, algo, update, state, metrics

@@ -36,7 +36,7 @@ def train(probe, config, **fields):
 def value_and_action(config, state, case):
     """What the trained agent thinks of one situation: the value, and the greedy action."""
     parts = ippo._parts(config)
-    num_agents = parts.venv.env.num_agents
+    num_agents = len(parts.venv.teams)
     obs = jnp.broadcast_to(jnp.asarray(case.observation), (1, 1, num_agents, len(case.observation)))
     reset = jnp.ones((1, 1, num_agents), bool)
     _, policy, value = parts.apply(state.params, parts.new_carry(1), obs, reset, None)
