@@ -116,7 +116,7 @@ def scripted_battles(name, number, steps=160):
         left = state.position[:split]
         mirrored = jnp.concatenate([left, left.at[:, 0].set(32 - left[:, 0])])
         state = type(state)(**{**{f: getattr(state, f) for f in state.__dataclass_fields__}, "position": mirrored})
-        field = scripted.Field(np.float32(32), np.float32(32), np.float32(1 / 16), np.bool_(True))
+        field = scripted.Field(jnp.float32(32), jnp.float32(32), jnp.float32(1 / 16), jnp.bool_(True))
         teams = (slice(None, split), slice(split, None))
         memories = [scripted.new_memory(jax.tree.map(lambda v, s=s: v[s], bodies_of(state)), field) for s in teams]
 
