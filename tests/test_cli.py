@@ -50,7 +50,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("train ippo --num-minibatches 7", "num_envs=256 is not divisible by num_minibatches=7; use num_minibatches=4"),
         ("train ippo --num-envs -4", "num_envs must be at least 1, got -4."),
         ("train ippo --total-timesteps 0", "total_timesteps must be at least 1"),
-        ("train ippo --total-timesteps 100", "use at least total_timesteps=8192"),
+        ("train ippo --total-timesteps 100", "use at least total_timesteps=4096"),
         ("train ippo --num-env 4", "Perhaps you meant"),
         ("train ippo --num-envs four", "four"),
         ("train ippo --preset jaxmral", "ippo has no preset 'jaxmral'. Did you mean jaxmarl?"),

@@ -221,7 +221,7 @@ class SMAX(MultiAgentEnvironment):
         return self.battle.pack(bodies, types, self.battle.no_orders(bodies), memory, step)
 
     def _advance(
-        self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: jax.Array | None = None
+        self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: Any = None
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
         """The battle one step on: `(state, reward, terminated, truncated, info)`, for keys `[…]`. Consumes `key`.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.smax import State
+from jaxrl.envs.smax import SMAX, State
 from jaxrl.envs.smax.state import batch_first, batch_last, bodies_of
 
 pytest.importorskip("jaxmarl")
@@ -22,13 +22,19 @@ with contextlib.redirect_stdout(io.StringIO()):  # it greets
 B = 64  # states compared at once
 
 
+def make(name, **options) -> SMAX:
+    env = jaxrl.make(name, **options)
+    assert isinstance(env, SMAX)
+    return env
+
+
 class Pair:
     """One battle in both implementations, both teams commanded from outside."""
 
     def __init__(self, name, observation_type="unit_list", action_type="discrete"):
         options: dict[str, Any] = {"observation_type": observation_type, "action_type": action_type}
-        self.ours = jaxrl.make(f"smax/{name}", mode="selfplay", compat="jaxmarl-0.2", **options)
-        self.cooperative = jaxrl.make(f"smax/{name}", compat="jaxmarl-0.2", **options)
+        self.ours = make(f"smax/{name}", mode="selfplay", compat="jaxmarl-0.2", **options)
+        self.cooperative = make(f"smax/{name}", compat="jaxmarl-0.2", **options)
         scenario = map_name_to_scenario(name)
         self.theirs = smax_env.SMAX(scenario=scenario, use_self_play_reward=True, **options)
         self.theirs_cooperative = smax_env.SMAX(scenario=scenario, **options)

@@ -6,17 +6,23 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.smax import scripted
+from jaxrl.envs.smax import SMAX, scripted
 from jaxrl.envs.smax.state import batch_last, bodies_of
 
 NAME, B = "5m_vs_6m", 64
+
+
+def make(name, **options) -> SMAX:
+    env = jaxrl.make(name, **options)
+    assert isinstance(env, SMAX)
+    return env
 
 
 @pytest.fixture(scope="module")
 def both(pair, heuristic):
     """`decide(state, goal, target, seed) -> (ours, theirs)`, each (action [B, E], goal [B, E, 2], target [B, E])."""
     pair, theirs = pair(NAME), heuristic(NAME)
-    env, split = jaxrl.make(f"smax/{NAME}", compat="jaxmarl-0.2"), pair.num_allies
+    env, split = make(f"smax/{NAME}", compat="jaxmarl-0.2"), pair.num_allies
 
     @jax.jit
     def ours(key, state, goal, target):
@@ -92,7 +98,7 @@ def test_chases_everybody_alike(both):
 
 
 def test_first_goal_is_the_mirrored_spawn():
-    env = jaxrl.make("smax/3m")
+    env = make("smax/3m")
     _, state = env.reset(jax.random.key(0))
     goal = jnp.stack([state.memory.goal_x, state.memory.goal_y], -1)
     np.testing.assert_allclose(goal, 32 - state.position[3:], atol=1e-5)
@@ -100,7 +106,7 @@ def test_first_goal_is_the_mirrored_spawn():
 
 def scripted_battles(name, number, steps=160):
     """Won by allies, won by enemies, of so many battles between two scripted teams from mirrored starts."""
-    env = jaxrl.make(f"smax/{name}", mode="selfplay", max_steps=steps)
+    env = make(f"smax/{name}", mode="selfplay", max_steps=steps)
     split, params = env.num_allies, env.default_params
 
     def order(key, bodies, stats, memory, own, other):
