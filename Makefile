@@ -29,7 +29,7 @@ train: $(VENV)/.installed
 	$(BIN)/jaxrl train ippo --env smax/3m
 
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)

@@ -47,7 +47,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("train ipo", "There is no algorithm 'ipo'. Did you mean ippo?"),
         ("train ippo --env smax/3mm", "Did you mean smax/3m"),
         ("train ippo --env smax/3m?steps=9", "smax/3m has no option 'steps'"),
-        ("train ippo --num-minibatches 7", "num_envs=256 is not divisible by num_minibatches=7; use num_minibatches=4"),
+        ("train ippo --num-minibatches 7", "num_envs=128 is not divisible by num_minibatches=7; use num_minibatches=4"),
         ("train ippo --num-envs -4", "num_envs must be at least 1, got -4."),
         ("train ippo --total-timesteps 0", "total_timesteps must be at least 1"),
         ("train ippo --total-timesteps 100", "use at least total_timesteps=4096"),
