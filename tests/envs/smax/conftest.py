@@ -79,10 +79,10 @@ class Pair:
         types = np.broadcast_to(self.ours.scenario.unit_types, (B, n))
         types = rng.integers(0, 6, (B, n)) if self.random_types else types
         stats = jax.tree.map(lambda column: np.asarray(column)[types], self.ours.default_params.units)
-        spread = rng.choice([0.5, 2.0, 6.0, 15.0], (B, 1, 1))
+        spread = rng.choice([0.5, 2.0, 6.0, 15.0], (B, 1, 1)) * max(1.0, n / 12)  # a pile of 50 is chaos
         position = np.clip(rng.uniform(5, 27, (B, 1, 2)) + rng.uniform(-1, 1, (B, n, 2)) * spread, 0.05, 31.95)
         at_wall = rng.random((B, n, 1)) < 0.1
-        border = rng.choice([0.01, 0.15, 31.85, 31.99], (B, n, 2))
+        border = rng.choice([0.01, 31.6], (B, n, 2)) + rng.uniform(0, 0.39, (B, n, 2))
         position = np.where(at_wall & (rng.random((B, n, 2)) < 0.6), border, position)
         for b in range(0, B, 4):  # somebody stands a hair inside or outside of somebody's range
             i, j = rng.integers(a), a + rng.integers(n - a)
