@@ -264,34 +264,13 @@ class SMAX(MultiAgentEnvironment):
         allies = teams.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
         memory = state.memory
         if self._scripted:
-            enemies, memory = self._scripted_orders(state, draws[1:, self.num_allies :], params)
+            enemies, memory = teams.scripted_enemies(self.battle, self.options, state, draws[1:], params)
         else:
             theirs = (
                 action[self.num_allies :] if key_policy is None else self._policy_actions(key_policy, state, params)
             )
             enemies = teams.decode(self.battle, self.options, 1, theirs, state, draws[1:], params)
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
-
-    def _scripted_orders(
-        self, state: State, draws: jax.Array, params: Params
-    ) -> tuple[orders_of.TeamOrders, scripted.Memory]:
-        assert state.memory is not None
-        enemies, allies = slice(self.num_allies, None), slice(None, self.num_allies)
-        bodies, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
-        move, target, memory = scripted.decide(
-            state.memory,
-            jax.tree.map(lambda v: v[enemies], bodies),
-            jax.tree.map(lambda v: v[allies], bodies),
-            stats.range[enemies],
-            stats.sight[enemies],
-            draws,
-            shoots=self.options.enemy_shoots,
-            attack_mode=self.options.attack_mode,
-        )
-        walk = orders_of.discrete(move, self.num_allies)
-        stays = target >= 0
-        orders = orders_of.TeamOrders(jnp.where(stays, 0.0, walk.move_x), jnp.where(stays, 0.0, walk.move_y), target)
-        return orders, memory
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:
         """What the given policy does, `[E, …]`."""

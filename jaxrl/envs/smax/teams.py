@@ -10,14 +10,14 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxrl.envs.smax import conic, observe
+from jaxrl.envs.smax import conic, observe, scripted
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.options import Options
 from jaxrl.envs.smax.orders import TeamOrders
 from jaxrl.envs.smax.state import Params, State, bodies_of
 
-__all__ = ["decode", "masks", "observe_team"]
+__all__ = ["decode", "masks", "observe_team", "scripted_enemies"]
 
 
 def observe_team(battle: Battle, options: Options, team: int, state: State, params: Params) -> jax.Array:
@@ -70,3 +70,26 @@ def decode(
     if options.jaxmarl:
         return orders._replace(target=jnp.where(orders.target >= 0, num_opponents - 1 - orders.target, -1))
     return orders._replace(move_x=-orders.move_x)
+
+
+def scripted_enemies(
+    battle: Battle, options: Options, state: State, uniform: jax.Array, params: Params
+) -> tuple[TeamOrders, scripted.Memory]:
+    """The orders of the scripted enemies and what they remember; `uniform[2, N, …]` are draws in [0, 1)."""
+    assert state.memory is not None
+    allies, enemies = slice(None, battle.num_allies), slice(battle.num_allies, None)
+    bodies, stats = bodies_of(state), battle.stats(state.unit_type, params)
+    move, target, memory = scripted.decide(
+        state.memory,
+        jax.tree.map(lambda v: v[enemies], bodies),
+        jax.tree.map(lambda v: v[allies], bodies),
+        stats.range[enemies],
+        stats.sight[enemies],
+        uniform[:, enemies],
+        shoots=options.enemy_shoots,
+        attack_mode=options.attack_mode,
+    )
+    walk = orders_of.discrete(move, battle.num_allies)
+    stays = target >= 0
+    walk = walk._replace(move_x=jnp.where(stays, 0.0, walk.move_x), move_y=jnp.where(stays, 0.0, walk.move_y))
+    return walk._replace(target=target), memory
