@@ -10,7 +10,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import jax
@@ -142,7 +142,7 @@ def _ours(env_id: str, num_envs: int, reset: Any) -> tuple[Reset, StepSum]:
 
 def _jaxmarl(env_id: str, num_envs: int) -> tuple[Reset, StepSum]:
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # it greets
+        with _quiet():
             import jaxmarl
             from jaxmarl.environments.smax import map_name_to_scenario
     except ImportError as error:
@@ -154,8 +154,7 @@ def _jaxmarl(env_id: str, num_envs: int) -> tuple[Reset, StepSum]:
         scenario = map_name_to_scenario(name)
     except KeyError:
         raise ValueError(f"jaxmarl has no SMAX scenario {name!r}.") from None
-    with contextlib.redirect_stdout(sys.stderr):
-        env = jaxmarl.make("HeuristicEnemySMAX", scenario=scenario)
+    env = jaxmarl.make("HeuristicEnemySMAX", scenario=scenario)
     num_actions = env.action_space(env.agents[0]).n  # pyright: ignore[reportAttributeAccessIssue]
 
     def reset(key: jax.Array) -> Any:
@@ -169,6 +168,23 @@ def _jaxmarl(env_id: str, num_envs: int) -> tuple[Reset, StepSum]:
         return state, _sum([obs[agent] for agent in env.agents]) + _sum([reward[agent] for agent in env.agents])
 
     return reset, step
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Standard output goes to standard error: libraries that greet must not end up among the numbers.
+
+    By file descriptor, since one of jaxmarl's own imports takes `sys.stdout` back.
+    """
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 _PEERS: dict[str, Callable[[str, int], tuple[Reset, StepSum]]] = {"jaxmarl": _jaxmarl}
