@@ -25,6 +25,7 @@ from jaxrl.nn.torso import Encoder
 from jaxrl.rl.advantage import gae, masked_mean, normalise
 from jaxrl.rl.losses import clipped_surrogate, clipped_value_loss
 from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
+from jaxrl.rl.schedules import scheduled
 from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
 from jaxrl.wrappers import as_multi_agent
@@ -172,9 +173,8 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     advantage = gae(transitions.reward, discount, transitions.cut, transitions.value, following, h.gae_lambda)
     batch = to_sequences((transitions, advantage, advantage + transitions.value), config.train_length)
 
-    left = 1.0 - state.update / config.num_updates
-    lr = h.lr * left if config.anneal_lr else h.lr
-    ent_coef = h.ent_coef * left if config.anneal_ent else h.ent_coef
+    lr = scheduled("linear" if config.anneal_lr else "constant", h.lr, state.update, config.num_updates)
+    ent_coef = scheduled("linear" if config.anneal_ent else "constant", h.ent_coef, state.update, config.num_updates)
     optimise = partial(_minibatch_step, parts, dataclasses.replace(h, lr=lr, ent_coef=ent_coef), batch)
     keys = jax.random.split(key_shuffle, config.update_epochs)
     num_rows = config.steps_per_update // config.train_length

@@ -11,27 +11,15 @@ PAGE = Path(__file__).parents[3] / "docs" / "smax.md"
 HEAD = "| --- | --- | --- | --- | --- | --- |\n"
 
 
-def make(name, **options) -> SMAX:
-    env = jaxrl.make(name, **options)
-    assert isinstance(env, SMAX)
-    return env
-
-
-def num_actions(env):
-    space = env.action_space()
-    assert isinstance(space, Discrete)
-    return space.n
-
-
 def table():
     rows = []
     for name, scenario in SCENARIOS.items():
-        env = make(f"smax/{name}")
+        env = jaxrl.make(f"smax/{name}")
         armies = []
         for team in (scenario.allies, scenario.enemies):
             groups = [(len(list(units)), UNIT_NAMES[kind]) for kind, units in groupby(team)]
             armies.append(f"{len(team)} random" if scenario.random_types else ", ".join(f"{n} {u}" for n, u in groups))
-        sizes = (env.observation_space().shape[0], num_actions(env), 12 * env.num_units)
+        sizes = (env.observation_space().shape[0], env.action_space().n, 12 * env.num_units)
         rows.append(f"| `smax/{name}` | {armies[0]} | {armies[1]} | " + " | ".join(map(str, sizes)) + " |\n")
     return "".join(rows)
 

@@ -17,24 +17,12 @@ from jaxrl.spaces import Discrete
 B = 16
 
 
-def make(name, **options) -> SMAX:
-    env = jaxrl.make(name, **options)
-    assert isinstance(env, SMAX)
-    return env
-
-
-def num_actions(env):
-    space = env.action_space()
-    assert isinstance(space, Discrete)
-    return space.n
-
-
 def keys(seed, number=B):
     return jax.random.split(jax.random.key(seed), number)
 
 
 def random_actions(env, seed, number=B):
-    return jax.random.randint(jax.random.key(seed), (number, env.num_agents), 0, num_actions(env))
+    return jax.random.randint(jax.random.key(seed), (number, env.num_agents), 0, env.action_space().n)
 
 
 def replace(state, **leaves):
@@ -44,7 +32,7 @@ def replace(state, **leaves):
 @pytest.fixture(scope="module")
 def three():
     """3m, its compiled functions shared by the tests of this module."""
-    env = make("smax/3m", walls_cause_death=False, enemy_shoots=False)
+    env = jaxrl.make("smax/3m", walls_cause_death=False, enemy_shoots=False)
     return env, jax.jit(env.batch_reset), jax.jit(env.batch_step)
 
 
@@ -61,7 +49,7 @@ def test_an_undecided_episode_lasts_exactly_max_steps(three):
 
 
 def test_compat_plays_one_step_more_and_calls_it_terminated():
-    env = make("smax/3m", compat="jaxmarl-0.2", max_steps=3, enemy_shoots=False)
+    env = jaxrl.make("smax/3m", compat="jaxmarl-0.2", max_steps=3, enemy_shoots=False)
     step = jax.jit(env.step)
     _, state = env.reset(jax.random.key(0))
     ends = []
@@ -87,7 +75,7 @@ def test_a_win_is_terminated_and_rewarded(three):
 
 @pytest.mark.parametrize("name", ["smax/3m", pytest.param("smax/smacv2_5_units", marks=pytest.mark.slow)])
 def test_batch_step_is_vmap_of_step(name):
-    env = make(name, max_steps=2)
+    env = jaxrl.make(name, max_steps=2)
     many, one = jax.jit(env.batch_step), jax.jit(jax.vmap(env.step))
     _, state = jax.jit(env.batch_reset)(keys(0))
     for t in range(3):
@@ -99,7 +87,7 @@ def test_batch_step_is_vmap_of_step(name):
 
 def test_pool_resets_begin_where_fresh_ones_do():
     """Every ended episode goes on from a state of the pool, and sees what it saw there."""
-    env = make("smax/3m", max_steps=1)
+    env = jaxrl.make("smax/3m", max_steps=1)
     vector = jaxrl.VectorEnv(env, B, reset="pool", pool_size=8)
     obs, state = vector.reset(jax.random.key(0))
     obs, state, *_ = jax.jit(vector.step)(jax.random.key(1), state, random_actions(env, 0))
@@ -144,7 +132,7 @@ def mirrored(state, env):
 
 def test_selfplay_looks_the_same_from_both_sides():
     """Exchange the sides of a battle: both teams see, may do and get what the others did, and it goes on mirrored."""
-    env = make("smax/2s3z", mode="selfplay")
+    env = jaxrl.make("smax/2s3z", mode="selfplay")
     n = env.num_allies
     assert env.agents == tuple(f"ally_{i}" for i in range(5)) + tuple(f"enemy_{i}" for i in range(5))
     _, state = jax.jit(env.batch_reset)(keys(0))
@@ -175,7 +163,7 @@ def test_selfplay_looks_the_same_from_both_sides():
 
 
 def test_selfplay_is_zero_sum():
-    env = make("smax/5m_vs_6m", mode="selfplay")
+    env = jaxrl.make("smax/5m_vs_6m", mode="selfplay")
     step = jax.jit(env.batch_step)
     _, state = jax.jit(env.batch_reset)(keys(0))
     state = replace(state, position=state.position * 0.1 + 14.0)  # a brawl
@@ -195,7 +183,7 @@ def test_a_policy_as_the_enemy():
         seen.update(obs=obs.shape, mask=mask.shape)
         return jnp.full(6, params["action"])
 
-    env = make("smax/5m_vs_6m", enemy=policy, enemy_params={"action": np.int32(1)})
+    env = jaxrl.make("smax/5m_vs_6m", enemy=policy, enemy_params={"action": np.int32(1)})
     step = jax.jit(env.batch_step)
     _, state = env.batch_reset(keys(0))
     _, after, *_ = step(keys(1), state, jnp.full((B, 5), 4))
@@ -208,7 +196,7 @@ def test_a_policy_as_the_enemy():
 
 def test_a_thousand_different_battles_in_one_program():
     """Statistics are parameters: `vmap` over them. Here the enemies have 1 to 500 points of health."""
-    env = make("smax", allies="3m", enemies="3M")
+    env = jaxrl.make("smax", allies="3m", enemies="3M")
     units = env.default_params.units
     health = jnp.broadcast_to(units.health, (1000, 6)).at[:, 1].set(jnp.linspace(1.0, 500.0, 1000))
     params = dataclasses.replace(env.default_params, units=dataclasses.replace(units, health=health))
@@ -222,11 +210,11 @@ def test_a_thousand_different_battles_in_one_program():
 
 
 def test_battles_of_your_own():
-    env = make("smax", allies="3s5z", enemies="3s6z", map_size=24, max_steps=50, see_enemy_actions=False)
+    env = jaxrl.make("smax", allies="3s5z", enemies="3s6z", map_size=24, max_steps=50, see_enemy_actions=False)
     assert env.num_agents == 8
-    assert num_actions(env) == 14
+    assert env.action_space().n == 14
     tank = UnitType(health=300, damage=30, range=7, cooldown=2.0, speed=1.5, radius=1.0, sight=12)
-    env = make("smax", allies="2tank1m", enemies=["zealot"] * 4, unit_types={"tank": tank}, map_size=(40, 20))
+    env = jaxrl.make("smax", allies="2tank1m", enemies=["zealot"] * 4, unit_types={"tank": tank}, map_size=(40, 20))
     _, state = env.reset(jax.random.key(0))
     np.testing.assert_allclose(state.health, [300, 300, 45, 150, 150, 150, 150])
     assert env.observation_space().shape == (6 * 14 + 11,)
@@ -250,13 +238,13 @@ def test_battles_of_your_own():
 )
 def test_bad_options_say_what_to_give(options, error, words):
     with pytest.raises(error, match=words):
-        make("smax", **options)
+        jaxrl.make("smax", **options)
 
 
 @pytest.mark.parametrize("compat", [None, "jaxmarl-0.2"])
 def test_surrounding_units_stand_on_the_map(compat):
     """By default all of them; in JaxMARL 5.2 % of a surrounding team stand outside, and die at once."""
-    env = make("smax/smacv2_10_units", compat=compat)
+    env = jaxrl.make("smax/smacv2_10_units", compat=compat)
     _, state = jax.jit(env.batch_reset)(keys(0, 4000))
     outside = ((state.position < 0) | (state.position > 32)).any(-1)
     share = float(outside.mean()) * 4  # a half of the battles, a half of the units
@@ -269,7 +257,7 @@ def test_surrounding_units_stand_on_the_map(compat):
 def test_spawns_are_distributed_as_jaxmarls(pair, name):
     """Two-sample Kolmogorov-Smirnov of x, y, the distance to a team-mate and to an opponent."""
     theirs = pair(name).theirs
-    env = make(f"smax/{name}", compat="jaxmarl-0.2")
+    env = jaxrl.make(f"smax/{name}", compat="jaxmarl-0.2")
     number = 4000
     ours = np.asarray(jax.jit(env.batch_reset)(keys(3, number))[1].position)
     peer = np.asarray(
@@ -294,7 +282,7 @@ def test_actions_outside_are_clipped(three, action):
 
 
 def test_nan_actions_leave_a_sound_state():
-    env = make("smax/3m", action_type="continuous")
+    env = jaxrl.make("smax/3m", action_type="continuous")
     _, state = env.batch_reset(keys(0))
     out = jax.jit(env.batch_step)(keys(1), state, jnp.full((B, 3, 4), jnp.nan))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(out))
@@ -302,7 +290,7 @@ def test_nan_actions_leave_a_sound_state():
 
 def test_continuous_actions_aim(three):
     """Shooting with radius r at an angle hits the opponent nearest to the point r times the range away."""
-    env = make("smax/3m", action_type="continuous")
+    env = jaxrl.make("smax/3m", action_type="continuous")
     _, state = env.reset(jax.random.key(0))
     position = jnp.array([[10.0, 10], [10, 20], [10, 28], [14, 10], [10, 13], [25, 25]])
     state = replace(state, position=position)
@@ -319,7 +307,7 @@ def test_continuous_actions_aim(three):
 
 
 def test_conic_sees_the_living_only_and_everybody():
-    env = make("smax/3m", observation_type="conic")
+    env = jaxrl.make("smax/3m", observation_type="conic")
     _, state = env.reset(jax.random.key(0))
     state = replace(state, position=jnp.array([[10.0, 10], [12, 10.1], [9, 14], [10, 7], [14, 12], [30, 30]]))
     seen = lambda s: int((env._observe(s, env.default_params)[:, : 64 * 13].reshape(3, 64, 13)[..., 0] > 0).sum())  # noqa: E731
@@ -370,7 +358,7 @@ _CACHE = {}
 
 def _sound():
     if "sound" not in _CACHE:
-        env = make("smax/2s3z")
+        env = jaxrl.make("smax/2s3z")
         raw = lambda k, s, a: jax.vmap(env.step_env, (0, 0, 0, None))(k, s, a, env.default_params)  # noqa: E731
         _CACHE["sound"] = env, jax.jit(raw), jax.jit(env.batch_reset)
     return _CACHE["sound"]
@@ -378,7 +366,7 @@ def _sound():
 
 def _marines():
     if "marines" not in _CACHE:
-        env = make("smax/5m_vs_6m", mode="selfplay")
+        env = jaxrl.make("smax/5m_vs_6m", mode="selfplay")
         params, zero = env.default_params, np.zeros((8, 11), np.float32)
 
         def advance(state, action):
@@ -393,6 +381,6 @@ def test_scenarios_have_the_sizes_of_jaxmarl():
     sizes = {"3m": (75, 8), "2s3z": (127, 10), "25m": (647, 30), "5m_vs_6m": (140, 11), "27m_vs_30m": (738, 35)}
     sizes |= {"3s5z_vs_3s6z": (218, 14), "6h_vs_8z": (179, 13), "smacv2_20_units": (517, 25)}
     for name, (observation, actions) in sizes.items():
-        env = make(name)
-        assert (env.observation_space().shape[0], num_actions(env)) == (observation, actions)
+        env = jaxrl.make(name)
+        assert (env.observation_space().shape[0], env.action_space().n) == (observation, actions)
     assert len(SCENARIOS) == 14
