@@ -273,14 +273,14 @@ class SMAX(MultiAgentEnvironment):
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:
-        """What the given policy does, `[E, …]`."""
+        """What the given policy does, `[E, …]`, clipped as the agents' actions are."""
         assert self.enemy_policy is not None
         obs = teams.observe_team(self.battle, self.options, 1, state, params)
         mask = None
         if self.options.action_type == "discrete":
             mask = teams.masks(self.battle, self.options, state, params)[1]
         act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
-        return act(obs, mask, key)
+        return self._action_space(self.num_allies).clip(act(obs, mask, key))
 
     def _observe(self, state: State, params: Params) -> jax.Array:
         """What the agents see, `[N, D, …]`."""
