@@ -1,0 +1,39 @@
+"""The particle world (MPE): `jaxrl.make("mpe/simple_spread")`, or by JaxMARL's id, `"MPE_simple_spread_v3"`."""
+
+from typing import Any
+
+from jaxrl.envs.mpe.adversary import SimpleAdversary
+from jaxrl.envs.mpe.crypto import SimpleCrypto
+from jaxrl.envs.mpe.env import ParticleEnv
+from jaxrl.envs.mpe.facmac import SimpleFacmac
+from jaxrl.envs.mpe.push import SimplePush
+from jaxrl.envs.mpe.reference import SimpleReference
+from jaxrl.envs.mpe.simple import Simple
+from jaxrl.envs.mpe.speaker_listener import SimpleSpeakerListener
+from jaxrl.envs.mpe.spread import SimpleSpread
+from jaxrl.envs.mpe.tag import SimpleTag
+from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
+from jaxrl.envs.mpe.world_comm import SimpleWorldComm
+from jaxrl.registry import register
+
+__all__ = ["SCENARIOS", "Agent", "Landmark", "Params", "ParticleEnv", "State", "World"]
+
+SCENARIOS: dict[str, tuple[type[ParticleEnv], str, dict[str, Any]]] = {
+    "simple": (Simple, "v3", {}),
+    "simple_spread": (SimpleSpread, "v3", {}),
+    "simple_tag": (SimpleTag, "v3", {}),
+    "simple_adversary": (SimpleAdversary, "v3", {}),
+    "simple_push": (SimplePush, "v3", {}),
+    "simple_reference": (SimpleReference, "v3", {}),
+    "simple_speaker_listener": (SimpleSpeakerListener, "v4", {}),
+    "simple_crypto": (SimpleCrypto, "v3", {}),
+    "simple_world_comm": (SimpleWorldComm, "v3", {}),
+    "simple_facmac": (SimpleFacmac, "v1", {}),
+    "simple_facmac_3a": (SimpleFacmac, "v1", {"num_adversaries": 3, "score": "min"}),
+    "simple_facmac_6a": (SimpleFacmac, "v1", {"num_adversaries": 6, "score": "min"}),
+    "simple_facmac_9a": (SimpleFacmac, "v1", {"num_adversaries": 9, "score": "min"}),
+}
+"""Name: class, the version in the peers' ids, and what the name decides."""
+
+for _name, (_scenario, _version, _options) in SCENARIOS.items():
+    register(f"mpe/{_name}", _scenario, aliases=(f"MPE_{_name}_{_version}",), options=_options)

@@ -1,0 +1,145 @@
+"""Particle worlds as pictures: bodies to scale, where they came from, what they say, where they should go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, Tip
+
+if TYPE_CHECKING:
+    from jaxrl.envs.mpe.env import ParticleEnv
+    from jaxrl.envs.mpe.world import Params, State
+
+__all__ = ["draw"]
+
+# Told apart with any colour vision: (fill, edge) of good agents, and of their opponents.
+_GOOD, _OPPONENT = ("#2f7fd6", "#9fd0ff"), ("#d9761c", "#ffd2a1")
+_GOALS = ("#e5534b", "#57ab5a", "#b083f0", "#e0c341", "#39c5cf", "#f47fb4")  # landmarks that may be somebody's goal
+_KINDS = {"landmark": "#8b98ad", "obstacle": "#394559", "food": "#8ddb8c", "forest": "#2d7a45"}
+_OUTSIDE, _FIELD, _GRID = "#0b0f16", "#151c28", "#1c2635"
+_CELL, _SAID = "#2b3648", "#ffffff"
+_TRAIL = 10  # steps
+_SINGLE = 1.4  # half the side of what pictures of single states show
+_SLOWER = 1.5  # than real time
+
+
+def draw(env: ParticleEnv, states: State, params: Params) -> Scene:
+    """The episode `states` (NumPy leaves `[F, …]`) as a scene."""
+    position = np.asarray(states.position, np.float64)
+    size = np.asarray(params.size, np.float64)
+    view = _view(position, size)
+    layers = (_field(view), _landmarks(env, position, size), _trails(env, position, size))
+    layers += _agents(env, states, position, size), _goals(env, states, position, size), _words(env, states, size)
+    steps = np.array([f"step {step}" for step in np.asarray(states.step)])
+    return Scene(
+        num_frames=len(position),
+        view=view,
+        shapes=tuple(shape for layer in layers for shape in layer),
+        captions=(Caption(env.name), Caption(env.facts(states)), Caption(steps)),
+        background=_OUTSIDE,
+        step_seconds=_SLOWER * float(params.time_step),
+    )
+
+
+def _view(position: np.ndarray, size: np.ndarray) -> tuple[float, float, float, float]:
+    """A square around everything at all times; for single states always the same."""
+    if len(position) == 1:
+        return -_SINGLE, -_SINGLE, _SINGLE, _SINGLE
+    edge = size[:, None] + 0.1
+    low, high = np.minimum((position - edge).min((0, 1)), -1.1), np.maximum((position + edge).max((0, 1)), 1.1)
+    middle, half = (low + high) / 2, (high - low).max() / 2
+    left, bottom, right, top = *(middle - half), *(middle + half)
+    return float(left), float(bottom), float(right), float(top)
+
+
+def _field(view: tuple[float, float, float, float]) -> list[Shape]:
+    """The square in which bodies start, with its axes."""
+    thin = (view[2] - view[0]) / 300
+    shapes: list[Shape] = [Rect(x=-1.0, y=-1.0, width=2.0, height=2.0, fill=_FIELD)]
+    shapes.append(Line(x=-1.0, y=0.0, dx=2.0, dy=0.0, stroke=_GRID, stroke_width=thin))
+    shapes.append(Line(x=0.0, y=-1.0, dx=0.0, dy=2.0, stroke=_GRID, stroke_width=thin))
+    return shapes
+
+
+def _landmarks(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+    shapes: list[Shape] = []
+    first = len(env.world.movers)
+    for i, landmark in enumerate(env.world.landmarks):
+        x, y = position[:, first + i].T
+        fill = _GOALS[i % len(_GOALS)] if env.choices else _KINDS.get(landmark.name, _KINDS["landmark"])
+        alpha = 0.45 if landmark.name == "forest" else 1.0
+        tip = Tip(f"{landmark.name} {i}", {})
+        shapes.append(Circle(x=x, y=y, radius=float(size[first + i]), fill=fill, alpha=alpha, tip=tip))
+    return shapes
+
+
+def _colors(env: ParticleEnv) -> list[tuple[str, str]]:
+    """(fill, edge) of each of the P agents: the first of several teams are the opponents."""
+    teams = [agent.team for agent in env.world.movers]
+    return [_OPPONENT if team == 0 and max(teams) > 0 else _GOOD for team in teams]
+
+
+def _trails(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+    """The way of the last steps, the older the paler."""
+    frames = np.arange(len(position))
+    shapes: list[Shape] = []
+    for i, ((_, edge), agent) in enumerate(zip(_colors(env), env.world.movers, strict=True)):
+        if not agent.moves:
+            continue
+        for age in range(min(_TRAIL, len(position) - 1), 0, -1):
+            start, end = (position[np.maximum(frames - back, 0), i] for back in (age, age - 1))
+            faded = np.where(frames >= age, 0.6 * (1 - (age - 1) / _TRAIL), 0.0)
+            (x, y), (dx, dy) = start.T, (end - start).T
+            width = 0.35 * float(size[i])
+            shapes.append(Line(x=x, y=y, dx=dx, dy=dy, stroke=edge, stroke_width=width, alpha=faded))
+    return shapes
+
+
+def _agents(env: ParticleEnv, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+    shapes: list[Shape] = []
+    speed = np.linalg.norm(np.asarray(states.velocity, np.float64), axis=-1)
+    for i, ((fill, edge), agent) in enumerate(zip(_colors(env), env.world.movers, strict=True)):
+        x, y = position[:, i].T
+        rows = {
+            "position": np.array([f"{a:.2f}, {b:.2f}" for a, b in position[:, i]]),
+            "speed": np.array([f"{value:.2f}" for value in speed[:, i]]),
+        }
+        tip = Tip(agent.name, rows)
+        radius = float(size[i])
+        shapes.append(Circle(x=x, y=y, radius=radius, fill=fill, stroke=edge, stroke_width=0.012, tip=tip))
+        if not agent.moves:
+            shapes.append(Text(x=x, y=y, text=agent.name[0].upper(), size=1.3 * radius))
+    return shapes
+
+
+def _goals(env: ParticleEnv, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+    """A ring around each goal, and a dot of its colour on who should go there."""
+    first, frames = len(env.world.movers), np.arange(len(position))
+    shapes: list[Shape] = []
+    for agent, goal in env.targets(states):
+        color = np.array(_GOALS)[goal % len(_GOALS)]
+        x, y = position[frames, first + goal].T
+        ring = size[first + goal] + 0.04
+        shapes.append(Circle(x=x, y=y, radius=ring, stroke=color, stroke_width=0.015))
+        x, y = position[:, agent].T
+        shapes.append(Circle(x=x, y=y, radius=0.5 * float(size[agent]), fill=color))
+    return shapes
+
+
+def _words(env: ParticleEnv, states: State, size: np.ndarray) -> list[Shape]:
+    """Above each speaker one cell a word, the brighter the louder it was said."""
+    position, message = np.asarray(states.position, np.float64), np.asarray(states.message, np.float64)
+    side, gap = 0.055, 0.012
+    left = -((side + gap) * env.world.words - gap) / 2
+    shapes: list[Shape] = []
+    for row, speaker in enumerate(env.world.speakers):
+        x, y = position[:, speaker].T
+        up = float(size[speaker]) + 0.04
+        for word in range(env.world.words):
+            said = np.clip(message[:, row, word], 0.0, 1.0)
+            for fill, alpha in ((_CELL, 0.8), (_SAID, said)):
+                dx = left + word * (side + gap)
+                shapes.append(Rect(x=x, y=y, dx=dx, dy=up, width=side, height=side, fill=fill, alpha=alpha))
+    return shapes

@@ -1,0 +1,155 @@
+"""The environment around every scenario of the particle world."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.envs.mpe import actions, physics
+from jaxrl.envs.mpe.draw import draw
+from jaxrl.envs.mpe.features import join
+from jaxrl.envs.mpe.options import one_of, whole
+from jaxrl.envs.mpe.world import Params, State, World, default_params
+from jaxrl.render.scene import Scene
+from jaxrl.spaces import Box, Discrete, Space
+
+__all__ = ["ActionType", "ParticleEnv"]
+
+ActionType = Literal["discrete", "continuous"]
+
+
+class ParticleEnv(MultiAgentEnvironment):
+    """A particle world. A scenario gives its `World` and writes `observe` and `reward`, and `script` if it has one.
+
+    Args:
+        world: The bodies.
+        action_type: `"discrete"` or `"continuous"`, see `actions.space_of`.
+        max_steps: Steps after which an episode is truncated. It never ends otherwise.
+        rules: The default of `params.rules`, numbers of the scenario's own rules.
+        choices: For each number drawn into `state.goal` how many values it can have.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        action_type: ActionType,
+        max_steps: int,
+        rules: Any = None,
+        choices: tuple[int, ...] = (),
+    ) -> None:
+        self.world = world
+        self.choices = choices
+        self.action_type = one_of("action_type", action_type, ("discrete", "continuous"))
+        self.agents = tuple(agent.name for agent in world.agents)
+        self._default_params = default_params(world, rules, whole("max_steps", max_steps))
+        state = jax.eval_shape(self._start, jax.eval_shape(lambda: jax.random.key(0)), self._default_params)
+        self._sizes = [vector.shape[0] for vector in jax.eval_shape(self.observe, state, self._default_params)]
+
+    # What a scenario writes.
+
+    def observe(self, state: State, params: Params) -> list[jax.Array]:
+        """What each of the N agents sees: float32 vectors, each of its own length."""
+        raise NotImplementedError
+
+    def reward(self, state: State, params: Params) -> jax.Array:
+        """float32 `[N]`, of the state after a step."""
+        raise NotImplementedError
+
+    def script(self, key: jax.Array, state: State, params: Params) -> jax.Array:
+        """The force of each scripted agent, float32 `[P - N, 2]`. Consumes `key`."""
+        return jnp.zeros((len(self.world.scripted), 2), jnp.float32)
+
+    def targets(self, states: State) -> list[tuple[int, np.ndarray]]:
+        """For pictures: (agent, the landmark it should go to in each frame `[F]`), from NumPy leaves `[F, …]`."""
+        return []
+
+    def facts(self, states: State) -> np.ndarray | str:
+        """For pictures: what else to say of each frame, one text or `[F]` of them, from NumPy leaves `[F, …]`."""
+        return ""
+
+    # The contract.
+
+    @property
+    def default_params(self) -> Params:
+        return self._default_params
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return tuple(agent.team for agent in self.world.agents)
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        return Box(-np.inf, np.inf, (max(self._sizes),))
+
+    @property
+    def agent_observation_spaces(self) -> dict[str, Space]:
+        return {agent: Box(-np.inf, np.inf, (size,)) for agent, size in zip(self.agents, self._sizes, strict=True)}
+
+    def action_space(self, params: Params | None = None) -> Space:
+        return actions.widest(self.world, self.action_type)
+
+    @property
+    def agent_action_spaces(self) -> dict[str, Space]:
+        return {agent.name: actions.space_of(agent, self.action_type) for agent in self.world.agents}
+
+    def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
+        state = self._start(key, params)
+        return self._observe(state, params), state
+
+    def step_env(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> Step:
+        force = self.script(key, state, params)
+        state = self.advance(state, action, force, params)
+        truncated = state.step >= params.max_steps
+        obs, reward = self._observe(state, params), self.reward(state, params)
+        return obs, state, reward, jnp.zeros_like(truncated), truncated, {}
+
+    def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
+        """Bool `[N, A]`: each agent's own actions, whatever the state."""
+        if self.action_type == "continuous":
+            raise TypeError("Continuous actions have no mask; make the environment with action_type='discrete'.")
+        own = [space.n for space in self.agent_action_spaces.values() if isinstance(space, Discrete)]
+        return jnp.asarray(np.arange(max(own)) < np.array(own)[:, None])
+
+    def global_state(self, state: State, params: Params | None = None) -> jax.Array:
+        """float32 `[2 E + 2 P + S W + sum of choices]`: positions, velocities, messages, and the goals one-hot."""
+        goals = [jax.nn.one_hot(state.goal[i], n, dtype=jnp.float32) for i, n in enumerate(self.choices)]
+        return join(state.position, state.velocity, state.message, *goals)
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw(self, states, self._params(params))
+
+    # What happens in a step.
+
+    def advance(self, state: State, action: jax.Array, scripted: jax.Array, params: Params) -> State:
+        """The world a step later, given the agents' `action[N]` (or `[N, A]`) and the scripted ones' force."""
+        decode = actions.decode_discrete if self.action_type == "discrete" else actions.decode_continuous
+        direction, message = decode(self.world, self.action_space(params).clip(action))
+        own = direction * params.accel[: len(self.agents), None]
+        force = jnp.concatenate([own, scripted]) if self.world.scripted else own
+        position, velocity = physics.move(self.world, state.position, state.velocity, force, params)
+        return dataclasses.replace(state, position=position, velocity=velocity, message=message, step=state.step + 1)
+
+    def _start(self, key: jax.Array, params: Params) -> State:
+        """A new episode: bodies at rest anywhere in their area, goals drawn. Consumes `key`."""
+        world, bodies = self.world, len(self.world.bodies)
+        draws = jax.random.uniform(key, (2 * bodies + len(self.choices),), jnp.float32)
+        choices = np.array(self.choices, np.float32)
+        goal = jnp.minimum(draws[2 * bodies :] * choices, choices - 1).astype(jnp.int32)
+        return State(
+            position=(2 * draws[: 2 * bodies].reshape(bodies, 2) - 1) * params.start[:, None],
+            velocity=jnp.zeros((len(world.movers), 2), jnp.float32),
+            message=jnp.zeros((len(world.speakers), world.words), jnp.float32),
+            goal=goal,
+            step=jnp.zeros((), jnp.int32),
+        )
+
+    def _observe(self, state: State, params: Params) -> jax.Array:
+        """All agents' observations, padded with zeros to the longest: `[N, D]`."""
+        longest = max(self._sizes)
+        seen = zip(self.observe(state, params), self._sizes, strict=True)
+        return jnp.stack([jnp.pad(vector, (0, longest - size)) for vector, size in seen])

@@ -1,0 +1,119 @@
+"""FACMAC's predator and prey: a team hunts scripted prey, seeing only what is near. Peng et al. (2021)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.envs.mpe.env import ActionType, ParticleEnv
+from jaxrl.envs.mpe.features import join, others
+from jaxrl.envs.mpe.options import one_of, whole
+from jaxrl.envs.mpe.physics import distance
+from jaxrl.envs.mpe.tag import catches, predators, prey
+from jaxrl.envs.mpe.world import Landmark, Params, State, World
+
+__all__ = ["SimpleFacmac"]
+
+_SPOTS = 100  # places a prey considers in each step
+_WAYPOINTS = 5
+
+
+class Rules(NamedTuple):
+    view_radius: Any
+    """How far predators see, in units."""
+
+
+class SimpleFacmac(ParticleEnv):
+    """Predators, all of them agents, hunt prey that flees by a script.
+
+    Args:
+        num_adversaries: Predators, N.
+        num_good: Prey (default: one for three predators).
+        num_obstacles: Obstacles (default: two for three predators).
+        view_radius: How far predators see; infinite is allowed.
+        score: What prey wants: `"min"`, far from the predator that is nearest now, or `"sum"`, far from all others.
+        action_type: `"continuous"` or `"discrete"`.
+        max_steps: Steps of an episode.
+
+    Each agent sees: its velocity and position; obstacles, then the other predators and the prey, from where it is; the
+    prey's velocities. Zeros stand for what is farther away than `view_radius`.
+    Reward of all: 10 for each touch of predator and prey.
+
+    Prey looks at 100 random spots within a unit of it, leaves out those where it would touch a predator (with `"sum"`:
+    or anybody else, at five points on the way), and pushes with that vector as its force towards the best; it does
+    nothing if none is left.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_adversaries: int = 3,
+        num_good: int | None = None,
+        num_obstacles: int | None = None,
+        view_radius: float = 1.5,
+        score: Literal["min", "sum"] = "sum",
+        action_type: ActionType = "continuous",
+        max_steps: int = 25,
+    ) -> None:
+        hunters = whole("num_adversaries", num_adversaries)
+        good = max(hunters // 3, 1) if num_good is None else whole("num_good", num_good)
+        obstacles = max(2 * hunters // 3, 1) if num_obstacles is None else whole("num_obstacles", num_obstacles, 0)
+        if not view_radius >= 0:
+            raise ValueError(f"view_radius must be at least 0 (float('inf') to see all), got {view_radius!r}.")
+        self.score = one_of("score", score, ("min", "sum"))
+        obstacle = Landmark("obstacle", size=0.2, collides=True, start=0.9)
+        world = World(predators(hunters), prey(good), [obstacle] * obstacles)
+        rules = Rules(float(view_radius))
+        super().__init__(world, action_type=action_type, max_steps=max_steps, rules=rules)
+
+    def observe(self, state: State, params: Params) -> list[jax.Array]:
+        count = len(self.world.movers)
+        movers, obstacles = state.position[:count], state.position[count:]
+        radius = params.rules.view_radius
+        seen = []
+        for i in range(self.num_agents):
+            company = others(movers, i)
+            near = (distance(company, movers[i]) <= radius)[:, None]
+            place = jnp.where(near, company - movers[i], 0.0)
+            speed = jnp.where(near, others(state.velocity, i), 0.0)[self.num_agents - 1 :]
+            walls = jnp.where((distance(obstacles, movers[i]) <= radius)[:, None], obstacles - movers[i], 0.0)
+            seen.append(join(state.velocity[i], movers[i], walls, place, speed))
+        return seen
+
+    def reward(self, state: State, params: Params) -> jax.Array:
+        caught = catches(state, params, self.num_agents, len(self.world.movers))
+        return jnp.broadcast_to(10 * caught.sum(), (self.num_agents,))
+
+    def script(self, key: jax.Array, state: State, params: Params) -> jax.Array:
+        """The prey's force, `[prey, 2]`. Consumes `key`."""
+        hunters, count = self.num_agents, len(self.world.movers)
+        draws = jax.random.uniform(key, (2, count - hunters, _SPOTS), jnp.float32)
+        length, angle = jnp.sqrt(draws[0]), 2 * np.pi * draws[1]
+        vector = length[..., None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)  # [prey, spots, 2]
+        value, free = (self._flee_nearest if self.score == "min" else self._flee_all)(vector, state, params)
+        best = jnp.argmax(jnp.where(free, value, -1.0), axis=1)
+        chosen = jnp.take_along_axis(vector, best[:, None, None], axis=1)[:, 0]
+        return jnp.where(free.any(1)[:, None], chosen, 0.0)
+
+    def _flee_nearest(self, vector: jax.Array, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
+        """How good each spot is, and whether it is free: `[prey, spots]`."""
+        hunters, count = self.num_agents, len(self.world.movers)
+        predator, hunted = state.position[:hunters], state.position[hunters:count]
+        there = distance((hunted[:, None] + vector)[:, :, None], predator)  # [prey, spots, predators]
+        nearest = jnp.argmin(distance(hunted[:, None], predator), axis=1)
+        free = (there >= params.size[:hunters] + params.size[hunters:count, None, None]).all(-1)
+        return jnp.take_along_axis(there, nearest[:, None, None], axis=2)[..., 0], free
+
+    def _flee_all(self, vector: jax.Array, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
+        """How good each spot is, and whether the way there is free: `[prey, spots]`."""
+        hunters, count = self.num_agents, len(self.world.movers)
+        hunted = state.position[hunters:count]
+        part = np.arange(1, _WAYPOINTS + 1, dtype=np.float32) / _WAYPOINTS
+        way = hunted[:, None, None] + part[:, None, None] * vector[:, None]  # [prey, waypoints, spots, 2]
+        apart = distance(way[..., None, :], state.position[:count])  # [..., movers]
+        own = jnp.eye(count, dtype=bool)[hunters:, None, None]
+        touch = params.size[:count] + params.size[hunters:count, None, None, None]
+        return jnp.where(own, 0.0, apart)[:, -1].sum(-1), (own | (apart >= touch)).all((1, 3))
