@@ -5,7 +5,7 @@ import pytest
 import jaxrl
 
 # Of families with many alike and large environments, these stand for all in the fast suite.
-REPRESENTATIVES = {"smax": {"smax/3m", "smax/selfplay"}}
+REPRESENTATIVES = {"smax": {"smax/3m", "smax/selfplay"}, "mpe": {"mpe/simple_tag"}}
 
 
 def marked(name: str):

@@ -17,7 +17,7 @@ _TINY = 1e-12  # keeps directions and gradients finite where two bodies coincide
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Euclidean distance of points `[…, 2]`: `[…]`, never less than 1e-12, and differentiable everywhere."""
+    """Euclidean distance of vectors `[…, 2]`: `[…]`, never less than 1e-12, and differentiable everywhere."""
     square = jnp.square(a - b)
     return jnp.sqrt(jnp.maximum(square[..., 0] + square[..., 1], _TINY**2))
 
@@ -31,8 +31,8 @@ def move(
         force = force + _contact(world, position, params)
     elsewhere = position[:num_agents] + velocity * params.time_step
     velocity = velocity * (1 - params.damping) + force / params.mass[:, None] * params.time_step
-    speed = jnp.sqrt(jnp.square(velocity).sum(-1, keepdims=True))
-    velocity = velocity * jnp.minimum(1.0, params.max_speed[:, None] / jnp.maximum(speed, _TINY))
+    speed = distance(velocity, jnp.zeros_like(velocity))[:, None]
+    velocity = velocity / jnp.maximum(1.0, speed / params.max_speed[:, None])
     return jnp.concatenate([elsewhere, position[num_agents:]]), velocity
 
 
