@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-__all__ = ["Act", "Algorithm", "Metrics"]
+__all__ = ["Act", "Algorithm", "Metrics", "whole_run"]
 
 # What one update reports, reduced on the device: scalars
 #   episodes, return_sum, length_sum     over the episodes that ended in this rollout (agents' mean return)
@@ -44,3 +44,12 @@ class Algorithm(NamedTuple):
     `obs[B, N, D]` (no N for a single agent) gives `action[B, N]`. `carry` is the memory returned by the last call;
     `None` starts afresh, and so does every environment with `reset[B]` True. Without a `key` the action is greedy.
     """
+
+
+def whole_run(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, Metrics]]:
+    """`train(key, hyperparams=None) -> (state, metrics)`: init and all U updates as one function, metrics `[U]`."""
+
+    def train(key: jax.Array, hyperparams: Any = None) -> tuple[Any, Metrics]:
+        return jax.lax.scan(lambda state, _: algo.update(state), algo.init(key, hyperparams), length=num_updates)
+
+    return train

@@ -65,7 +65,7 @@ class Environment:
         """One step; where the episode ends, the returned observation and state belong to the next episode.
 
         `info["final_observation"]` is always what the agent saw before such a reset, so that a truncated episode can
-        be bootstrapped from it. Consumes `key`.
+        be bootstrapped from it, and `info["final_state"]` the state that goes with it. Consumes `key`.
         """
         params = self._params(params)
         key_step, key_reset = jax.random.split(key)
@@ -139,6 +139,15 @@ class MultiAgentEnvironment(Environment):
         return tuple(range(self.num_agents))
 
     @property
+    def roles(self) -> tuple[int, ...]:
+        """The role of each agent, counted from 0: those with one role see, do and want the same kind of things.
+
+        Here it follows from the names: `"adversary_0"` and `"adversary_1"` play one role, `"agent_0"` another.
+        """
+        stems = [agent.rstrip("0123456789").rstrip("_") for agent in self.agents]
+        return tuple(list(dict.fromkeys(stems)).index(stem) for stem in stems)
+
+    @property
     def agent_observation_spaces(self) -> dict[str, Space]:
         """Each agent's own observation space (the first entries of the padded one)."""
         return {agent: self.observation_space() for agent in self.agents}
@@ -162,14 +171,15 @@ class MultiAgentEnvironment(Environment):
 
 
 def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
-    """Replace the observation and state of ended episodes by `reset_to`, and keep the seen one in `info`.
+    """Replace the observation and state of ended episodes by `reset_to`, and keep the true ones in `info`.
 
     Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
     """
     obs, state, reward, terminated, truncated, info = stepped
     done = terminated | truncated
     next_obs, next_state = select(done, reset_to, (obs, state))
-    return next_obs, next_state, reward, terminated, truncated, {**info, "final_observation": obs}
+    info = {**info, "final_observation": obs, "final_state": state}
+    return next_obs, next_state, reward, terminated, truncated, info
 
 
 def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:

@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 
@@ -57,25 +58,28 @@ class VectorEnv:
             raise ValueError(f"pool_size must be at least 1, and whole, got {pool_size!r}.")
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
-        """Start B episodes: `(obs[B, …], state)`. Consumes `key`."""
+        """Start B episodes: `(obs[B, …], state)`. Consumes `key`, one or several as in `step`."""
         if self.reset_strategy == "fresh":
-            return self.env.batch_reset(jax.random.split(key, self.num_envs), params)
-        key_env, key_pool = jax.random.split(key)
-        obs, state = self.env.batch_reset(jax.random.split(key_env, self.num_envs), params)
-        pool = self.env.batch_reset(jax.random.split(key_pool, self.pool_size), params)
+            return self.env.batch_reset(_split(key, self.num_envs), params)
+        key_env, key_pool = _two(key)
+        obs, state = self.env.batch_reset(_split(key_env, self.num_envs), params)
+        pool = self.env.batch_reset(_split(key_pool, self.pool_size), params)
         return obs, PoolState(state, pool)
 
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
         """One step of all B: `(obs, state, reward, terminated, truncated, info)`, each `[B, …]`. Consumes `key`.
 
-        Ended episodes have been reset; `info["final_observation"]` holds what was seen before that.
+        Ended episodes have been reset; `info["final_observation"]` and `info["final_state"]` are from before that.
+
+        `key` may also be keys `[S]`, each of which serves B / S environments (and draws from P / S states of a pool):
+        whoever steps a part of the environments with a part of the keys gets the same as who steps them all.
         """
         if self.reset_strategy == "fresh":
-            return self.env.batch_step(jax.random.split(key, self.num_envs), state, action, params)
-        key_env, key_pool = jax.random.split(key)
-        index = jax.random.randint(key_pool, (self.num_envs,), 0, self.pool_size)
+            return self.env.batch_step(_split(key, self.num_envs), state, action, params)
+        key_env, key_pool = _two(key)
+        index = self._draw(key_pool)
         reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
-        keys = jax.random.split(key_env, self.num_envs)
+        keys = _split(key_env, self.num_envs)
         obs, next_env, reward, terminated, truncated, info = self.env.batch_step(
             keys, state.env, action, params, reset_to
         )
@@ -104,7 +108,32 @@ class VectorEnv:
         env = self._multi_agent()
         return jax.vmap(lambda s: env.global_state(s, params))(self.env_state(state))
 
+    def _draw(self, key: jax.Array) -> jax.Array:
+        """Which states of the pool the B environments would be reset to: int32 `[B]`."""
+        if key.ndim == 0:
+            return jax.random.randint(key, (self.num_envs,), 0, self.pool_size)
+        envs, states = self.num_envs // key.size, self.pool_size // key.size
+        index = jax.vmap(lambda k: jax.random.randint(k, (envs,), 0, states))(key)
+        return (index + states * jnp.arange(key.size)[:, None]).reshape(-1)
+
     def _multi_agent(self) -> MultiAgentEnvironment:
         if not isinstance(self.env, MultiAgentEnvironment):
             raise TypeError(f"{self.env.name} has one agent, so it has no agent mask and no global state.")
         return self.env
+
+
+def _split(key: jax.Array, num: int) -> jax.Array:
+    """`num` keys from one key, or `num / S` from each of the keys `[S]`."""
+    if key.ndim == 0:
+        return jax.random.split(key, num)
+    if num % key.size:
+        raise ValueError(f"{key.size} keys cannot serve {num} environments alike; use a divisor of {num}.")
+    return jax.vmap(lambda k: jax.random.split(k, num // key.size))(key).reshape(num)
+
+
+def _two(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two keys from one, or two times `[S]`."""
+    if key.ndim == 0:
+        first, second = jax.random.split(key)
+        return first, second
+    return jax.vmap(lambda k: tuple(jax.random.split(k)))(key)

@@ -157,3 +157,29 @@ def test_one_agent_has_no_agent_mask():
     venv = VectorEnv(jaxrl.make("CartPole-v1"), 2)
     with pytest.raises(TypeError, match="has one agent"):
         venv.agent_mask(None)
+
+
+@pytest.mark.parametrize("reset", ["fresh", "pool"])
+def test_a_part_of_the_keys_steps_a_part_of_the_environments(reset):
+    """With a key for each of S shards, the second half by itself does what it does among all."""
+    env = jaxrl.make("CartPole-v1?max_steps=3")
+
+    def keys(seed):
+        return jax.random.split(jax.random.key(seed), 4)
+
+    size = {"pool_size": 8} if reset == "pool" else {}
+    half_size = {"pool_size": 4} if reset == "pool" else {}
+    whole, half = VectorEnv(env, 8, reset, **size), VectorEnv(env, 4, reset, **half_size)
+    (_, state), (_, part) = whole.reset(keys(0)), half.reset(keys(0)[2:])
+    whole_step, half_step = jax.jit(whole.step), jax.jit(half.step)
+    for t in range(1, 6):
+        stepped = whole_step(keys(t), state, np.ones(8, np.int32))
+        alone = half_step(keys(t)[2:], part, np.ones(4, np.int32))
+        np.testing.assert_array_equal(stepped[0][4:], alone[0])
+        state, part = stepped[1], alone[1]
+
+
+def test_keys_must_serve_equally_many_environments():
+    venv = VectorEnv(jaxrl.make("CartPole-v1"), 6)
+    with pytest.raises(ValueError, match="4 keys cannot serve 6 environments alike"):
+        venv.reset(jax.random.split(jax.random.key(0), 4))

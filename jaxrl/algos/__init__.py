@@ -9,7 +9,7 @@ from jaxrl.registry import UnknownNameError, nearest
 
 __all__ = ["load", "names"]
 
-_MODULES = {"ippo": "jaxrl.algos.ippo"}
+_MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo")}
 
 
 def names() -> list[str]:

@@ -12,6 +12,8 @@ from jaxrl.environment import Environment
 from jaxrl.nn.memory import CORES
 from jaxrl.nn.torso import ACTIVATIONS
 from jaxrl.registry import make
+from jaxrl.rl.schedules import scheduled
+from jaxrl.rl.value import VALUES, HLGauss, ScalarValue
 
 __all__ = ["Hyperparams", "OnPolicyConfig"]
 
@@ -68,6 +70,16 @@ class OnPolicyConfig:
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
     """Gradients are scaled down to this global norm."""
+    target_kl: float | None = None
+    """Learn no more from a rollout once a minibatch's approximate KL divergence exceeds this."""
+    normalise_obs: bool = False
+    """Standardise observations by the mean and deviation of all that was seen."""
+    normalise_reward: bool = False
+    """Divide rewards by the deviation of the discounted returns."""
+    value_loss: Literal["mse", "hlgauss"] = "mse"
+    """What the critic predicts: a number, or a distribution over 51 bins (HL-Gauss)."""
+    value_range: tuple[float, float] = (-10.0, 10.0)
+    """The returns that the bins of hlgauss cover."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
@@ -78,20 +90,24 @@ class OnPolicyConfig:
     """Features of the memory."""
     head_hidden: tuple[int, ...] = ()
     """Layers of the policy and of the value head, after the torso and memory."""
+    squash: bool = False
+    """Keep continuous actions inside their bounds by tanh, instead of letting the environment clip them."""
     share_torso: bool = True
     """Policy and value use one torso (and memory) instead of one each."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
     reset: Literal["fresh", "pool"] = "fresh"
     """Where new episodes come from; see `VectorEnv`."""
+    num_shards: int = 8
+    """At most so many parts, each with its own random numbers: any divisor of it can be the number of devices."""
 
     def __post_init__(self) -> None:
-        positive = ("total_timesteps", "num_envs", "num_steps", "update_epochs", "num_minibatches", "memory_size")
-        for name in positive:
+        counts = "total_timesteps num_envs num_steps update_epochs num_minibatches memory_size num_shards"
+        for name in counts.split():
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("lr", "max_grad_norm"):
-            if getattr(self, name) <= 0:
+        for name in ("lr", "max_grad_norm", "target_kl"):
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
         for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
@@ -102,6 +118,9 @@ class OnPolicyConfig:
         self._one_of("activation", list(ACTIVATIONS))
         self._one_of("memory", list(CORES))
         self._one_of("reset", ["fresh", "pool"])
+        self._one_of("value_loss", list(VALUES))
+        if not self.value_range[0] < self.value_range[1]:
+            raise ValueError(f"value_range needs its lower end first, got {self.value_range}.")
         if not self.hidden or min((*self.hidden, *self.head_hidden)) < 1:
             raise ValueError(f"hidden needs at least one layer and positive sizes, got {self.hidden}.")
         if self.memory == "s5" and self.memory_size % 2:
@@ -131,10 +150,31 @@ class OnPolicyConfig:
         return 1 if self.memory == "none" else self.sequence_length or self.num_steps
 
     @property
+    def shards(self) -> int:
+        """S, the logical shards: the largest number up to `num_shards` that splits environments and minibatches evenly.
+
+        Each shard has random numbers of its own, so results do not depend on how shards are spread over devices.
+        """
+        rows = self.num_steps // self.train_length
+        even = (s for s in range(min(self.num_shards, self.num_envs), 1, -1) if self.num_envs % s == 0)
+        return next((s for s in even if self.num_envs // s * rows % self.num_minibatches == 0), 1)
+
+    @property
+    def value(self) -> ScalarValue | HLGauss:
+        """What the critic predicts."""
+        return ScalarValue() if self.value_loss == "mse" else HLGauss(*self.value_range)
+
+    @property
     def hyperparams(self) -> Hyperparams:
         """The fields that ride in the train state, as float32 scalars."""
         fields = [field.name for field in dataclasses.fields(Hyperparams)]
         return Hyperparams(**{name: np.float32(getattr(self, name)) for name in fields})
+
+    def scheduled(self, h: Hyperparams, update: jax.Array) -> Hyperparams:
+        """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
+        lr = scheduled("linear" if self.anneal_lr else "constant", h.lr, update, self.num_updates)
+        ent_coef = scheduled("linear" if self.anneal_ent else "constant", h.ent_coef, update, self.num_updates)
+        return dataclasses.replace(h, lr=lr, ent_coef=ent_coef)
 
     def make_env(self) -> Environment:
         """The environment that `env` names."""

@@ -3,116 +3,151 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.rl import episodes
+from jaxrl.rl.devices import shard_keys
+from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
 
-__all__ = ["Loop", "Transition", "begin", "next_values", "rollout", "team_value"]
+__all__ = ["Loop", "Transition", "Eyes", "View", "begin", "next_values", "rollout", "state_size", "team_value"]
+
+
+class View(NamedTuple):
+    """What is known of B environments with N agents at one moment; networks get T moments, `[T, B, ...]`."""
+
+    obs: jax.Array  # [B, N, D]
+    state: jax.Array | None  # [B, G], for a central critic
+    mask: jax.Array | None  # [B, N, A], where actions are Discrete
+    alive: jax.Array  # [B, N] who acts
 
 
 class Loop(NamedTuple):
-    """What goes on from one rollout to the next."""
+    """What goes on from one rollout to the next. All leaves are `[B, ...]`."""
 
     env_state: Any
     obs: jax.Array  # [B, N, D]
     reset: jax.Array  # [B] True where `obs` begins an episode: memory is cleared before it is used
-    carry: Any  # memory, leaves [B, N, H]
+    carry: Any  # memory, leaves [B, ...]
     running: episodes.Running
+    discounted: jax.Array  # [B, N] the discounted reward of the episode so far, for its scale
 
 
 class Transition(NamedTuple):
     """One step of B environments with N agents; a rollout stacks T of them."""
 
-    obs: jax.Array  # [B, N, D]
-    action_mask: jax.Array  # [B, N, A]
-    alive: jax.Array  # [B, N] who acts; the dead carry no loss
-    reset: jax.Array  # [B, N] True where `obs` begins an episode
-    carry: Any  # memory before `obs`, leaves [B, N, H]
-    action: jax.Array  # [B, N]
+    view: View
+    reset: jax.Array  # [B] True where the view begins an episode
+    carry: Any  # memory before the view
+    action: jax.Array  # [B, N] or [B, N, K]
     log_prob: jax.Array  # [B, N]
     value: jax.Array  # [B, N] of a dead agent: see `team_value`
     reward: jax.Array  # [B, N]
-    terminated: jax.Array  # [B, N] True where the step ended the task: no value follows
-    cut: jax.Array  # [B, N] True where the episode ended, by its task or by the clock
-    final_value: jax.Array  # [B, N] value of the final observation where truncated, else 0
+    terminated: jax.Array  # [B] True where the step ended the task: no value follows
+    cut: jax.Array  # [B] True where the episode ended, by its task or by the clock
+    final_value: jax.Array  # [B, N] value of what the step led to, before any reset; 0 unless truncated or the last step
 
 
-# policy(carry, obs[1, B, N, D], reset[1, B, N], mask[1, B, N, A]) -> (carry, distribution, value[1, B, N])
-Policy = Callable[[Any, jax.Array, jax.Array, jax.Array], tuple[Any, Any, jax.Array]]
+# policy(carry, view[T, B, ...], reset[T, B]) -> (carry, distribution, value[T, B, N])
+Policy = Callable[[Any, View, jax.Array], tuple[Any, Any, jax.Array]]
 
 
-def begin(venv: VectorEnv, carry: Any, key: jax.Array) -> Loop:
+class Eyes(NamedTuple):
+    """Looks at environments for the networks."""
+
+    venv: VectorEnv
+    needs_state: bool
+    """Whether there is a central critic, which sees the global state."""
+    num_shards: int
+    """S, on all devices; each draws random numbers for its own environments."""
+
+    def look(self, obs: jax.Array, env_state: Any) -> View:
+        """The view of `obs[B, N, D]` in the environments' own states."""
+        env = self.venv.env
+        assert isinstance(env, MultiAgentEnvironment)
+        alive = jax.vmap(env.agent_mask)(env_state)
+        mask = jax.vmap(env.action_mask)(env_state) if isinstance(env.action_space(), Discrete) else None
+        state = jax.vmap(partial(_state, env))(obs, env_state) if self.needs_state else None
+        return View(obs, state, mask, alive)
+
+
+
+def state_size(env: MultiAgentEnvironment) -> int:
+    """G, the size of what a central critic sees."""
+    return jax.eval_shape(lambda key: _state(env, *env.reset(key)), jax.random.key(0)).shape[0]
+
+
+def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
     """The start of all episodes. Consumes `key`."""
-    obs, env_state = venv.reset(key)
-    return Loop(env_state, obs, jnp.ones(venv.num_envs, bool), carry, episodes.new_running(venv.num_envs))
+    venv = eyes.venv
+    obs, env_state = venv.reset(shard_keys(key, eyes.num_shards))
+    fresh = jnp.ones(venv.num_envs, bool)
+    nothing = jnp.zeros((venv.num_envs, len(venv.teams)))
+    return Loop(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs), nothing)
 
 
 def rollout(
-    venv: VectorEnv, policy: Policy, loop: Loop, key: jax.Array, num_steps: int
-) -> tuple[Loop, Transition, jax.Array, dict[str, jax.Array]]:
+    eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, num_steps: int
+) -> tuple[Loop, Transition, dict[str, jax.Array]]:
     """Act for T steps.
 
     Returns:
-        The loop to go on from, transitions with leaves `[T, B, ...]`, the value `[B, N]` of the observation after the
-        last step, and sums over the episodes that ended (see `episodes.ended`). Consumes `key`.
+        The loop to go on from, transitions with leaves `[T, B, ...]`, and sums over the episodes that ended (see
+        `episodes.ended`). Consumes `key`.
     """
 
-    def step(loop: Loop, key: jax.Array) -> tuple[Loop, tuple[Transition, dict[str, jax.Array]]]:
-        return _step(venv, policy, loop, key)
+    def step(loop: Loop, inputs: tuple[jax.Array, jax.Array]) -> tuple[Loop, tuple[Transition, dict[str, jax.Array]]]:
+        return _step(eyes, policy, loop, *inputs)
 
-    loop, (transitions, sums) = jax.lax.scan(step, loop, jax.random.split(key, num_steps))
-    mask = venv.action_mask(loop.env_state)
-    _, _, value = policy(loop.carry, loop.obs[None], _agents(loop.reset, mask)[None], mask[None])
-    value = team_value(value[0], venv.agent_mask(loop.env_state), venv.teams)
-    return loop, transitions, value, jax.tree.map(lambda s: s.sum(0), sums)
+    is_last = jnp.arange(num_steps) == num_steps - 1
+    loop, (transitions, sums) = jax.lax.scan(step, loop, (jax.random.split(key, num_steps), is_last))
+    return loop, transitions, jax.tree.map(lambda s: s.sum(0), sums)
 
 
 def _step(
-    venv: VectorEnv, policy: Policy, loop: Loop, key: jax.Array
+    eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, is_last: jax.Array
 ) -> tuple[Loop, tuple[Transition, dict[str, jax.Array]]]:
-    key_action, key_env = jax.random.split(key)
-    mask, alive = venv.action_mask(loop.env_state), venv.agent_mask(loop.env_state)
-    reset = _agents(loop.reset, mask)
-    carry, distribution, value = policy(loop.carry, loop.obs[None], reset[None], mask[None])
-    action, log_prob = distribution.sample_and_log_prob(seed=key_action)
-    obs, env_state, reward, terminated, truncated, info = venv.step(key_env, loop.env_state, action[0])
+    venv = eyes.venv
+    key_action, key_env = (shard_keys(k, eyes.num_shards) for k in jax.random.split(key))
+    view = eyes.look(loop.obs, venv.env_state(loop.env_state))
+    carry, distribution, value = policy(loop.carry, _one(view), loop.reset[None])
+    action, log_prob = _sample(distribution, key_action)
+    obs, env_state, reward, terminated, truncated, info = venv.step(key_env, loop.env_state, action)
 
-    def bootstrap() -> jax.Array:
-        final = info["final_observation"][None]
-        _, _, final_value = policy(carry, final, jnp.zeros_like(reset)[None], mask[None])
-        final_value = team_value(final_value[0], alive, venv.teams)
-        return jnp.where(truncated[:, None], final_value, 0.0)
+    def value_after() -> jax.Array:
+        final = eyes.look(info["final_observation"], info["final_state"])
+        _, _, final_value = policy(carry, _one(final), jnp.zeros_like(loop.reset)[None])
+        return team_value(final_value[0], final.alive, venv.teams)
 
-    # Time-outs are rare, so most steps are spared a second pass of the critic.
-    final_value = jax.lax.cond(truncated.any(), bootstrap, lambda: jnp.zeros_like(value[0]))
+    # The value after a step is the next step's, save at a time-out and at the end: most steps are spared a second pass.
+    final_value = jax.lax.cond(is_last | truncated.any(), value_after, lambda: jnp.zeros_like(value[0]))
     done = terminated | truncated
     transition = Transition(
-        obs=loop.obs,
-        action_mask=mask,
-        alive=alive,
-        reset=reset,
+        view=view,
+        reset=loop.reset,
         carry=loop.carry,
-        action=action[0],
-        log_prob=log_prob[0],
-        value=team_value(value[0], alive, venv.teams),
+        action=action,
+        log_prob=log_prob,
+        value=team_value(value[0], view.alive, venv.teams),
         reward=reward,
-        terminated=_agents(terminated, mask),
-        cut=_agents(done, mask),
+        terminated=terminated,
+        cut=done,
         final_value=final_value,
     )
     running, sums = episodes.ended(loop.running, reward, done, info)
-    return Loop(env_state, obs, done, carry, running), (transition, sums)
+    return loop._replace(env_state=env_state, obs=obs, reset=done, carry=carry, running=running), (transition, sums)
 
 
-def next_values(transitions: Transition, last_value: jax.Array) -> jax.Array:
-    """`[T, B, N]`: the value after each step within the same episode, from `last_value[B, N]` after the last one."""
-    following = jnp.concatenate([transitions.value[1:], last_value[None]])
-    return jnp.where(transitions.cut, transitions.final_value, following)
+def next_values(transitions: Transition) -> jax.Array:
+    """`[T, B, N]`: the value after each step within the same episode."""
+    following = jnp.concatenate([transitions.value[1:], transitions.final_value[-1:]])
+    return jnp.where(transitions.cut[..., None], transitions.final_value, following)
 
 
 def team_value(value: jax.Array, alive: jax.Array, teams: tuple[int, ...]) -> jax.Array:
@@ -122,10 +157,28 @@ def team_value(value: jax.Array, alive: jax.Array, teams: tuple[int, ...]) -> ja
     nothing and could not tell. It makes a sacrifice worth what it wins.
     """
     same_team = np.equal.outer(teams, teams).astype(np.float32)
-    total, count = (value * alive) @ same_team, alive @ same_team
-    return jnp.where(alive, value, total / jnp.maximum(count, 1.0))
+    summed, count = (value * alive) @ same_team, alive @ same_team
+    return jnp.where(alive, value, summed / jnp.maximum(count, 1.0))
 
 
-def _agents(flag: jax.Array, mask: jax.Array) -> jax.Array:
-    """A flag a environment `[B]`, repeated for each agent `[B, N]`."""
-    return jnp.broadcast_to(flag[:, None], mask.shape[:2])
+def _state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any) -> jax.Array:
+    """What a central critic sees of one environment, `[G]`: its global state, or else what all agents see."""
+    if type(env).global_state is MultiAgentEnvironment.global_state:
+        return obs.reshape(-1).astype(jnp.float32)
+    return env.global_state(env_state)
+
+
+def _sample(distribution: Any, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Actions `[B, N, ...]` and their log-probabilities; each of the keys `[S]` draws for B / S environments."""
+
+    def draw(part: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return part.sample_and_log_prob(seed=key)
+
+    parts = jax.tree.map(lambda leaf: leaf.reshape(keys.size, -1, *leaf.shape[2:]), distribution)  # [1, B] to [S, B / S]
+    drawn = jax.vmap(draw)(parts, keys)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), drawn)
+
+
+def _one(view: View) -> View:
+    """The view as one moment, T = 1."""
+    return jax.tree.map(lambda leaf: leaf[None], view)

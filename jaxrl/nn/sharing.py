@@ -11,12 +11,18 @@ import numpy as np
 __all__ = ["agent_groups", "init_groups", "per_agent"]
 
 
-def agent_groups(sharing: str | Sequence[int], num_agents: int) -> tuple[int, ...]:
-    """The parameter group of each agent: `"all"` is one group, `"none"` one a agent, or give the groups themselves."""
+def agent_groups(sharing: str | Sequence[int], roles: Sequence[int]) -> tuple[int, ...]:
+    """The parameter group of each of N agents.
+
+    Args:
+        sharing: `"all"` is one group, `"roles"` one a role, `"none"` one an agent; or the groups themselves.
+        roles: The role of each agent, `[N]`, counted from 0.
+    """
+    num_agents = len(roles)
     if isinstance(sharing, str):
-        groups = {"all": [0] * num_agents, "none": list(range(num_agents))}
+        groups = {"all": [0] * num_agents, "roles": roles, "none": list(range(num_agents))}
         if sharing not in groups:
-            raise ValueError(f'sharing must be "all", "none" or one group number an agent, got {sharing!r}.')
+            raise ValueError(f'sharing must be "all", "roles", "none" or one group number an agent, got {sharing!r}.')
         return tuple(groups[sharing])
     numbers = tuple(int(g) for g in sharing)
     if len(numbers) != num_agents or set(numbers) != set(range(max(numbers) + 1)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxrl.rl.devices import total
+
 __all__ = ["gae", "masked_mean", "normalise"]
 
 
@@ -41,12 +43,13 @@ def gae(
 
 
 def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Mean of `x` where `weight` (0 or 1, same shape) is 1; 0 if it is nowhere."""
-    return jnp.sum(x * weight) / jnp.maximum(jnp.sum(weight), 1.0)
+    """Mean of `x` where `weight` (0 or 1, same shape) is 1, over all devices; 0 if it is nowhere."""
+    summed, count = total((jnp.sum(x * weight), jnp.sum(weight)))
+    return summed / jnp.maximum(count, 1.0)
 
 
 def normalise(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """`x` shifted and scaled to mean 0 and standard deviation 1 over the entries of weight 1."""
+    """`x` shifted and scaled to mean 0 and standard deviation 1 over the entries of weight 1, on all devices."""
     mean = masked_mean(x, weight)
     variance = masked_mean(jnp.square(x - mean), weight)
     return (x - mean) * jax.lax.rsqrt(variance + 1e-8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 __all__ = ["shuffled_indices", "take_rows", "to_sequences"]
 
@@ -20,9 +21,21 @@ def to_sequences(tree: Any, length: int) -> Any:
     return jax.tree.map(cut, tree)
 
 
-def shuffled_indices(key: jax.Array, num_rows: int, num_minibatches: int) -> jax.Array:
-    """A random partition of the rows: int32 `[num_minibatches, num_rows / num_minibatches]`. Consumes `key`."""
-    return jax.random.permutation(key, num_rows).reshape(num_minibatches, -1)
+def shuffled_indices(keys: jax.Array, num_chunks: int, num_envs: int, num_minibatches: int) -> jax.Array:
+    """A random partition of the rows `(chunk, environment)` that `to_sequences` makes: int32 `[num_minibatches, K]`.
+
+    Each of the keys `[S]` shuffles the rows of its own B / S environments, and each minibatch takes equally many from
+    every such shard. So a part of the shards, alone on a device, makes its part of the very same minibatches.
+    Consumes `keys`.
+    """
+    envs = num_envs // keys.size
+
+    def shuffle(key: jax.Array, shard: jax.Array) -> jax.Array:
+        chunk, env = jnp.divmod(jax.random.permutation(key, num_chunks * envs), envs)
+        return (chunk * num_envs + shard * envs + env).reshape(num_minibatches, -1)
+
+    shuffled = jax.vmap(shuffle, out_axes=1)(keys, jnp.arange(keys.size))
+    return shuffled.reshape(num_minibatches, -1)
 
 
 def take_rows(tree: Any, index: jax.Array, axis: int) -> Any:

@@ -23,6 +23,9 @@ from jaxrl.registry import UnknownNameError
         ({"num_steps": 32, "sequence_length": 7}, r"num_steps=32 .* sequence_length=7; use sequence_length=4"),
         ({"total_timesteps": 100, "num_envs": 8, "num_steps": 32}, "use at least total_timesteps=256"),
         ({"hidden": ()}, "hidden needs at least one layer"),
+        ({"target_kl": 0.0}, "target_kl must be positive"),
+        ({"value_loss": "mae"}, "value_loss must be one of mse, hlgauss"),
+        ({"value_range": (1.0, -1.0)}, "value_range needs its lower end first"),
     ],
 )
 def test_bad_values_are_explained(fields, message):
@@ -43,11 +46,15 @@ def test_algorithms_are_found_by_name():
         algos.load("ipo")
 
 
-def test_continuous_actions_are_refused_with_a_reason(monkeypatch):
-    from jaxrl.spaces import Box
-
-    env = ippo.Config().make_env()
-    monkeypatch.setattr(env, "action_space", lambda: Box(0.0, 1.0, (2,)))
-    monkeypatch.setattr(ippo.Config, "make_env", lambda self: env)
-    with pytest.raises(ValueError, match="needs discrete actions"):
-        ippo.make(ippo.Config())
+@pytest.mark.parametrize(
+    ("fields", "shards"),
+    [
+        ({}, 8),  # 16 environments each, of 32 steps
+        ({"memory": "gru"}, 8),  # 16 sequences each, for 4 minibatches
+        ({"memory": "gru", "num_envs": 16}, 4),  # with 8 there would be 2 sequences for 4 minibatches
+        ({"num_envs": 100}, 5),
+        ({"num_shards": 1}, 1),
+    ],
+)
+def test_shards_are_as_many_as_split_everything_evenly(fields, shards):
+    assert ippo.Config(**fields).shards == shards

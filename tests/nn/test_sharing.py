@@ -12,9 +12,11 @@ def apply(params, x):
     return x * params
 
 
-@pytest.mark.parametrize(("sharing", "groups"), [("all", (0, 0, 0)), ("none", (0, 1, 2)), ((0, 1, 0), (0, 1, 0))])
+@pytest.mark.parametrize(
+    ("sharing", "groups"), [("all", (0, 0, 0)), ("none", (0, 1, 2)), ("roles", (0, 0, 1)), ((0, 1, 0), (0, 1, 0))]
+)
 def test_agents_use_their_groups_parameters_and_train_only_those(sharing, groups):
-    assert agent_groups(sharing, 3) == groups
+    assert agent_groups(sharing, (0, 0, 1)) == groups
     params = init_groups(lambda key: jax.random.normal(key), jax.random.key(0), groups)
     x = jnp.arange(6.0).reshape(2, 3)  # [B, N]
     shared = per_agent(apply, groups, agent_axes=(1,), out_axes=1)
@@ -27,4 +29,4 @@ def test_agents_use_their_groups_parameters_and_train_only_those(sharing, groups
 @pytest.mark.parametrize("sharing", ["some", (0, 1), (0, 2, 2)])
 def test_bad_sharing_is_explained(sharing):
     with pytest.raises(ValueError, match="sharing"):
-        agent_groups(sharing, 3)
+        agent_groups(sharing, (0, 0, 1))

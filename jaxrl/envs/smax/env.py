@@ -121,6 +121,11 @@ class SMAX(MultiAgentEnvironment):
     def teams(self) -> tuple[int, ...]:
         return tuple(int(agent.startswith("enemy")) for agent in self.agents)
 
+    @property
+    def roles(self) -> tuple[int, ...]:
+        """One for all: enemies see and act mirrored, so whoever can play the allies can play them."""
+        return (0,) * self.num_agents
+
     def observation_space(self, params: Any = None) -> Box:
         others = self.num_units - 1 if self.options.observation_type == "unit_list" else conic.NUM_SLOTS
         kinds = len(self.unit_names)
@@ -171,7 +176,7 @@ class SMAX(MultiAgentEnvironment):
         # Choosing the state first leaves one observation to build, unless the caller uses the final one as well.
         fresh, done = self._spawn(split[:, 1], params), terminated | truncated
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
-        info = {**info, "final_observation": final_obs}
+        info = {**info, "final_observation": final_obs, "final_state": final}
         return batch_first((self._observe(state, params), state, reward, terminated, truncated, info))
 
     def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:

@@ -1,0 +1,119 @@
+"""The optimisation that the PPO family shares: epochs of shuffled minibatches, each one step of Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.algos.rollout import Transition, View
+from jaxrl.rl.advantage import normalise
+from jaxrl.rl.devices import num_devices, shard_keys, total, varying
+from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
+
+__all__ = ["ADAM", "Batch", "optimise", "sequences"]
+
+ADAM = optax.scale_by_adam(eps=1e-5)
+"""The direction of a step; its length is the (scheduled) learning rate."""
+
+
+class Batch(NamedTuple):
+    """R rows of sequences of L steps: leaves `[L, R, ...]`."""
+
+    view: View
+    reset: jax.Array  # [L, R]
+    carry: Any  # [1, R, ...] memory before the first step
+    action: jax.Array  # [L, R, N, ...]
+    log_prob: jax.Array  # [L, R, N] of the policy that acted
+    value: jax.Array  # [L, R, N] of the critic at that time
+    advantage: jax.Array  # [L, R, N]
+    target: jax.Array  # [L, R, N] what the critic should have said
+    weight: jax.Array  # [L, R, N] 1 where an agent lives; in a minibatch, its share of the mean over all devices
+
+
+# loss(params, minibatch) -> (scalar, {name: scalar}), this device's share of means over the minibatch
+Loss = Callable[[Any, Batch], tuple[jax.Array, dict[str, jax.Array]]]
+
+
+def sequences(transitions: Transition, advantage: jax.Array, length: int) -> Batch:
+    """A rollout `[T, B, ...]` as sequences of L = `length` steps."""
+    t = transitions
+    alive = t.view.alive.astype(jnp.float32)
+    rows = (t.view, t.reset, t.action, t.log_prob, t.value, advantage, advantage + t.value, alive)
+    view, reset, *rest = to_sequences(rows, length)
+    carry = to_sequences(jax.tree.map(lambda leaf: leaf[::length], t.carry), 1)
+    return Batch(view, reset, carry, *rest)
+
+
+def optimise(
+    loss: Loss, params: Any, opt_state: Any, batch: Batch, key: jax.Array, config: OnPolicyConfig, h: Hyperparams
+) -> tuple[Any, Any, dict[str, jax.Array]]:
+    """All epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
+
+    Args:
+        loss: Of a minibatch, whose advantages have been normalised and whose weights sum to 1.
+        params: Parameters.
+        opt_state: Adam's state.
+        batch: This device's share of the rollout.
+        key: For shuffling. Consumed.
+        config: Counts, and `target_kl`.
+        h: Hyperparameters as they are in this update.
+    """
+    num_rows, num_envs = batch.reset.shape[1], config.num_envs // num_devices()
+
+    def indices(key: jax.Array) -> jax.Array:
+        keys = shard_keys(key, config.shards)
+        return shuffled_indices(keys, num_rows // num_envs, num_envs, config.num_minibatches)
+
+    def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
+        return _step(loss, config.target_kl, h, learner, _weighted(take_rows(batch, index, axis=1)))
+
+    index = jax.vmap(indices)(jax.random.split(key, config.update_epochs))
+    index = index.reshape(config.update_epochs * config.num_minibatches, -1)
+    learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
+    return learner.params, learner.opt_state, _means(losses, config.target_kl)
+
+
+class _Learner(NamedTuple):
+    params: Any
+    opt_state: Any
+    stopped: jax.Array  # the policy has moved by target_kl, so nothing more is learned from this batch
+
+
+def _step(
+    loss: Loss, target_kl: float | None, h: Hyperparams, learner: _Learner, minibatch: Batch
+) -> tuple[_Learner, dict[str, jax.Array]]:
+    """One step of Adam down the gradient of one minibatch, scaled down to `max_grad_norm`."""
+    grads, losses = jax.grad(loss, has_aux=True)(varying(learner.params), minibatch)
+    grads = total(grads)
+    norm = optax.tree.norm(grads)
+    scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
+    updates, opt_state = ADAM.update(jax.tree.map(lambda g: g * scale, grads), learner.opt_state)
+    params = jax.tree.map(lambda p, u: p - h.lr * u, learner.params, updates)
+    # The norm is everybody's already; its share makes it a mean like the others.
+    losses = {**losses, "grad_norm": norm}
+    if target_kl is None:
+        return _Learner(params, opt_state, learner.stopped), losses
+    stopped = learner.stopped | (total(losses["approx_kl"]) > target_kl)
+    moved = _Learner(params, opt_state, stopped)
+    kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)._replace(stopped=stopped)
+    return kept, {**losses, "stopped": stopped.astype(jnp.float32)}
+
+
+def _weighted(minibatch: Batch) -> Batch:
+    """The minibatch ready for its loss: advantages of mean 0 and deviation 1, weights that sum to 1 over all devices."""
+    alive = minibatch.weight
+    weight = alive / jnp.maximum(total(alive.sum()), 1.0)
+    return minibatch._replace(advantage=normalise(minibatch.advantage, alive), weight=weight)
+
+
+def _means(losses: dict[str, jax.Array], target_kl: float | None) -> dict[str, jax.Array]:
+    """The mean of each loss over the minibatches, put together from the devices' shares in one all-reduce."""
+    same = {"grad_norm"} if target_kl is None else {"grad_norm", "stopped"}  # these are equal on all devices
+    means = jax.tree.map(jnp.mean, losses)
+    shares = total({name: mean for name, mean in means.items() if name not in same})
+    return {**shares, **{name: means[name] for name in same}}

@@ -1,0 +1,277 @@
+"""PPO: proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347), for one agent.
+
+Run it: `python algos/ppo.py --env classic/cartpole`, or `jaxrl train ppo --env classic/cartpole`. Everything here also
+counts N agents, of which one learner has one: IPPO and MAPPO are this file with other networks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxrl.algorithm import Algorithm, Metrics, whole_run
+from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.algos.normaliser import Normaliser, learn_observations, new_normaliser, normalised, scaled_rewards
+from jaxrl.algos.optimise import ADAM, Batch, optimise, sequences
+from jaxrl.algos.rollout import Eyes, Loop, View, begin, next_values, rollout, state_size
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.nn.heads import ValueHead, policy_head
+from jaxrl.nn.memory import initial_carry
+from jaxrl.nn.sharing import init_groups, per_agent
+from jaxrl.nn.torso import Encoder
+from jaxrl.rl.advantage import gae
+from jaxrl.rl.devices import num_devices, total
+from jaxrl.rl.losses import clipped_surrogate
+from jaxrl.spaces import Space
+from jaxrl.vector import VectorEnv
+from jaxrl.wrappers import as_multi_agent
+
+__all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(OnPolicyConfig):
+    """PPO's configuration."""
+
+    env: str = "classic/cartpole"
+
+
+PRESETS: dict[str, Config] = {"default": Config()}
+
+
+class ActorCritic(nn.Module):
+    """Observations `[T, B, ...]` to a policy and the critic's prediction; separate torsos have a memory each."""
+
+    config: OnPolicyConfig
+    observation_space: Space
+    action_space: Space
+
+    @nn.compact
+    def __call__(
+        self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
+    ) -> tuple[Any, Any, jax.Array]:
+        c = self.config
+        encoder = partial(Encoder, c.hidden, c.activation, c.memory, c.memory_size, self.observation_space)
+        policy_carry, features = encoder(name="torso")(carry[0], obs, reset)
+        policy = policy_head(self.action_space, c.head_hidden, c.activation, squash=c.squash, name="policy")
+        distribution = policy(features, mask)
+        new_carry = (policy_carry,)
+        if not c.share_torso:
+            value_carry, features = encoder(name="value_torso")(carry[1], obs, reset)
+            new_carry = (policy_carry, value_carry)
+        prediction = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
+        return new_carry, distribution, prediction
+
+
+class Networks(NamedTuple):
+    """Policy and critic as pure functions."""
+
+    init: Callable[[jax.Array], Any]
+    """`init(key) -> params`. Consumes `key`."""
+    apply: Callable[[Any, Any, View, jax.Array], tuple[Any, Any, jax.Array]]
+    """`apply(params, carry, view[T, B, ...], reset[T, B]) -> (carry, distribution, prediction[T, B, N, ...])`."""
+    new_carry: Callable[[int], Any]
+    """`new_carry(B)`: the memory at the beginning of B episodes."""
+
+
+class Parts(NamedTuple):
+    """What a configuration is made into, once."""
+
+    config: OnPolicyConfig
+    env: MultiAgentEnvironment
+    groups: tuple[int, ...]
+    """The parameter group of each agent."""
+    networks: Networks
+    central: bool = False
+    """Whether the critic sees the global state."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """Everything training goes on from; saving it and loading it resumes exactly.
+
+    Over several devices `loop` is split along its leading axis, all else is the same on each.
+    """
+
+    params: Any
+    opt_state: Any
+    hyperparams: Hyperparams
+    normaliser: Normaliser
+    loop: Loop
+    key: jax.Array
+    update: jax.Array  # int32, updates done
+
+
+def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -> TrainState:
+    """A fresh train state. Consumes `key`."""
+    config = parts.config
+    key_params, key_env, key = jax.random.split(key, 3)
+    params = parts.networks.init(key_params)
+    h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
+    loop = begin(_eyes(parts), parts.networks.new_carry(config.num_envs), key_env)
+    normaliser = new_normaliser(config, parts.env, parts.groups, state_size(parts.env) if parts.central else 0)
+    return TrainState(params, ADAM.init(params), h, normaliser, loop, key, jnp.int32(0))
+
+
+def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
+    """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
+    config, groups = parts.config, parts.groups
+    h = config.scheduled(state.hyperparams, state.update)
+    key, key_rollout, key_shuffle = jax.random.split(state.key, 3)
+
+    def policy(carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        view = normalised(state.normaliser, view, groups)
+        carry, distribution, prediction = parts.networks.apply(state.params, carry, view, reset)
+        return carry, distribution, config.value.decode(prediction)
+
+    loop, seen, sums = rollout(_eyes(parts), policy, state.loop, key_rollout, config.num_steps)
+    normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, groups, h.gamma)
+
+    discount = h.gamma * (1.0 - seen.terminated[..., None])
+    advantage = gae(reward, discount, seen.cut[..., None], seen.value, next_values(seen), h.gae_lambda)
+    view = normalised(state.normaliser, seen.view, groups)
+    batch = sequences(seen._replace(view=view), advantage, config.train_length)
+    params, opt_state, losses = optimise(
+        partial(loss, parts, h), state.params, state.opt_state, batch, key_shuffle, config, h
+    )
+
+    state = dataclasses.replace(
+        state,
+        params=params,
+        opt_state=opt_state,
+        normaliser=learn_observations(normaliser, seen.view, groups),
+        loop=loop._replace(discounted=discounted),
+        key=key,
+        update=state.update + 1,
+    )
+    return state, {**total(sums), "losses": losses}
+
+
+def loss(parts: Parts, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """PPO's loss on sequences, averaged over the living agents' steps."""
+
+    def mean(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * batch.weight)
+
+    carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
+    _, policy, prediction = parts.networks.apply(params, carry, batch.view, batch.reset)
+    log_ratio = policy.log_prob(batch.action) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    value_clip = h.clip_eps if parts.config.clip_value else jnp.inf
+
+    policy_loss = mean(clipped_surrogate(ratio, batch.advantage, h.clip_eps))
+    value_loss = mean(parts.config.value.loss(prediction, batch.value, batch.target, value_clip))
+    entropy = mean(policy.entropy())
+    total_loss = policy_loss + h.vf_coef * value_loss - h.ent_coef * entropy
+    return total_loss, {
+        "total": total_loss,
+        "policy": policy_loss,
+        "value": value_loss,
+        "entropy": entropy,
+        "approx_kl": mean(ratio - 1.0 - log_ratio),
+        "clip_fraction": mean((jnp.abs(ratio - 1.0) > h.clip_eps).astype(jnp.float32)),
+    }
+
+
+def act(
+    parts: Parts,
+    state: TrainState,
+    obs: jax.Array,
+    carry: Any = None,
+    key: jax.Array | None = None,
+    *,
+    action_mask: jax.Array | None = None,
+    reset: jax.Array | None = None,
+) -> tuple[jax.Array, Any]:
+    """Actions `[B, N]` for observations `[B, N, D]`; see `Algorithm.act`."""
+    num_envs, num_agents = obs.shape[:2]
+    carry = parts.networks.new_carry(num_envs) if carry is None else carry
+    reset = jnp.zeros(num_envs, bool) if reset is None else reset
+    view = View(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool))
+    view = normalised(state.normaliser, jax.tree.map(lambda leaf: leaf[None], view), parts.groups)
+    carry, policy, _ = parts.networks.apply(state.params, carry, view, reset[None])
+    action = policy.mode() if key is None else policy.sample(seed=key)
+    return action[0], carry
+
+
+def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
+    """An `ActorCritic` for each group of agents, which all sees what an agent sees."""
+    network = ActorCritic(config, env.observation_space(), env.action_space())
+
+    def carry_of(*batch_shape: int) -> Any:
+        one = initial_carry(config.memory, config.memory_size, batch_shape)
+        return (one,) if config.share_torso else (one, one)
+
+    def init(key: jax.Array) -> Any:
+        obs = jnp.zeros((1, 1, *env.observation_space().shape), env.observation_space().dtype)
+        return network.init(key, carry_of(1), obs, jnp.ones((1, 1), bool), None)
+
+    mapped = per_agent(network.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
+
+    def apply(params: Any, carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        reset = jnp.broadcast_to(reset[..., None], view.alive.shape)
+        return mapped(params, carry, view.obs, reset, view.mask)
+
+    return Networks(lambda key: init_groups(init, key, groups), apply, lambda n: carry_of(n, env.num_agents))
+
+
+def make(config: Config) -> Algorithm:
+    """PPO as three pure functions of the train state. They take and give no agent axis.
+
+    Raises:
+        ValueError: The environment has several agents.
+    """
+    env = config.make_env()
+    if isinstance(env, MultiAgentEnvironment):
+        raise ValueError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
+    team = as_multi_agent(env)
+    parts = Parts(config, team, (0,), actor_critic(config, team, (0,)))
+
+    def act_alone(
+        state: TrainState,
+        obs: jax.Array,
+        carry: Any = None,
+        key: jax.Array | None = None,
+        *,
+        action_mask: jax.Array | None = None,
+        reset: jax.Array | None = None,
+    ) -> tuple[jax.Array, Any]:
+        mask = None if action_mask is None else action_mask[:, None]
+        action, carry = act(parts, state, obs[:, None], carry, key, action_mask=mask, reset=reset)
+        return action[:, 0], carry
+
+    return Algorithm(partial(init, parts), partial(update, parts), act_alone)
+
+
+def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
+    """The whole run as one function: `train(key, hyperparams=None) -> (state, metrics)`, metrics with leaves `[U]`.
+
+    `jax.jit(jax.vmap(train))(jax.random.split(key, 16))` trains 16 seeds at once.
+    """
+    return whole_run(make(config), config.num_updates)
+
+
+def _eyes(parts: Parts) -> Eyes:
+    """This device's environments."""
+    config = parts.config
+    num_envs = config.num_envs // num_devices()
+    pool_size = -(-128 // config.num_envs) * num_envs if config.reset == "pool" else None
+    return Eyes(VectorEnv(parts.env, num_envs, config.reset, pool_size), parts.central, config.shards)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: `jaxrl train ppo …`."""
+    from jaxrl.cli import run_algorithm
+
+    run_algorithm("ppo", argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Sums over devices. The same code runs alone and inside `jax.shard_map` over the mesh axis `"data"`.
+
+Where that axis is not bound there is one device, and nothing here adds anything to the program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["AXIS", "device_index", "num_devices", "shard_keys", "total", "varying"]
+
+AXIS = "data"
+"""The mesh axis along which environments are spread."""
+
+
+def num_devices() -> int:
+    """How many devices share the environments."""
+    return jax.lax.axis_size(AXIS) if _bound() else 1
+
+
+def device_index() -> jax.Array | int:
+    """The number of this device, from 0."""
+    return jax.lax.axis_index(AXIS) if _bound() else 0
+
+
+def shard_keys(key: jax.Array, num_shards: int) -> jax.Array:
+    """A key for each of this device's shards, `[S / devices]`, made from `key` and the shard's number among all S.
+
+    So what a shard draws does not depend on how many devices there are. Consumes `key`.
+    """
+    mine = num_shards // num_devices()
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, device_index() * mine + jnp.arange(mine))
+
+
+def total(tree: Any) -> Any:
+    """The sum of each leaf over all devices: one all-reduce for the whole tree."""
+    return jax.lax.psum(tree, AXIS) if _bound() else tree
+
+
+def varying(tree: Any) -> Any:
+    """The same values as something that each device differentiates by itself.
+
+    The gradient with respect to a replicated value would be summed over devices by JAX, once for each of its uses;
+    after this it is the device's own, for one `total` in plain sight.
+    """
+    return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, AXIS, to="varying"), tree) if _bound() else tree
+
+
+def _bound() -> bool:
+    try:
+        jax.lax.axis_size(AXIS)
+    except NameError:
+        return False
+    return True

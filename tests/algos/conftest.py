@@ -1,0 +1,6 @@
+"""Makes `family` importable by the tests beside it."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
