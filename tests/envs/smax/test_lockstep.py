@@ -4,7 +4,6 @@ Cooldowns are compared with jaxmarl's own draws injected; what we draw ourselves
 """
 
 import dataclasses
-
 import operator
 
 import jax
@@ -61,6 +60,36 @@ def test_one_step_from_hard_states(pair, assert_same, name):
     assert fights > 50  # or nothing was compared
 
 
+def test_mutual_kills(pair, assert_same):
+    """Five against six, each with one shot's health, weapons ready: who shoots each other dies with the other.
+
+    Ally k and enemy k stand face to face, out of reach of the rest, half of the pairs in one place; enemy 5 is dead.
+    """
+    pair = pair("5m_vs_6m")
+    state, rng = pair.states(0), np.random.default_rng(0)
+    spot = np.array([(4.0, 4.0), (16.0, 4.0), (28.0, 4.0), (4.0, 16.0), (16.0, 16.0)])
+    apart = rng.choice([0.0, 0.5, 3.0], (64, 5, 1)) * [1.0, 0.5]
+    position = np.concatenate([spot - apart / 2, spot + apart / 2, np.full((64, 1, 2), 28.0)], axis=1)
+    shoots = rng.random((64, 11)) < 0.9
+    shoots[0] = True  # everybody dies in this battle
+    health = np.broadcast_to(np.append(np.full(10, 9.0), 0.0), (64, 11))
+    state = dataclasses.replace(
+        state,
+        position=jnp.asarray(position, jnp.float32),
+        health=jnp.asarray(health, jnp.float32),
+        cooldown=jnp.full((64, 11), -1.0),
+        step=jnp.zeros(64, jnp.int32),
+    )
+    opposite = np.array([5, 6, 7, 8, 9, 9, 8, 7, 6, 5, 5])  # jaxmarl's enemies count the allies from the last
+    ours, theirs = step_both(pair, state, jnp.asarray(np.where(shoots, opposite, 4)), 0)
+    compare(pair, ours, theirs, assert_same)
+    np.testing.assert_array_equal(ours[1].alive[:, :5], ~shoots[:, 5:10])
+    np.testing.assert_array_equal(ours[1].alive[:, 5:10], ~shoots[:, :5])
+    assert (shoots[:, :5] & shoots[:, 5:10]).sum() > 200
+    assert ours[0]["done"][0]
+    assert not ours[0]["won"][0]
+
+
 def episode(pair):
     """Keys, draws and actions of 101 steps: allies act at random, enemies come closer and shoot."""
     for t in range(101):
@@ -107,33 +136,47 @@ def test_whole_episodes(pair, name):
     assert not going.any()
 
 
-@pytest.mark.parametrize("name", CONIC)
-def test_conic_observations(pair, assert_same, name):
+def certain_actions(pair, seed):
+    """Continuous actions, the two random decisions made certain (0 or 1), the rest anywhere."""
+    rng = np.random.default_rng(seed)
+    certain = rng.integers(0, 2, (64, pair.num_units, 2)).astype(np.float32)
+    return jnp.asarray(np.concatenate([certain, rng.random((64, pair.num_units, 2), np.float32)], -1))
+
+
+def compare_conic(pair, actions, same):
     """A unit exactly between two sections stands where rounding says, so battles that have one are left out."""
-    pair = pair(name, "conic")
     for seed in range(2):
         state = pair.states(seed)
         state = dataclasses.replace(state, position=4 + 0.75 * state.position)  # walls would line the dead up
-        ours, theirs = step_both(pair, state, pair.actions(seed), seed)
+        ours, theirs = step_both(pair, state, actions(seed), seed)
         x, y = np.moveaxis(np.asarray(ours[1].position, np.float64), -1, 0)
         turn = np.arctan2(y[:, None] - y[:, :, None], x[:, None] - x[:, :, None]) * 32 / (2 * np.pi)
         between = np.abs(turn - np.round(turn)) < 2e-5
         clear = ~(between & ~np.eye(pair.num_units, dtype=bool)).any((1, 2))
         assert clear.sum() > 16
         ours, theirs = jax.tree.map(operator.itemgetter(clear), (ours, theirs))
-        compare(pair, ours, theirs, assert_same)
+        compare(pair, ours, theirs, same)
+
+
+@pytest.mark.parametrize("name", CONIC)
+def test_conic_observations(pair, assert_same, name):
+    pair = pair(name, "conic")
+    compare_conic(pair, pair.actions, assert_same)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*FAST, *ALL])
+def test_conic_observations_and_continuous_actions(pair, assert_same, name):
+    pair = pair(name, "conic", "continuous")
+    compare_conic(pair, lambda seed: certain_actions(pair, seed), assert_same)
 
 
 @pytest.mark.parametrize("name", [FAST[1], *(pytest.param(n, marks=pytest.mark.slow) for n in ("2s3z", *ALL))])
 def test_continuous_actions(pair, assert_same, name):
-    """The two random decisions made certain (0 or 1), the rest anywhere."""
     pair = pair(name, "unit_list", "continuous")
     for seed in range(3):
-        rng = np.random.default_rng(seed)
-        certain = rng.integers(0, 2, (64, pair.num_units, 2)).astype(np.float32)
-        action = np.concatenate([certain, rng.random((64, pair.num_units, 2), np.float32)], -1)
         state = pair.states(seed)
-        ours, theirs = step_both(pair, state, jnp.asarray(action), seed)
+        ours, theirs = step_both(pair, state, certain_actions(pair, seed), seed)
         compare(pair, ours, theirs, assert_same)
 
 

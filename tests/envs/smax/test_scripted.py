@@ -1,5 +1,7 @@
 """The scripted enemy decides as jaxmarl 0.2.0's does, and fights itself to a draw."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,9 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.smax import SMAX, scripted
-from jaxrl.envs.smax.state import batch_last, bodies_of
+from jaxrl.envs.smax.state import batch_first, batch_last, bodies_of
+
+jaxmarl_script = pytest.importorskip("jaxmarl.environments.smax.heuristic_enemy_smax_env")
 
 NAME, B = "5m_vs_6m", 64
 
@@ -75,6 +79,55 @@ def test_same_shots_and_memory(both):
         np.testing.assert_allclose(ours[1], theirs[1], atol=1e-5)
         compared += (sure & (np.asarray(theirs[0]) >= 5)).sum()
     assert compared > 100
+
+
+def test_whole_steps_against_the_script(pair, heuristic, assert_same):
+    """One ally lives, so the script has nobody to choose: its orders, what it remembers and what follows agree."""
+    pair, theirs, split = pair(NAME), heuristic(NAME), 5
+    ours = make(f"smax/{NAME}", compat="jaxmarl-0.2")
+    params = ours.default_params
+
+    @jax.jit
+    def step_ours(key, state, action, deviation):
+        state, action = batch_last((state, action))
+        out = ours._advance(key, state, action, params, deviation)
+        return batch_first((ours._observe(out[0], params), *out))
+
+    @jax.jit
+    @jax.vmap
+    def step_theirs(key, state, goal, target, action):
+        memory = theirs.get_enemy_policy_initial_state(key)
+        target = jnp.where(target < 0, -1, split - 1 - target)
+        memory = memory.replace(default_target=goal, last_attacked_enemy=target)
+        both = jaxmarl_script.State(state=state, enemy_policy_state=memory)
+        actions = {agent: action[i] for i, agent in enumerate(theirs.agents)}
+        obs, new, reward, done, _ = theirs.step_env(key, both, actions)
+        target = new.enemy_policy_state.last_attacked_enemy
+        seen = jnp.stack([obs[a] for a in theirs.agents]), reward["ally_0"], done["__all__"]
+        return *seen, new.state, jnp.where(target < 0, -1, split - 1 - target)
+
+    fights = 0
+    for seed in range(4):
+        rng, state = np.random.default_rng(seed), pair.states(seed)
+        alone = jnp.asarray(np.arange(11) >= split) | (np.arange(11) == rng.integers(0, split, (B, 1)))
+        goal = jnp.asarray(rng.uniform(1, 31, (B, 6, 2)), jnp.float32)
+        target = jnp.asarray(rng.integers(-1, split, (B, 6)), jnp.int32)
+        memory = scripted.Memory(goal[..., 0], goal[..., 1], target)
+        state = dataclasses.replace(state, health=jnp.where(alone, state.health, 0.0), memory=memory)
+        action, keys = pair.actions(seed)[:, :split], jax.random.split(jax.random.PRNGKey(seed), B)
+        typed = jax.random.split(jax.random.key(seed), B)
+        obs, after, reward, done, *_ = step_ours(typed, state, action, pair.deviations(keys))
+        expected = step_theirs(keys, pair.as_theirs(state), goal, target, action)
+        new, lives = expected[3], np.asarray(state.alive)[:, split:]
+        assert_same(obs, expected[0], "obs")
+        assert_same(reward[:, 0], expected[1], "reward")
+        assert_same(done, expected[2], "done")
+        assert_same(after.position, new.unit_positions, "positions")
+        assert_same(after.health, new.unit_health, "health")
+        assert_same(after.cooldown, new.unit_weapon_cooldowns, "cooldowns")
+        assert_same(np.asarray(after.memory.target)[lives], np.asarray(expected[4])[lives], "memory")
+        fights += int((after.health < state.health).sum())
+    assert fights > 30
 
 
 def test_chases_everybody_alike(both):
