@@ -1,26 +1,51 @@
-"""`check_env` finds nothing in any scenario and mode."""
+"""`check_env` finds nothing in any scenario and mode (against the script: tests/envs/test_registered.py)."""
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxrl
 from jaxrl.check import check_env
 from jaxrl.envs.smax import SCENARIOS
 
-MODES = [
-    {"mode": "selfplay", "scenario": "5m_vs_6m"},
-    {"observation_type": "conic"},
-    {"action_type": "continuous"},
-    {"compat": "jaxmarl-0.2", "scenario": "smacv2_5_units"},
-    {"allies": "2zergling1m", "enemies": "2M", "map_size": (12, 20), "spawn": "smacv2"},
-]
+
+def keep_right(params, obs, mask, key):
+    """A policy for the enemy, discrete."""
+    return jnp.where(mask[:, 5:].any(-1), 5 + jnp.argmax(mask[:, 5:], -1), params["otherwise"])
 
 
-@pytest.mark.parametrize("options", [{}, *(pytest.param(m, marks=pytest.mark.slow) for m in MODES)], ids=str)
-def test_modes(options):
-    check_env(jaxrl.make("smax", **options))
+def anything(params, obs, mask, key):
+    """A policy for the enemy, continuous, and careless about bounds."""
+    assert mask is None
+    return 3 * jax.random.normal(key, (obs.shape[0], 4))
+
+
+MODES = {
+    "self-play of unequal teams": {"mode": "selfplay", "scenario": "5m_vs_6m"},
+    "self-play, conic, continuous": {"mode": "selfplay", "observation_type": "conic", "action_type": "continuous"},
+    "conic": {"observation_type": "conic", "attack_mode": "random"},
+    "continuous": {"action_type": "continuous", "enemy_shoots": False},
+    "policy": {"scenario": "5m_vs_6m", "enemy": keep_right, "enemy_params": {"otherwise": np.int32(1)}},
+    "continuous policy": {"enemy": anything, "action_type": "continuous"},
+    "compat": {"compat": "jaxmarl-0.2", "scenario": "smacv2_5_units"},
+    "compat, conic, continuous": {
+        "compat": "jaxmarl-0.2", "mode": "selfplay", "observation_type": "conic", "action_type": "continuous",
+    },
+    "an army of one's own": {"allies": "2zergling1m", "enemies": "2M", "map_size": (12, 20), "spawn": "smacv2"},
+    "rules of one's own": {
+        "see_enemy_actions": False, "walls_cause_death": False, "random_types": True, "max_steps": 7,
+    },
+}  # fmt: skip
+FAST = "continuous policy"
+
+
+@pytest.mark.parametrize("mode", [m if m == FAST else pytest.param(m, marks=pytest.mark.slow) for m in MODES])
+def test_modes(mode):
+    check_env(jaxrl.make("smax", **MODES[mode]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_scenarios(name):
-    check_env(jaxrl.make(f"smax/{name}"))
+def test_scenarios_in_selfplay(name):
+    check_env(jaxrl.make(f"smax/{name}", mode="selfplay"))
