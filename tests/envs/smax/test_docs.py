@@ -4,8 +4,7 @@ from itertools import groupby
 from pathlib import Path
 
 import jaxrl
-from jaxrl.envs.smax import SCENARIOS, SMAX, UNIT_NAMES
-from jaxrl.spaces import Discrete
+from jaxrl.envs.smax import SCENARIOS, UNIT_NAMES
 
 PAGE = Path(__file__).parents[3] / "docs" / "smax.md"
 HEAD = "| --- | --- | --- | --- | --- | --- |\n"
