@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.registry import make
@@ -141,6 +142,29 @@ def _ours(env_id: str, num_envs: int, reset: Any) -> tuple[Reset, StepSum]:
 
 
 def _jaxmarl(env_id: str, num_envs: int) -> tuple[Reset, StepSum]:
+    env = _jaxmarl_env(env_id)
+    spaces = [env.action_space(agent) for agent in env.agents]
+
+    def reset(key: jax.Array) -> Any:
+        return jax.vmap(env.reset)(jax.random.split(key, num_envs))[1]
+
+    def step(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
+        key_action, key_step = jax.random.split(key)
+        if hasattr(spaces[0], "n"):
+            counts = np.array([space.n for space in spaces])[:, None]
+            drawn = jax.random.randint(key_action, (len(spaces), num_envs), 0, counts)
+            actions = dict(zip(env.agents, drawn, strict=True))
+        else:
+            keys = zip(env.agents, spaces, jax.random.split(key_action, len(spaces)), strict=True)
+            actions = {agent: jax.random.uniform(k, (num_envs, *space.shape)) for agent, space, k in keys}
+        obs, state, reward, *_ = jax.vmap(env.step)(jax.random.split(key_step, num_envs), state, actions)
+        return state, _sum([obs[agent] for agent in env.agents]) + _sum([reward[agent] for agent in env.agents])
+
+    return reset, step
+
+
+def _jaxmarl_env(env_id: str) -> Any:
+    """The peer's environment that is ours of that name."""
     try:
         with _quiet():
             import jaxmarl
@@ -148,26 +172,17 @@ def _jaxmarl(env_id: str, num_envs: int) -> tuple[Reset, StepSum]:
     except ImportError as error:
         raise ImportError('Comparing with jaxmarl needs it installed: pip install "jaxrl[peers]"') from error
     family, _, name = env_id.partition("/")
+    if family == "mpe":
+        from jaxrl.envs.mpe import SCENARIOS
+
+        options = {} if "facmac" in name else {"action_type": "Discrete"}  # what ours have by default
+        return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
     if family != "smax":
-        raise ValueError(f"The comparison with jaxmarl knows smax/… environments, not {env_id!r}.")
+        raise ValueError(f"The comparison with jaxmarl knows smax/… and mpe/… environments, not {env_id!r}.")
     try:
-        scenario = map_name_to_scenario(name)
+        return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
     except KeyError:
         raise ValueError(f"jaxmarl has no SMAX scenario {name!r}.") from None
-    env = jaxmarl.make("HeuristicEnemySMAX", scenario=scenario)
-    num_actions = env.action_space(env.agents[0]).n  # pyright: ignore[reportAttributeAccessIssue]
-
-    def reset(key: jax.Array) -> Any:
-        return jax.vmap(env.reset)(jax.random.split(key, num_envs))[1]
-
-    def step(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
-        key_action, key_step = jax.random.split(key)
-        drawn = _random_actions(key_action, Discrete(num_actions), (len(env.agents), num_envs))
-        actions = {agent: drawn[i] for i, agent in enumerate(env.agents)}
-        obs, state, reward, *_ = jax.vmap(env.step)(jax.random.split(key_step, num_envs), state, actions)
-        return state, _sum([obs[agent] for agent in env.agents]) + _sum([reward[agent] for agent in env.agents])
-
-    return reset, step
 
 
 @contextlib.contextmanager

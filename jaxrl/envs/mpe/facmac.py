@@ -102,18 +102,25 @@ class SimpleFacmac(ParticleEnv):
         """How good each spot is, and whether it is free: `[prey, spots]`."""
         hunters, count = self.num_agents, len(self.world.movers)
         predator, hunted = state.position[:hunters], state.position[hunters:count]
-        there = distance((hunted[:, None] + vector)[:, :, None], predator)  # [prey, spots, predators]
-        nearest = jnp.argmin(distance(hunted[:, None], predator), axis=1)
-        free = (there >= params.size[:hunters] + params.size[hunters:count, None, None]).all(-1)
-        return jnp.take_along_axis(there, nearest[:, None, None], axis=2)[..., 0], free
+        spot, size = hunted[:, None] + vector, params.size[hunters:count, None]
+        nearest = jnp.argmin(distance(hunted[:, None], predator), axis=1)[:, None]
+        value, free = jnp.zeros(spot.shape[:2], jnp.float32), jnp.ones(spot.shape[:2], bool)
+        for i in range(hunters):  # one at a time, see `features`
+            apart = distance(spot, predator[i])
+            value = jnp.where(nearest == i, apart, value)
+            free &= apart >= size + params.size[i]
+        return value, free
 
     def _flee_all(self, vector: jax.Array, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
         """How good each spot is, and whether the way there is free: `[prey, spots]`."""
         hunters, count = self.num_agents, len(self.world.movers)
-        hunted = state.position[hunters:count]
+        hunted, size = state.position[hunters:count], params.size[hunters:count]
         part = np.arange(1, _WAYPOINTS + 1, dtype=np.float32) / _WAYPOINTS
-        way = hunted[:, None, None] + part[:, None, None] * vector[:, None]  # [prey, waypoints, spots, 2]
-        apart = distance(way[..., None, :], state.position[:count])  # [..., movers]
-        own = jnp.eye(count, dtype=bool)[hunters:, None, None]
-        touch = params.size[:count] + params.size[hunters:count, None, None, None]
-        return jnp.where(own, 0.0, apart)[:, -1].sum(-1), (own | (apart >= touch)).all((1, 3))
+        way = hunted[:, None] + part[:, None, None, None] * vector  # [waypoints, prey, spots, 2]
+        value, free = jnp.zeros(vector.shape[:2], jnp.float32), jnp.ones(vector.shape[:2], bool)
+        for i in range(count):
+            another = (np.arange(hunters, count) != i)[:, None]
+            apart = distance(way, state.position[i])
+            value += jnp.where(another, apart[-1], 0.0)
+            free &= ~another | (apart >= size[:, None] + params.size[i]).all(0)
+        return value, free

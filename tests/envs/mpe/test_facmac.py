@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ class Pair:
 
     def __init__(self, ours, hunters):
         self.ours, self.hunters = ours, hunters
-        self.theirs = jaxmarl.make(f"MPE_simple_facmac_{hunters}a_v1")
+        self.theirs: Any = jaxmarl.make(f"MPE_simple_facmac_{hunters}a_v1")
         self.step_theirs = jax.jit(jax.vmap(self._step_theirs))
         self.step_ours = jax.jit(jax.vmap(self._step_ours))
 
