@@ -77,21 +77,18 @@ def test_names_and_aliases():
     assert jaxrl.make("mpe/simple_spread?num_agents=5").num_agents == 5
 
 
-CHECKED = [("simple_speaker_listener", "discrete")]  # the fast suite checks another in test_registered
+def other_kind(name):
+    """The actions that a scenario does not have by default; tests/envs/test_registered.py checks those it has."""
+    slow = pytest.mark.slow if name != "simple_speaker_listener" else ()
+    return pytest.param(name, "discrete" if "facmac" in name else "continuous", marks=slow)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        pytest.param(name, kind, marks=() if (name, kind) in CHECKED else pytest.mark.slow)
-        for name in SCENARIOS
-        for kind in ("discrete", "continuous")
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), [other_kind(name) for name in SCENARIOS])
 def test_keeps_the_contract(name, kind):
     check_env(jaxrl.make(f"mpe/{name}", action_type=kind), num_steps=32)
 
 
+@pytest.mark.quick
 def test_episodes_have_exactly_max_steps(env):
     """And end by truncation, never otherwise."""
     env = env("simple", max_steps=7)
@@ -132,6 +129,7 @@ def test_continuous_actions_have_no_mask(env):
         env("simple", action_type="continuous").action_mask(None)
 
 
+@pytest.mark.quick
 def test_words_are_heard_in_the_next_observation(env):
     env = env("simple_reference", action_type="discrete")
     _, state = env.reset(jax.random.key(0))

@@ -42,6 +42,7 @@ def crowd(seed, bodies=4, agents=2):
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("angle", [0.3, 2.0, 4.5])
 def test_turning_the_world_turns_what_happens(moved, angle):
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]], np.float32)
