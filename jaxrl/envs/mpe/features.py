@@ -37,9 +37,9 @@ def nearest(points: jax.Array, to: jax.Array) -> jax.Array:
     return functools.reduce(jnp.minimum, [distance(points, to[i]) for i in range(len(to))])
 
 
-def touches(points: jax.Array, size: jax.Array, others: jax.Array, other_size: jax.Array) -> jax.Array:
-    """How many of the bodies at `others[B, 2]` each of those at `points[A, 2]` overlaps: float32 `[A]`."""
-    hits = [distance(points, others[i]) < size + other_size[i] for i in range(len(others))]
+def touches(points: jax.Array, sizes: jax.Array, to: jax.Array, to_sizes: jax.Array) -> jax.Array:
+    """How many of the bodies at `to[B, 2]` each of those at `points[A, 2]` overlaps: float32 `[A]`. Sizes are radii."""
+    hits = [distance(points, to[i]) < sizes + to_sizes[i] for i in range(len(to))]
     return sum((hit.astype(jnp.float32) for hit in hits), jnp.zeros(len(points), jnp.float32))
 
 

@@ -6,6 +6,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, leaving, nearest, others, rows, touches
@@ -54,11 +55,9 @@ class SimpleWorldComm(ParticleEnv):
     ) -> None:
         hunters, good = whole("num_adversaries", num_adversaries), whole("num_good", num_good)
         self.num_adversaries, self.num_food = hunters, whole("num_food", num_food)
-        self.num_forests = whole("num_forests", num_forests, 0)
+        self.num_forests, obstacles = whole("num_forests", num_forests, 0), whole("num_obstacles", num_obstacles, 0)
         leader = dataclasses.replace(*predators(1, "leadadversary"), words=whole("num_words", num_words))
-        landmarks = [Landmark("obstacle", size=0.2, collides=True, start=0.9)] * whole(
-            "num_obstacles", num_obstacles, 0
-        )
+        landmarks = [Landmark("obstacle", size=0.2, collides=True, start=0.9)] * obstacles
         landmarks += [Landmark("food", size=0.03, start=0.9)] * num_food
         landmarks += [Landmark("forest", size=0.3, start=0.9)] * num_forests
         world = World([leader, *predators(hunters - 1), *prey(good, size=0.045)], landmarks=landmarks)
@@ -101,5 +100,5 @@ class SimpleWorldComm(ParticleEnv):
         together = (inside[:, None] & inside).any(-1)
         hidden = inside.any(-1)
         in_the_open = ~hidden[:, None] & ~hidden
-        leader = (jnp.arange(self.num_agents) == 0)[:, None]
+        leader = np.arange(self.num_agents)[:, None] == 0
         return together | in_the_open | leader

@@ -3,7 +3,10 @@
 from itertools import groupby
 from pathlib import Path
 
+import jax
+
 import jaxrl
+from jaxrl.check import check_env
 from jaxrl.envs.mpe import SCENARIOS
 
 PAGE = Path(__file__).parents[3] / "docs" / "mpe.md"
@@ -32,6 +35,19 @@ def table():
 
 def test_table_of_scenarios():
     assert HEAD + table() + END in PAGE.read_text(encoding="utf-8"), "Run python tests/envs/mpe/test_docs.py"
+
+
+def test_the_scenario_of_ones_own():
+    page = PAGE.read_text(encoding="utf-8")
+    block = next(text for text in page.split("```python\n")[1:] if "class Rendezvous" in text).split("```")[0]
+    code, _, registration = block.rpartition("\n\n\n")
+    names = {"jaxrl": jaxrl}
+    exec(code, names)
+    assert "Rendezvous" in registration
+    env = names["Rendezvous"]()  # pyright: ignore
+    obs, *_ = jax.eval_shape(env.reset, jax.random.key(0))
+    assert obs.shape == (3, 2 + 2 * 3)
+    check_env(env, num_steps=52)
 
 
 if __name__ == "__main__":
