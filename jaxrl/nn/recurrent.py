@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.nn.dense import Dense
+from jaxrl.nn.orthogonal import orthogonal
 
 __all__ = ["GRU", "LSTM"]
 
@@ -97,5 +98,5 @@ def _orthogonal_blocks(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
     """One orthogonal matrix a gate, side by side."""
     features, width = shape
     keys = jax.random.split(key, width // features)
-    init = nn.initializers.orthogonal()
+    init = orthogonal()
     return jnp.concatenate([init(k, (features, features)) for k in keys], axis=1)

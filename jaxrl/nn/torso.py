@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxrl.nn.dense import Dense
 from jaxrl.nn.memory import CORES
+from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso"]
@@ -32,7 +33,7 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         for size in self.sizes:
-            x = Dense(size, kernel_init=nn.initializers.orthogonal(np.sqrt(2)))(x)
+            x = Dense(size, kernel_init=orthogonal(np.sqrt(2)))(x)
             x = ACTIVATIONS[self.activation](x)
         return x
 
@@ -55,7 +56,7 @@ class CNN(nn.Module):
                 (kernel, kernel),
                 (stride, stride),
                 padding="VALID" if large else "SAME",
-                kernel_init=nn.initializers.orthogonal(np.sqrt(2)),
+                kernel_init=orthogonal(np.sqrt(2)),
             )(rows)
             rows = ACTIVATIONS[self.activation](rows)
         return rows.reshape(*x.shape[:-3], int(np.prod(rows.shape[1:])))
