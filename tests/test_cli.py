@@ -44,7 +44,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     [
         ("trian ippo", "There is no command 'trian'. Did you mean train"),
         ("train", "Say which algorithm"),
-        ("train ipo", "There is no algorithm 'ipo'. Did you mean ippo?"),
+        ("train ipo", "There is no algorithm 'ipo'. Did you mean ippo"),
         ("train ippo --env smax/3mm", "Did you mean smax/3m"),
         ("train ippo --env smax/3m?steps=9", "smax/3m has no option 'steps'"),
         ("train ippo --num-minibatches 7", "num_envs=128 is not divisible by num_minibatches=7; use num_minibatches=4"),

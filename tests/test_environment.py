@@ -46,7 +46,7 @@ def test_auto_reset(terminated, truncated):
     assert (obs, state["s"]) == ((10.0, 20) if done else (1.0, 2))
     assert reward == 3.0
     assert [bool(f) for f in out_flags] == [terminated, truncated]
-    assert info == {"won": True, "final_observation": 1.0}  # seen before the reset, always
+    assert info == {"won": True, "final_observation": 1.0, "final_state": {"s": 2}}  # from before the reset, always
 
 
 def test_as_arrays_makes_numbers_strong():

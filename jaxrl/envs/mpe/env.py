@@ -79,10 +79,6 @@ class ParticleEnv(MultiAgentEnvironment):
     def default_params(self) -> Params:
         return self._default_params
 
-    @property
-    def teams(self) -> tuple[int, ...]:
-        return tuple(agent.team for agent in self.world.agents)
-
     def observation_space(self, params: Params | None = None) -> Box:
         return Box(-np.inf, np.inf, (max(self._sizes),))
 

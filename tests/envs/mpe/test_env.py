@@ -39,12 +39,6 @@ ROLES = {
     "simple_crypto": (0, 1, 2),
     "simple_world_comm": (0, 1, 1, 1, 2, 2),
 }
-TEAMS = {
-    "simple_spread": (0, 0, 0),
-    "simple_tag": (0, 0, 0, 1),
-    "simple_crypto": (0, 1, 1),
-    "simple_world_comm": (0, 0, 0, 0, 1, 1),
-}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -65,9 +59,8 @@ def test_roles_follow_from_names(env, name):
     assert env(name, action_type="discrete").roles == ROLES[name]
 
 
-@pytest.mark.parametrize("name", TEAMS)
-def test_teams(env, name):
-    assert env(name, action_type="discrete").teams == TEAMS[name]
+def test_every_agent_is_a_team_of_its_own_since_its_reward_is(env):
+    assert env("simple_tag", action_type="discrete").teams == (0, 1, 2, 3)
 
 
 def test_names_and_aliases():
