@@ -152,3 +152,51 @@ def test_nothing_comes_of_masked_actions(arena, data):
     np.testing.assert_array_equal(after.position, example.state.position)
     np.testing.assert_array_equal(after.health, example.state.health)
     np.testing.assert_allclose(after.cooldown, np.asarray(example.state.cooldown) - 8 / 16, atol=1e-5)
+
+
+@examples
+@hypothesis.given(data=st.data())
+def test_the_mask_is_what_the_rules_say(arena, data):
+    """The living may move and attack the living nearer than their range; the dead may only stop."""
+    arena = arena(3, 2, "selfplay")
+    example, a = data.draw(arena.examples()), arena.env.num_allies
+    state, mask = example.state, np.asarray(arena.look(example.state, example.params)[-1])
+    alive, position = np.asarray(state.health) > 0, np.asarray(state.position, np.float64)
+    reach = np.asarray(stats_of(example.params.units, np.asarray(state.unit_type)).range)
+    distance = np.linalg.norm(position[:, :, None] - position[:, None], axis=-1)
+    attacks = np.zeros((*alive.shape, mask.shape[2] - 5), bool)
+    near = (distance < reach[..., None]) & alive[:, :, None] & alive[:, None]
+    attacks[:, :a, : arena.env.num_enemies] = near[:, :a, a:]
+    attacks[:, a:, :a] = near[:, a:, :a]
+    sure = ~(np.abs(distance - reach[..., None]) < 1e-4).any((1, 2))
+    np.testing.assert_array_equal(mask[..., :4], np.repeat(alive[..., None], 4, -1))
+    assert mask[..., 4].all()
+    np.testing.assert_array_equal(mask[sure, :, 5:], attacks[sure])
+
+
+@pytest.mark.parametrize("mode", ["selfplay", "scripted"])
+@examples
+@hypothesis.given(data=st.data())
+def test_the_dead_neither_see_nor_are_shown(arena, mode, data):
+    """Their rows and their blocks are zero."""
+    arena = arena(3, 2, mode)
+    example = data.draw(arena.examples())
+    seen = arena.play(example, arena.orders(example.seed))
+    dead, num_units = seen.state.health == 0, arena.env.num_units
+    assert not seen.global_state[:, : 10 * num_units].reshape(-1, num_units, 10)[dead].any()
+    dead_agents = dead[:, : arena.env.num_agents]
+    assert not seen.unit_list[dead_agents].any()
+    assert not seen.conic[dead_agents].any()
+
+
+@examples
+@hypothesis.given(data=st.data())
+def test_continuous_shots_go_to_the_living(arena, data):
+    """Or to nobody."""
+    arena = arena(3, 2, "continuous")
+    example, a = data.draw(arena.examples()), arena.env.num_allies
+    attack = arena.play(example, arena.orders(example.seed)).state.attack
+    target = np.where(arena.is_ally, a + attack - 5, a - 1 - (attack - 5))
+    alive = np.take_along_axis(np.asarray(example.state.health) > 0, np.where(attack >= 5, target, 0), 1)
+    assert alive[attack >= 5].all()
+    assert (attack >= 5).any()
