@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
+from jaxrl.envs.classic.draw import draw_acrobot
 from jaxrl.envs.classic.limits import step_limit
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["Acrobot", "Params", "State"]
@@ -92,6 +94,9 @@ class Acrobot(Environment):
         truncated = (after.step >= params.max_steps) & ~terminated
         reward = jnp.where(terminated, 0.0, -1.0).astype(jnp.float32)
         return _observe(after), after, reward, terminated, truncated, {}
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw_acrobot(states, self._params(params))
 
 
 def _runge_kutta(y: jax.Array, torque: jax.Array, params: Params) -> jax.Array:

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
+from jaxrl.envs.classic.draw import draw_cart_pole
 from jaxrl.envs.classic.limits import step_limit
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["CartPole", "Params", "State"]
@@ -98,6 +100,9 @@ class CartPole(Environment):
         terminated = (jnp.abs(after.position) > params.position_limit) | (jnp.abs(after.angle) > params.angle_limit)
         truncated = (after.step >= params.max_steps) & ~terminated
         return _observe(after), after, jnp.ones((), jnp.float32), terminated, truncated, {}
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw_cart_pole(states, self._params(params))
 
 
 def _observe(state: State) -> jax.Array:

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
+from jaxrl.envs.classic.draw import draw_mountain_car
 from jaxrl.envs.classic.limits import step_limit
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["MountainCar", "MountainCarContinuous", "Params", "State"]
@@ -77,6 +79,9 @@ class MountainCar(Environment):
         truncated = (after.step >= params.max_steps) & ~arrived
         return _observe(after), after, jnp.full((), -1.0, jnp.float32), arrived, truncated, {}
 
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw_mountain_car(states, self._params(params))
+
 
 class MountainCarContinuous(Environment):
     """The same hill with a continuous push, which costs its square. Equal to Gymnasium's MountainCarContinuous-v0.
@@ -113,6 +118,9 @@ class MountainCarContinuous(Environment):
         reward = jnp.where(arrived, 100.0, 0.0) - 0.1 * push**2
         truncated = (after.step >= params.max_steps) & ~arrived
         return _observe(after), after, reward.astype(jnp.float32), arrived, truncated, {}
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw_mountain_car(states, self._params(params))
 
 
 def _drive(state: State, push: jax.Array, params: Params) -> tuple[State, jax.Array]:

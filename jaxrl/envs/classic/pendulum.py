@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
+from jaxrl.envs.classic.draw import draw_pendulum
 from jaxrl.envs.classic.limits import step_limit
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box
 
 __all__ = ["Params", "Pendulum", "State"]
@@ -86,6 +88,9 @@ class Pendulum(Environment):
         velocity = jnp.clip(velocity, -params.max_speed, params.max_speed)
         after = State(angle + velocity * params.time_step, velocity, state.step + 1)
         return _observe(after), after, -cost, jnp.zeros((), jnp.bool_), after.step >= params.max_steps, {}
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw_pendulum(states, self._params(params))
 
 
 def _observe(state: State) -> jax.Array:
