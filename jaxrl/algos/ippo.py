@@ -20,7 +20,7 @@ from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.sharing import agent_groups
 from jaxrl.wrappers import as_multi_agent
 
-__all__ = ["PRESETS", "Config", "TrainState", "TeamConfig", "make", "make_train"]
+__all__ = ["PRESETS", "Config", "TeamConfig", "TrainState", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

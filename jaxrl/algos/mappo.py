@@ -48,7 +48,7 @@ class Config(TeamConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.share_torso:
-            raise ValueError("mappo's critic sees something else than its policy; leave share_torso False, or use ippo.")
+            raise ValueError("mappo's critic does not see what its policy sees; leave share_torso False, or use ippo.")
         if not self.critic_hidden or min(self.critic_hidden) < 1:
             raise ValueError(f"critic_hidden needs at least one layer and positive sizes, got {self.critic_hidden}.")
 
@@ -85,9 +85,8 @@ class Actor(nn.Module):
     @nn.compact
     def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None) -> tuple[Any, Any]:
         c = self.config
-        carry, features = Encoder(c.hidden, c.activation, c.memory, c.memory_size, self.observation_space, name="torso")(
-            carry, obs, reset
-        )
+        encoder = Encoder(c.hidden, c.activation, c.memory, c.memory_size, self.observation_space, name="torso")
+        carry, features = encoder(carry, obs, reset)
         policy = policy_head(self.action_space, c.head_hidden, c.activation, squash=c.squash, name="policy")
         return carry, policy(features, mask)
 

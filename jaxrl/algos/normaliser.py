@@ -39,7 +39,9 @@ class Normaliser(NamedTuple):
     returns: Moments | None  # of scalars, leaves [G, ...]
 
 
-def new_normaliser(config: OnPolicyConfig, env: Environment, groups: tuple[int, ...], state_size: int = 0) -> Normaliser:
+def new_normaliser(
+    config: OnPolicyConfig, env: Environment, groups: tuple[int, ...], state_size: int = 0
+) -> Normaliser:
     """Nothing seen yet.
 
     Raises:

@@ -105,7 +105,7 @@ def _step(
 
 
 def _weighted(minibatch: Batch) -> Batch:
-    """The minibatch ready for its loss: advantages of mean 0 and deviation 1, weights that sum to 1 over all devices."""
+    """The minibatch as losses want it: advantages of mean 0 and deviation 1, weights of sum 1, over all devices."""
     alive = minibatch.weight
     weight = alive / jnp.maximum(total(alive.sum()), 1.0)
     return minibatch._replace(advantage=normalise(minibatch.advantage, alive), weight=weight)

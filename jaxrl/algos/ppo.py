@@ -37,12 +37,30 @@ __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(OnPolicyConfig):
-    """PPO's configuration."""
+    """PPO's configuration. The defaults are chosen for the classic control tasks."""
 
     env: str = "classic/cartpole"
+    total_timesteps: int = 100_000
+    num_envs: int = 16
+    num_steps: int = 64
+    lr: float = 2e-3
+    ent_coef: float = 0.0
+    clip_value: bool = False
+    normalise_reward: bool = True
+    share_torso: bool = False
 
 
-PRESETS: dict[str, Config] = {"default": Config()}
+_MOUNTAIN_CAR: dict[str, Any] = {"num_steps": 256, "gae_lambda": 0.98, "normalise_obs": True}
+
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    "acrobot": Config(env="classic/acrobot", total_timesteps=300_000, ent_coef=0.01),
+    "pendulum": Config(env="classic/pendulum", total_timesteps=300_000, lr=1e-3, gamma=0.95, update_epochs=8),
+    "mountain_car": Config(env="classic/mountain_car", total_timesteps=600_000, ent_coef=0.01, **_MOUNTAIN_CAR),
+    "mountain_car_continuous": Config(
+        env="classic/mountain_car_continuous", total_timesteps=300_000, gamma=0.999, **_MOUNTAIN_CAR
+    ),
+}
 
 
 class ActorCritic(nn.Module):

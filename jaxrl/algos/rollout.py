@@ -16,7 +16,7 @@ from jaxrl.rl.devices import shard_keys
 from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
 
-__all__ = ["Loop", "Transition", "Eyes", "View", "begin", "next_values", "rollout", "state_size", "team_value"]
+__all__ = ["Eyes", "Loop", "Transition", "View", "begin", "next_values", "rollout", "state_size", "team_value"]
 
 
 class View(NamedTuple):
@@ -51,7 +51,7 @@ class Transition(NamedTuple):
     reward: jax.Array  # [B, N]
     terminated: jax.Array  # [B] True where the step ended the task: no value follows
     cut: jax.Array  # [B] True where the episode ended, by its task or by the clock
-    final_value: jax.Array  # [B, N] value of what the step led to, before any reset; 0 unless truncated or the last step
+    final_value: jax.Array  # [B, N] value of what the step led to, where `next_values` needs it
 
 
 # policy(carry, view[T, B, ...], reset[T, B]) -> (carry, distribution, value[T, B, N])
@@ -174,7 +174,8 @@ def _sample(distribution: Any, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
     def draw(part: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         return part.sample_and_log_prob(seed=key)
 
-    parts = jax.tree.map(lambda leaf: leaf.reshape(keys.size, -1, *leaf.shape[2:]), distribution)  # [1, B] to [S, B / S]
+    # From [1, B, ...] to [S, B / S, ...].
+    parts = jax.tree.map(lambda leaf: leaf.reshape(keys.size, -1, *leaf.shape[2:]), distribution)
     drawn = jax.vmap(draw)(parts, keys)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), drawn)
 

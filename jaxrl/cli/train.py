@@ -20,6 +20,16 @@ __all__ = ["main", "resume"]
 
 
 @dataclasses.dataclass(frozen=True)
+class MeshFlags:
+    """Devices along each axis."""
+
+    member: int = 0
+    """Devices that the seeds are spread over; 0 chooses."""
+    data: int = 0
+    """Devices that the environments of a seed are spread over; 0 chooses."""
+
+
+@dataclasses.dataclass(frozen=True)
 class RunFlags:
     """How to run it."""
 
@@ -27,6 +37,8 @@ class RunFlags:
     """Named defaults of the algorithm, which the other flags override."""
     num_seeds: int = 1
     """Seeds to train side by side; the m-th has seed + m."""
+    mesh: MeshFlags = MeshFlags()
+    """Devices to use; left out, as many of the visible ones as can be."""
     run_dir: Path | None = None
     """Where to write; a new folder under runs/ if left out."""
     logger: Literal["jsonl"] = "jsonl"
@@ -63,6 +75,7 @@ def main(argv: list[str]) -> int:
     if flags.run_dir is None:
         flags = dataclasses.replace(flags, run_dir=_new_run_dir(name, config.env))
     options = {k: v for k, v in vars(flags).items() if k not in ("preset", "logger", "run_dir")}
+    options["mesh"] = (flags.mesh.member, flags.mesh.data)
     config.make_env()  # an unknown name is said before anything is compiled
     use_cache()
     return _fit(module, config, flags.run_dir, options)

@@ -125,7 +125,7 @@ class Checkpoints:
         manifest = manager.restore(update, args=ocp.args.Composite(manifest=ocp.args.JsonRestore()))["manifest"]
         _compare(manifest["leaves"], _describe(target), self.folder / str(update))
         here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-        placed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), target)
+        placed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding or here), target)
         state = manager.restore(update, args=ocp.args.Composite(state=ocp.args.StandardRestore(placed)))["state"]
         for name, leaf in _manifest(state).items():
             if leaf["sha256"] != manifest["leaves"][name]["sha256"]:

@@ -12,6 +12,7 @@ from jaxrl.algorithm import Algorithm
 from jaxrl.train.artifacts import best_member, save_pictures
 from jaxrl.train.checkpoint import Checkpoints
 from jaxrl.train.loop import DivergedError, Loop, OnRow
+from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.programs import RunConfig, compile_programs
 from jaxrl.train.progress import make_progress
@@ -52,6 +53,7 @@ def fit(
     run_dir: str | Path | None = None,
     *,
     num_seeds: int = 1,
+    mesh: MeshShape | None = None,
     log_every: int | None = None,
     eval_every: int | None = None,
     eval_episodes: int = 512,
@@ -71,6 +73,7 @@ def fit(
         run_dir: A new folder for run.json, metrics.jsonl, evaluations.jsonl, checkpoints, curve.png, replay.gif and
             replay.html; None writes nothing.
         num_seeds: M, seeds trained side by side by `vmap`; member m has `config.seed + m`.
+        mesh: Devices for seeds and for environments; None uses as many of the visible ones as it can.
         log_every: Updates in a row of metrics; None for as few as give at most 500 rows.
         eval_every: Updates between greedy evaluations; None for one at the start and one at the end.
         eval_episodes: Episodes in an evaluation.
@@ -99,8 +102,10 @@ def fit(
             raise ValueError(f"{name} must be at least 1, got {value}.")
     if run_dir is None and (resume or checkpoint_every_updates or checkpoint_every_minutes):
         raise ValueError("Checkpoints need a place: give a run_dir.")
+    devices = choose_mesh(config, num_seeds, mesh)
     folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
     about = describe_run(config, num_seeds)
+    about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
     about["options"] = {
         **{name: value for name, value in dataclasses.asdict(schedule).items() if name != "num_updates"},
         "eval_episodes": eval_episodes,
@@ -111,7 +116,7 @@ def fit(
     with make_progress(title, config.num_updates * config.steps_per_update, quiet) as progress:
         progress.phase("compiling…")
         loop = Loop(
-            compile_programs(algo, config, num_seeds, eval_episodes),
+            compile_programs(algo, config, num_seeds, eval_episodes, devices),
             schedule,
             RowMaker(schedule.updates_in_row, config.num_updates, config.steps_per_update, num_seeds),
             seed=config.seed,

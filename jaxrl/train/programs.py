@@ -12,10 +12,12 @@ import jax
 import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, Metrics
 from jaxrl.environment import Environment
 from jaxrl.train.evaluate import Evaluation, evaluate
+from jaxrl.train.mesh import place, spread
 
 __all__ = ["Programs", "RunConfig", "compile_programs", "initial_state", "member_keys"]
 
@@ -70,7 +72,9 @@ class Programs(NamedTuple):
     """Whether `chunk` was found in JAX's persistent compilation cache, so that `seconds` says little."""
 
 
-def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episodes: int = 512) -> Programs:
+def compile_programs(
+    algo: Algorithm, config: RunConfig, members: int = 1, episodes: int = 512, mesh: Mesh | None = None
+) -> Programs:
     """Compile everything that a run needs.
 
     Args:
@@ -78,6 +82,7 @@ def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episo
         config: Its config.
         members: M, the number of seeds.
         episodes: Played in an evaluation.
+        mesh: The devices to use, see `choose_mesh`; None for the default one.
     """
     began = time.perf_counter()
     over_members = jax.vmap if members > 1 else lambda f: f
@@ -89,11 +94,13 @@ def compile_programs(algo: Algorithm, config: RunConfig, members: int = 1, episo
         return over_members(lambda s, k: evaluate(algo, env, s, k, episodes))(state, keys)
 
     keys = jax.eval_shape(lambda: member_keys(config.seed, members))
-    state = jax.eval_shape(init, keys)
+    state = place(jax.eval_shape(init, keys), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
-    chunk = _chunk(over_members(algo.update), state, max_chunk)
+    update = spread(over_members(algo.update), state, mesh, members)
+    chunk = _chunk(update, state, max_chunk)
+    places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
-    compiled_init = jax.jit(init).lower(keys).compile()
+    compiled_init = jax.jit(init, out_shardings=places).lower(keys).compile()
     compiled_play = jax.jit(play).lower(state, keys).compile()
     with _cache_hits() as hits:
         compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()

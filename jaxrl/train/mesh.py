@@ -1,0 +1,93 @@
+"""Spreading a run over devices: a mesh with the axes `member` (seeds) and `data` (environments).
+
+A train state's field `loop` holds what belongs to single environments, leaves `[B, …]`, and is split along the data
+axis; all else is the same on every device along it. An algorithm whose config has no `shards` uses one device a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from jaxrl.rl.devices import AXIS
+
+__all__ = ["MeshShape", "choose_mesh", "place", "spread"]
+
+MEMBER = "member"
+
+
+class MeshShape(NamedTuple):
+    """Devices along each axis; 0 leaves the choice to `choose_mesh`."""
+
+    member: int = 0
+    data: int = 0
+
+
+def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Mesh | None:
+    """As many of the visible devices as can be used, members first, or just as many as `shape` says; None for one.
+
+    Args:
+        config: Of the algorithm; its `shards`, where it has them, can be spread.
+        members: M.
+        shape: What was asked for.
+
+    Raises:
+        ValueError: More devices than there are, or a number that does not divide the members or the shards.
+    """
+    member, data = shape or MeshShape()
+    devices, shards = jax.devices(), getattr(config, "shards", 1)
+    for name, count, whole, what in (("member", member, members, "seeds"), ("data", data, shards, "shards")):
+        if count < 0 or (count and whole % count):
+            fits = ", ".join(str(d) for d in range(1, whole + 1) if whole % d == 0)
+            raise ValueError(f"mesh.{name}={count} does not divide the {whole} {what}; use one of {fits}.")
+    room = len(devices) // max(data, 1)
+    member = member or max((d for d in range(1, room + 1) if members % d == 0), default=1)
+    data = data or max((d for d in range(1, len(devices) // member + 1) if shards % d == 0), default=1)
+    if member * data > len(devices):
+        raise ValueError(
+            f"mesh.member={member} times mesh.data={data} needs {member * data} devices, but only {len(devices)} are "
+            f"visible. On a CPU, XLA_FLAGS=--xla_force_host_platform_device_count={member * data} makes as many."
+        )
+    if member * data == 1:
+        return None
+    grid = np.array(devices[: member * data]).reshape(member, data)
+    return Mesh(grid, (MEMBER, AXIS), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+def place(state: Any, mesh: Mesh | None, members: int) -> Any:
+    """Shapes of a train state with the place of every leaf in the mesh."""
+    if mesh is None:
+        return state
+
+    def placed(leaf: Any, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
+
+    return jax.tree.map(placed, state, _specs(state, members))
+
+
+def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members: int) -> Callable[[Any], Any]:
+    """`update(state) -> (state, metrics)` on all devices of the mesh, each with its part of the state.
+
+    Replication is not checked (`check_vma=False`): it would refuse environments that start a loop from a constant.
+    Tests compare the parameters of different numbers of devices instead.
+    """
+    if mesh is None:
+        return update
+    specs = _specs(state, members)
+    metrics = PartitionSpec(MEMBER) if members > 1 else PartitionSpec()
+    return jax.shard_map(update, mesh=mesh, in_specs=(specs,), out_specs=(specs, metrics), check_vma=False)
+
+
+def _specs(state: Any, members: int) -> Any:
+    """The partition of every leaf: members along their axis, what is in `loop` along the environments too."""
+    lead = (MEMBER,) if members > 1 else ()
+
+    def spec(path: Any, leaf: Any) -> PartitionSpec:
+        in_loop = bool(path) and getattr(path[0], "name", None) == "loop"
+        return PartitionSpec(*lead, *((AXIS,) if in_loop else ()))
+
+    return jax.tree_util.tree_map_with_path(spec, state)

@@ -1,0 +1,89 @@
+"""Run by test_mesh.py with 8 forced devices: trains the same on several numbers of devices, prints what came out."""
+
+import dataclasses
+import json
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import jaxrl
+from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.train.mesh import MeshShape, choose_mesh, place, spread
+
+SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
+GRU = {"memory": "gru", "memory_size": 8}
+VARIANTS = {
+    "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", **SMALL)),
+    "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
+    "ippo": (ippo, ippo.Config(env="smax/3m", **SMALL)),
+    "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
+    "mappo": (
+        mappo,
+        mappo.Config(env="probe/death", normalise_obs=True, normalise_reward=True, target_kl=0.05, **SMALL),
+    ),
+    "mappo gru": (mappo, mappo.Config(env="probe/hidden_state", critic_hidden=(8,), **GRU, **SMALL)),
+}
+
+
+def trained(module, config, data: int) -> dict:
+    """Five updates on `data` devices: the parameters and losses, and the collectives in the compiled program."""
+    algo = module.make(config)
+    mesh = choose_mesh(config, 1, MeshShape(1, data))
+    state = algo.init(jax.random.key(0))
+    shapes = place(jax.eval_shape(lambda: state), mesh, 1)
+    if mesh is not None:
+        state = jax.device_put(state, jax.tree.map(lambda leaf: leaf.sharding, shapes))
+    update = jax.jit(spread(algo.update, state, mesh, 1)).lower(state).compile()
+    losses = []
+    for _ in range(5):
+        state, metrics = update(state)
+        losses.append({k: float(v) for k, v in metrics["losses"].items()})
+    sizes = [
+        len(re.findall(r"f32\[[\d,]+\]", line)) for line in update.as_text().splitlines() if " all-reduce(" in line
+    ]
+    numbers = flat((state.params, state.normaliser))
+    return {"params": numbers, "losses": losses, "all_reduces_of_arrays": sum(size > 2 for size in sizes)}
+
+
+def flat(tree) -> list[float]:
+    return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(tree)]).tolist()
+
+
+def restored() -> dict:
+    """A run of 2 updates on 8 devices, resumed on 1, 2, 4 and 8 for 3 more: the final parameters."""
+    module, config = VARIANTS["ppo"]
+    algo, options, outcome = module.make(config), {"quiet": True, "pictures": False, "eval_episodes": 4}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        stopped = Path(folder) / "stopped"
+        stop_early = lambda row: row["timesteps"] >= 2 * config.steps_per_update  # noqa: E731
+        jaxrl.fit(algo, config, stopped, log_every=1, on_row=stop_early, mesh=MeshShape(1, 8), **options)
+        for data in (8, 4, 2, 1):
+            run = shutil.copytree(stopped, Path(folder) / f"on {data}")
+            result = jaxrl.fit(algo, config, run, resume=True, mesh=MeshShape(1, data), **options)
+            outcome[data] = flat(result.state.params)
+    return outcome
+
+
+def members() -> dict:
+    """Two seeds on 2 x 4 devices and on one: the final parameters."""
+    module, config = VARIANTS["ppo"]
+    config = dataclasses.replace(config, total_timesteps=32 * 8 * 2)
+    outcome = {}
+    for name, mesh in (("8", None), ("1", MeshShape(1, 1))):
+        result = jaxrl.fit(module.make(config), config, num_seeds=2, mesh=mesh, quiet=True, eval_episodes=4)
+        outcome[name] = flat(result.state.params)
+    return outcome
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "train":
+        name, counts = rest[0], [int(n) for n in rest[1:]]
+        print(json.dumps({n: trained(*VARIANTS[name], n) for n in counts}))
+    else:
+        print(json.dumps({"restored": restored, "members": members}[what]()))
