@@ -1,17 +1,20 @@
 """Honest statistics of a few runs: the interquartile mean and its like, each with a bootstrap interval.
 
-    scores = np.array([[0.91, 0.40], [0.87, 0.55], [0.95, 0.48]])     # [R, K]: 3 runs (seeds) of 2 tasks
+    scores = [[0.91, 0.40], [0.87, 0.55], [0.95, 0.48]]               # [R, K]: 3 runs (seeds) of 2 tasks
     interval(iqm, scores)                                             # Interval(estimate=…, low=…, high=…)
     interval(probability_of_improvement, ours, theirs)
+    interval(mean, exceeds(scores, thresholds))                       # a performance profile with its band
 
-Definitions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
-(NeurIPS 2021), section 4. All is float64 NumPy. Everywhere R is runs and K is tasks; one task may be given as `[R]`.
-Every statistic is a function `[…, R, K] -> […]`, so it works on one matrix, on a curve `[T, R, K]`, or on resamples.
-Scores of several tasks must be on one scale (a win rate, or a return normalised by a reference) to be taken together.
+The definitions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
+(NeurIPS 2021), section 4. Everything is float64 NumPy. R is runs, K is tasks; one task may be given as `[R]`. Every
+statistic maps `[…, R, K]` to `[…]`, so it works on one matrix, on a curve `[T, R, K]` and on many resamples. Several
+tasks can be taken together only on one scale: win rates, or returns normalised by a reference.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ from numpy.typing import ArrayLike
 
 __all__ = [
     "Interval",
+    "exceeds",
     "interval",
     "iqm",
     "mean",
@@ -27,14 +31,13 @@ __all__ = [
     "optimality_gap",
     "performance_profile",
     "probability_of_improvement",
-    "profile_interval",
 ]
 
-_CHUNK = 2**17  # numbers resampled at once, to bound the memory
+_CHUNK = 2**17  # numbers resampled at once, which bounds the memory
 
 
 class Interval(NamedTuple):
-    """An estimate and where it could as well have been: numbers, or arrays with the leading axes of the scores."""
+    """An estimate and the range it may as well lie in: numbers, or arrays of the leading axes of the scores."""
 
     estimate: Any
     low: Any
@@ -42,14 +45,14 @@ class Interval(NamedTuple):
 
 
 def iqm(scores: ArrayLike) -> Any:
-    """The interquartile mean `[…]` of `scores[…, R, K]`: of all R K scores the lowest and the highest quarter are left out.
+    """The interquartile mean `[…]` of `scores[…, R, K]`: the mean of the middle half of all n = R K scores.
 
-    Of n scores, floor(n / 4) are dropped at either end. Neither outliers nor a single hard task decide it.
+    floor(n / 4) scores are left out at either end, so neither an outlier nor one hard task decides it.
     """
-    scores = _matrix(scores)
-    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
-    dropped = flat.shape[-1] // 4
-    return flat[..., dropped : flat.shape[-1] - dropped].mean(-1)
+    matrix = _matrix(scores)
+    flat = np.sort(matrix.reshape(*matrix.shape[:-2], -1), axis=-1)
+    out = flat.shape[-1] // 4
+    return flat[..., out : flat.shape[-1] - out].mean(-1)
 
 
 def mean(scores: ArrayLike) -> Any:
@@ -58,61 +61,131 @@ def mean(scores: ArrayLike) -> Any:
 
 
 def median(scores: ArrayLike) -> Any:
-    """The median over tasks of their means over runs, `[…]` of `scores[…, R, K]`; of one task that is its mean."""
+    """The median over tasks of the means over runs, `[…]` of `scores[…, R, K]`; for a single task that is its mean."""
     return np.median(_matrix(scores).mean(-2), axis=-1)
 
 
 def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Any:
-    """By how much `scores[…, R, K]` fall short of `target` on average, `[…]`; what lies above it does not make up for it."""
+    """How far `scores[…, R, K]` stay below `target` on average, `[…]`; what exceeds it makes up for nothing."""
     return target - np.minimum(_matrix(scores), target).mean((-2, -1))
 
 
 def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Any:
-    """How likely a run of `x[…, R, K]` beats one of `y[…, S, K]` on the same task, the mean over tasks: `[…]`.
+    """The probability `[…]` that a run of `x[…, R, K]` beats a run of `y[…, S, K]`, the mean over tasks.
 
-    For one task it is the Mann-Whitney statistic U / (R S): ties count one half.
+    For a task it is Mann and Whitney's U / (R S): the share of pairs in which x is higher, ties counting one half.
 
     Raises:
-        ValueError: The numbers of tasks differ.
+        ValueError: x and y have different numbers of tasks.
     """
-    x, y = _matrix(x), _matrix(y)
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"Both need scores of the same tasks, got {x.shape[-1]} and {y.shape[-1]} of them.")
-    difference = np.sign(x[..., :, None, :] - y[..., None, :, :])
-    return 0.5 + 0.5 * difference.mean((-3, -2, -1))
+    ours, theirs = _matrix(x), _matrix(y)
+    if ours.shape[-1] != theirs.shape[-1]:
+        raise ValueError(f"Give scores of the same tasks; x has {ours.shape[-1]} and y has {theirs.shape[-1]}.")
+    signs = np.sign(ours[..., :, None, :] - theirs[..., None, :, :])
+    return 0.5 + 0.5 * signs.mean((-3, -2, -1))
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Any:
-    """The share of runs that score more than each of `thresholds[P]`, the mean over tasks: `[P]` of `scores[R, K]`."""
-    return mean(_exceeds(scores, thresholds))
+    """The share of runs that score more than each of `thresholds[P]`, the mean over tasks: `[…, P]`."""
+    return mean(exceeds(scores, thresholds))
 
 
-def profile_interval(scores: ArrayLike, thresholds: ArrayLike, **options: Any) -> Interval:
-    raise NotImplementedError
+def exceeds(scores: ArrayLike, thresholds: ArrayLike) -> np.ndarray:
+    """1 where a score is above a threshold, else 0: `[…, P, R, K]` for `scores[…, R, K]` and `thresholds[P]`."""
+    above = _matrix(scores)[..., None, :, :] > np.asarray(thresholds, np.float64)[:, None, None]
+    return above.astype(np.float64)
 
 
 def interval(
-    statistic: Callable[..., Any], *scores: ArrayLike, key: int = 0, repeats: int = 2000, level: float = 0.95
+    statistic: Callable[..., Any],
+    *scores: ArrayLike,
+    key: int = 0,
+    repeats: int = 2000,
+    level: float = 0.95,
+    expand: bool = False,
 ) -> Interval:
-    """doc"""
+    """A statistic with its stratified bootstrap interval.
+
+    Within each task as many runs are drawn with replacement as there are, and the statistic is taken of that, `repeats`
+    times; the interval is from the (1 - level) / 2 to the (1 + level) / 2 quantile. Leading axes share what is drawn.
+
+    Such intervals are too narrow for few runs: of 95 % intervals of normal scores of one task 83 % hold the true mean
+    with 5 runs, 90 % with 10, 94 % with 32 (of the IQM: 90, 93 and 94 %). `expand` takes quantiles farther out, which
+    makes up for it (92, 94 and 95 %; 94, 97 and 96 %) but for less than 5 runs, when the extremes are not far enough:
+    Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), the expanded percentile interval.
+
+    Args:
+        statistic: One of this module, or any `f(x[…, R, K], …) -> […]`.
+        *scores: What it is given, `[R]` or `[…, R, K]` each; several are drawn independently.
+        key: Decides what is drawn: the same on every machine, untouched by NumPy's global state.
+        repeats: How often.
+        level: The share of such intervals that is meant to hold the true value.
+        expand: Correct for few runs.
+
+    Returns:
+        The estimate, and its bounds: NaN where there is only one run, which says nothing about others.
+
+    Raises:
+        ValueError: Scores are missing or not finite, `repeats` is below 1, or `level` is not between 0 and 1.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}.")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1 (0.95 for 95 %), got {level}.")
     matrices = [_matrix(each) for each in scores]
-    bits = np.random.Philox(key=key)
+    estimate = statistic(*matrices)
+    if min(matrix.shape[-2] for matrix in matrices) < 2:
+        return Interval(estimate, np.full_like(estimate, np.nan), np.full_like(estimate, np.nan))
+    # A stream of random numbers each, so that the result does not depend on how many are drawn at a time.
+    streams = [np.random.Philox(key=np.array([key, i], np.uint64)) for i in range(len(matrices))]
     chunk = max(1, _CHUNK // max(matrix.size for matrix in matrices))
-    found = []
+    values = []
     for start in range(0, repeats, chunk):
         count = min(chunk, repeats - start)
-        found.append(statistic(*(_resample(matrix, count, bits) for matrix in matrices)))
-    low, high = np.quantile(np.concatenate(found, axis=-1), [(1 - level) / 2, (1 + level) / 2], axis=-1)
-    return Interval(statistic(*matrices), low, high)
+        drawn = (_resample(matrix, count, stream) for matrix, stream in zip(matrices, streams, strict=True))
+        values.append(statistic(*drawn))
+    tail = _expanded_tail(level, matrices) if expand else (1 - level) / 2
+    low, high = np.quantile(np.concatenate(values, axis=-1), [tail, 1 - tail], axis=-1)
+    return Interval(estimate, low, high)
 
 
-def _resample(scores: np.ndarray, count: int, bits: np.random.Philox) -> np.ndarray:
+def _resample(scores: np.ndarray, count: int, stream: np.random.Philox) -> np.ndarray:
+    """`count` times R runs drawn with replacement, for each task by itself: `[…, count, R, K]`."""
     runs, tasks = scores.shape[-2:]
-    uniform = (bits.random_raw(count * runs * tasks) >> 11) * 2.0**-53
+    # From raw bits, since how NumPy makes bounded integers of them may change from version to version.
+    uniform = (stream.random_raw(count * runs * tasks) >> np.uint64(11)) * 2.0**-53
     drawn = (uniform * runs).astype(np.intp).reshape(count, runs, tasks)
     return scores[..., drawn, np.arange(tasks)]
 
 
+def _expanded_tail(level: float, matrices: list[np.ndarray]) -> float:
+    """The probability beyond which quantiles are taken, so that a bootstrap of a mean is as wide as Student's interval.
+
+    A bootstrap underestimates the variance by (R - 1) / R and uses normal quantiles where Student's are due.
+    """
+    runs = min(matrix.shape[-2] for matrix in matrices)
+    freedom = min((matrix.shape[-2] - 1) * matrix.shape[-1] for matrix in matrices)
+    normal = statistics.NormalDist()
+    z = _student_quantile(normal.inv_cdf((1 + level) / 2), freedom)
+    return normal.cdf(-math.sqrt(runs / (runs - 1)) * z)
+
+
+def _student_quantile(z: float, freedom: int) -> float:
+    """Student's quantile from the normal one, by Abramowitz and Stegun (1964), 26.7.5; within 1 % from 3 degrees on."""
+    g1 = (z**3 + z) / 4
+    g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    g4 = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
+    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3 + g4 / freedom**4
+
+
 def _matrix(scores: ArrayLike) -> np.ndarray:
-    scores = np.asarray(scores, np.float64)
-    return scores[:, None] if scores.ndim == 1 else scores
+    """Scores as float64 `[…, R, K]`."""
+    matrix = np.asarray(scores, np.float64)
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim < 2 or 0 in matrix.shape:
+        raise ValueError(f"Scores must be [runs] or [runs, tasks] with at least one of each, got shape {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise ValueError("Scores must be finite; decide first what a run without a score counts as, e.g. the lowest.")
+    return matrix
