@@ -14,6 +14,7 @@ import tyro
 from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
 from jaxrl.registry import UnknownNameError, nearest
 
 __all__ = ["main", "resume"]
@@ -78,6 +79,7 @@ def main(argv: list[str]) -> int:
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     config.make_env()  # an unknown name is said before anything is compiled
     use_cache()
+    use_cores()
     return _fit(module, config, flags.run_dir, options)
 
 
@@ -98,6 +100,7 @@ def resume(argv: list[str]) -> int:
 
     run = load_run(flags.run)
     use_cache()
+    use_cores()
     options = {**run.about["options"], "num_seeds": run.about["num_seeds"], "quiet": flags.quiet, "resume": True}
     return _fit(run.module, run.config, run.folder.path, options)
 

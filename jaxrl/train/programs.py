@@ -101,13 +101,17 @@ def compile_programs(
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
     compiled_init = jax.jit(init, out_shardings=places).lower(keys).compile()
-    compiled_play = jax.jit(play).lower(state, keys).compile()
+    # Playing needs one device; on all of them it would be done over and over.
+    alone = jax.devices()[0]
+    compiled_play = jax.jit(play).lower(_unplaced(state), keys).compile()
     with _cache_hits() as hits:
         compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()
     return Programs(
         init=lambda: compiled_init(member_keys(config.seed, members)),
         chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
-        evaluate=lambda state: compiled_play(state, member_keys(config.seed, members, stream=1)),
+        evaluate=lambda state: compiled_play(
+            state if mesh is None else jax.device_put(state, alone), member_keys(config.seed, members, stream=1)
+        ),
         state_shape=state,
         max_chunk=max_chunk,
         seconds=time.perf_counter() - began,
@@ -168,6 +172,11 @@ def _cache_hits() -> Iterator[list[str]]:
         yield hits
     finally:
         jax.monitoring.unregister_event_listener(listen)
+
+
+def _unplaced(state: Any) -> Any:
+    """The state's shapes without their place in a mesh."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
 
 
 def _strong(leaf: Any) -> Any:

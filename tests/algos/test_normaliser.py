@@ -1,5 +1,7 @@
 """Running normalisation in training: exact, by parameter group, and the same within an update."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from family import collect
 from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.algos.normaliser import learn_observations, new_normaliser, normalised, scaled_rewards
 from jaxrl.algos.rollout import Transition, View
+from jaxrl.environment import Environment
 from jaxrl.spaces import Box, Discrete
 
 T, B, N = 5, 4, 3
@@ -16,10 +19,10 @@ GROUPS = (0, 1, 0)
 CONFIG = ippo.Config(env="smax/3m", normalise_obs=True, normalise_reward=True)
 
 
-class Spaces:
+class Spaces(Environment):
     """Of an environment, all that a normaliser asks for."""
 
-    def observation_space(self):
+    def observation_space(self, params=None):
         return Box(-1.0, 1.0, (2,))
 
 
@@ -46,7 +49,7 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_returns(view):
     rng = np.random.default_rng(1)
     reward = rng.normal(2.0, 3.0, (T, B, N)).astype(np.float32)
     cut = rng.random((T, B)) < 0.3
-    none = np.zeros(())
+    none: Any = np.zeros(())
     seen = Transition(view, none, (), none, none, none, jnp.asarray(reward), none, jnp.asarray(cut), none)
     fresh = new_normaliser(CONFIG, Spaces(), GROUPS)
     _, going_on, scaled = scaled_rewards(fresh, jnp.zeros((B, N)), seen, GROUPS, jnp.float32(0.9))
@@ -63,8 +66,8 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_returns(view):
 
 
 def test_what_is_no_vector_of_floats_is_not_standardised():
-    class Numbers:
-        def observation_space(self):
+    class Numbers(Environment):
+        def observation_space(self, params=None):
             return Discrete(3)
 
     with pytest.raises(ValueError, match="normalise_obs needs vectors of floats"):

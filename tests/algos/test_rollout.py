@@ -1,5 +1,7 @@
 """A rollout: who is worth what after a step, and what a central critic sees."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,8 +74,8 @@ def test_the_dead_are_worth_what_their_living_team_mates_are():
 def test_next_values_by_a_loop():
     rng = np.random.default_rng(0)
     value, final = rng.normal(size=(2, T, B, 2)).astype(np.float32)
-    cut = rng.random((T, B)) < 0.4
-    none = np.zeros(())
+    cut: Any = rng.random((T, B)) < 0.4
+    none: Any = np.zeros(())
     seen = Transition(View(none, None, None, none), none, (), none, none, value, none, none, cut, final)
     got = next_values(seen)
     for t in range(T):

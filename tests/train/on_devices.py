@@ -44,7 +44,7 @@ def trained(module, config, data: int) -> dict:
         state, metrics = update(state)
         losses.append({k: float(v) for k, v in metrics["losses"].items()})
     sizes = [
-        len(re.findall(r"f32\[[\d,]+\]", line)) for line in update.as_text().splitlines() if " all-reduce(" in line
+        len(re.findall(r"f32\[[\d,]+\]", line)) for line in str(update.as_text()).splitlines() if " all-reduce(" in line
     ]
     numbers = flat((state.params, state.normaliser))
     return {"params": numbers, "losses": losses, "all_reduces_of_arrays": sum(size > 2 for size in sizes)}
@@ -84,6 +84,7 @@ if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "train":
         name, counts = rest[0], [int(n) for n in rest[1:]]
-        print(json.dumps({n: trained(*VARIANTS[name], n) for n in counts}))
+        module, config = VARIANTS[name]
+        print(json.dumps({n: trained(module, config, n) for n in counts}))
     else:
-        print(json.dumps({"restored": restored, "members": members}[what]()))
+        print(json.dumps(restored() if what == "restored" else members()))

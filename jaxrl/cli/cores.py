@@ -1,0 +1,25 @@
+"""All cores of a CPU, each as a device of its own."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+
+__all__ = ["use_cores"]
+
+
+def use_cores() -> None:
+    """Give JAX one CPU device for each core, over which `fit` spreads environments and seeds.
+
+    XLA runs small operations on one core however many there are; with a device a core, training smax/3m on two cores
+    is 1.3 times as fast with the default network and 1.4 times with a GRU. It must be called before JAX touches a
+    device; afterwards, or where the number was set by hand (`JAX_NUM_CPU_DEVICES`, `XLA_FLAGS`), nothing is changed.
+    """
+    by_hand = "JAX_NUM_CPU_DEVICES" in os.environ or "device_count" in os.environ.get("XLA_FLAGS", "")
+    if by_hand or not hasattr(os, "sched_getaffinity"):
+        return
+    try:
+        jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+    except RuntimeError:  # JAX runs already
+        return
