@@ -22,6 +22,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl resume [RUN]            continue a run that was stopped, exactly where it was
   jaxrl eval [RUN]              play greedy episodes with what a run has learned
   jaxrl render [RUN]            film one of them, as GIF or as HTML page
+  jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
@@ -59,6 +60,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "resume": "train:resume",
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
+    "report": "report:main",
     "envs": "envs:main",
     "bench": "bench:main",
     "doctor": "doctor:main",

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl.train.metrics import columns
 
-__all__ = ["MissingExtraError", "save_curve"]
+__all__ = ["MissingExtraError", "new_figure", "save_curve", "short", "smooth"]
 
 
 class MissingExtraError(ImportError):
@@ -30,19 +30,12 @@ def save_curve(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("curve.png needs matplotlib: pip install 'jaxrl[viz]'") from error
-
+    figure = new_figure("curve.png", 9.6, 3.8)
     if not rows:
         return
     table, played = columns(rows), columns(evaluations)
     won = "win_rate" in table
     name, label = ("win_rate", "win rate") if won else ("return_mean", "return")
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, x, x_label in zip(
         figure.subplots(1, 2, sharey=True),
         ("timesteps", "seconds"),
@@ -60,10 +53,26 @@ def save_curve(
             axes.set_ylim(-0.02, 1.02)
     left, right = figure.axes
     left.set_ylabel(label)
-    left.xaxis.set_major_formatter(lambda steps, _: _short(steps))
+    left.xaxis.set_major_formatter(lambda steps, _: short(steps))
     right.legend(loc="lower right" if won else "best", frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     figure.savefig(path, dpi=120)
+
+
+def new_figure(name: str, width: float, height: float) -> Any:
+    """An empty matplotlib figure of so many inches, which no window belongs to.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed; the message says that `name` needs it.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(f"{name} needs matplotlib: pip install 'jaxrl[viz]'") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
 
 
 _BLUE, _ORANGE = "#1f5fa8", "#e8762c"
@@ -74,10 +83,10 @@ def _lines(axes: Any, x: np.ndarray, y: np.ndarray) -> None:
     members = y.reshape(len(y), -1)
     multiple = members.shape[1] > 1
     for member in members.T:
-        axes.plot(x, _smooth(member) if multiple else member, color=_BLUE, alpha=0.3, linewidth=1)
-    smooth = np.stack([_smooth(member) for member in members.T]).mean(0)
+        axes.plot(x, smooth(member) if multiple else member, color=_BLUE, alpha=0.3, linewidth=1)
+    middle = np.stack([smooth(member) for member in members.T]).mean(0)
     axes.plot(
-        x, smooth, color=_BLUE, linewidth=2.2, label=f"training, mean of {members.shape[1]}" if multiple else "training"
+        x, middle, color=_BLUE, linewidth=2.2, label=f"training, mean of {members.shape[1]}" if multiple else "training"
     )
 
 
@@ -90,7 +99,7 @@ def _dots(axes: Any, x: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-def _smooth(y: np.ndarray) -> np.ndarray:
+def smooth(y: np.ndarray) -> np.ndarray:
     """A centred running mean over a twenty-fifth of the curve; intervals without an episode (NaN) do not count."""
     half = max(len(y) // 50, 1)
     known = np.isfinite(y)
@@ -101,7 +110,8 @@ def _smooth(y: np.ndarray) -> np.ndarray:
     return np.where(number > 0, (total[high] - total[low]) / np.maximum(number, 1), np.nan)
 
 
-def _short(steps: float) -> str:
+def short(steps: float) -> str:
+    """A number of steps for people: `2.5M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if steps >= size:
             return f"{steps / size:.3g}{unit}"

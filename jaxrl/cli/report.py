@@ -1,0 +1,47 @@
+"""`jaxrl report`: runs compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxrl.cli import EXIT_WRONG_INPUT
+
+__all__ = ["main"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportFlags:
+    """Compare runs: curves, tables and one HTML page, with intervals over seeds."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """The run folders, of one seed or several each; the latest one in runs/ if left out."""
+    out: Path = Path("report")
+    """Where to write report.html, curves.png, profiles.png, table.md and table.csv."""
+    metric: Literal["win_rate", "return_mean", "length_mean"] | None = None
+    """What is compared; left out, the win rate where all runs on an environment know one, else the return."""
+    check: bool = False
+    """Write nothing and fail if a group has fewer than 5 seeds, a seed counts twice or was tuned on, groups on an
+    environment have different seeds, a run has no final score, or a run was made with uncommitted changes."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl report [RUN…]`; returns the exit code."""
+    flags = tyro.cli(ReportFlags, args=argv, prog="jaxrl report")
+    from jaxrl.report import collect, markdown, problems, summarise, write_report
+    from jaxrl.train.run_folder import latest_run
+
+    groups = collect(flags.runs or [latest_run()], flags.metric)
+    found = problems(groups)
+    for sentence in found:
+        print(f"jaxrl: {sentence}" if flags.check else f"! {sentence}", file=sys.stderr)
+    if flags.check and found:
+        return EXIT_WRONG_INPUT
+    page, *others = write_report(groups, flags.out)
+    print(markdown(summarise(groups)))
+    print(f"Wrote {page}, {', '.join(path.name for path in others)}")
+    return 0

@@ -1,0 +1,110 @@
+"""What makes a comparison unfair, in sentences that say what to do about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from jaxrl.report.groups import Group
+
+__all__ = ["MIN_SEEDS", "problems"]
+
+MIN_SEEDS = 5
+
+
+def problems(groups: Sequence[Group], min_seeds: int = MIN_SEEDS) -> list[str]:
+    """Sentences about what should be mended before anybody believes the report; empty if nothing.
+
+    * Too few seeds: a group has fewer than `min_seeds` different ones.
+    * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
+      seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
+    * Missing scores: a run was stopped, diverged or has not ended, so the table would show only those that did well.
+    * Dirty git: a run was made with uncommitted changes.
+    """
+    found = []
+    for group in groups:
+        found += _too_few(group, min_seeds) + _counted_twice(group)
+    found += _different_sets(groups) + _tuned_on(groups)
+    for group in groups:
+        found += _without_score(group)
+    return list(dict.fromkeys(found + _dirty(groups)))
+
+
+def _too_few(group: Group, min_seeds: int) -> list[str]:
+    seeds = sorted(set(group.seeds))
+    missing = min_seeds - len(seeds)
+    if missing <= 0:
+        return []
+    have = f"{len(seeds)} seed" + "s" * (len(seeds) > 1)
+    more = f"--seed {seeds[-1] + 1}" + (f" --num-seeds {missing}" if missing > 1 else "")
+    return [f"{group.name} has {have}, but at least {min_seeds} are needed: train more with {more}."]
+
+
+def _counted_twice(group: Group) -> list[str]:
+    found = []
+    for seed in sorted(set(group.seeds)):
+        runs = [str(member.run) for member in group.members if member.seed == seed]
+        if len(runs) > 1:
+            found.append(f"{group.name} counts seed {seed} more than once, in {' and '.join(runs)}: leave one out.")
+    return found
+
+
+def _different_sets(groups: Sequence[Group]) -> list[str]:
+    found = []
+    for first, second in pairwise(groups):
+        if first.env == second.env and set(first.seeds) != set(second.seeds):
+            found.append(
+                f"On {first.env}, {first.label} has the seeds {_ranges(first.seeds)} but {second.label} has "
+                f"{_ranges(second.seeds)}: compare them on the same seeds."
+            )
+    return found
+
+
+def _tuned_on(groups: Sequence[Group]) -> list[str]:
+    found = []
+    for group in groups:
+        family = [other for other in groups if (other.algorithm, other.env) == (group.algorithm, group.env)]
+        tuning = {s for other in family for about in other.runs.values() for s in about.get("tuning_seeds") or ()}
+        both = sorted(tuning & set(group.seeds))
+        if both:
+            found.append(
+                f"{group.name} is reported on seeds it was tuned on ({_ranges(both)}): report other ones, e.g. with "
+                f"--seed {max(tuning) + 1}."
+            )
+    return found
+
+
+def _without_score(group: Group) -> list[str]:
+    found = []
+    for path, about in group.runs.items():
+        seeds = [member.seed for member in group.members if member.run == path and not math.isfinite(member.score)]
+        if not seeds:
+            continue
+        status = about.get("status", "unfinished")
+        state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
+        cure = f"jaxrl resume {path}" if status == "stopped" else "let it end, or run it again"
+        noun = f"seed{'s' * (len(seeds) > 1)} {_ranges(seeds)}"
+        state = f"{path} {state}" if state else f"{path} has no final score"
+        found.append(f"{state}, so {noun} of {group.name} cannot be counted: {cure}.")
+    return found
+
+
+def _dirty(groups: Sequence[Group]) -> list[str]:
+    return [
+        f"{path} was made with uncommitted changes to {about['git']['commit'][:10]}: commit them, run again."
+        for group in groups
+        for path, about in group.runs.items()
+        if (about.get("git") or {}).get("dirty")
+    ]
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Seeds in short: `0–4, 7`."""
+    parts: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts)

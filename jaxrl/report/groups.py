@@ -1,0 +1,198 @@
+"""Run folders read and put together: runs that differ in nothing but their seeds are one group."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl import stats
+from jaxrl.train.curve import smooth
+from jaxrl.train.metrics import columns
+from jaxrl.train.run_folder import RunFolder
+
+__all__ = ["METRICS", "Group", "Member", "collect"]
+
+METRICS = {"win_rate": "win rate", "return_mean": "return", "length_mean": "episode length"}
+_POINTS = 120  # of a group's curve
+_NAMED = 3  # options that a label tells apart; with more of them it names the run
+_REPEATS = 1000  # of the bootstrap at each point of a curve
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One seed."""
+
+    run: Path
+    """The folder; several members may share it."""
+    seed: int
+    timesteps: np.ndarray
+    """`[R]`, environment steps at each row of metrics.jsonl."""
+    seconds: np.ndarray
+    """`[R]`, likewise seconds of training, which seeds trained side by side spend together."""
+    values: np.ndarray
+    """`[R]`, the metric while training; NaN where no episode ended."""
+    score: float
+    """The metric in the final greedy evaluation; NaN if there was none."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Seeds of one algorithm with one configuration on one environment."""
+
+    label: str
+    """The algorithm, with the options in which it differs from others on the same environment."""
+    algorithm: str
+    env: str
+    metric: str
+    """One of `METRICS`; the same for all groups on an environment."""
+    members: tuple[Member, ...]
+    runs: dict[Path, dict[str, Any]]
+    """The content of run.json by folder."""
+
+    @property
+    def name(self) -> str:
+        """Label and environment."""
+        return f"{self.label} on {self.env}"
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of all members, sorted."""
+        return sorted(member.seed for member in self.members)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """`[S]`, of the members that have one."""
+        scores = np.array([member.score for member in self.members])
+        return scores[np.isfinite(scores)]
+
+    def curve(self, axis: str) -> tuple[np.ndarray, stats.Interval] | None:
+        """The interquartile mean over members while training, with its interval.
+
+        Args:
+            axis: `"timesteps"` or `"seconds"`.
+
+        Returns:
+            `x[P]` and an interval of arrays `[P]`, over what all members have done; None if one has done nothing.
+        """
+        lines = [known(member, axis) for member in self.members]
+        if any(len(x) == 0 for x, _ in lines):
+            return None
+        start, end = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
+        grid = np.linspace(start, end, _POINTS) if end > start else np.array([end])
+        values = np.stack([np.interp(grid, x, y) for x, y in lines], axis=-1)
+        return grid, stats.interval(stats.iqm, values[:, :, None], repeats=_REPEATS, expand=True)
+
+
+def known(member: Member, axis: str) -> tuple[np.ndarray, np.ndarray]:
+    """A member's smoothed curve, `x[P]` and `y[P]`, without rows in which no episode ended."""
+    y = smooth(member.values)
+    finite = np.isfinite(y)
+    return getattr(member, axis)[finite], y[finite]
+
+
+def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Group]:
+    """Read runs and put them into groups, ordered by environment and label.
+
+    Args:
+        paths: Run folders, of one seed or several each.
+        metric: One of `METRICS`; None for the win rate where every run on an environment knows one, else the return.
+
+    Raises:
+        FileNotFoundError: A folder holds no run.
+        ValueError: None is given, or one twice, or a run does not know `metric`.
+    """
+    if not paths:
+        raise ValueError("Name at least one run folder.")
+    folders = [RunFolder.open(path) for path in paths]
+    resolved = [folder.path.resolve() for folder in folders]
+    for path, folder in zip(resolved, folders, strict=True):
+        if resolved.count(path) > 1:
+            raise ValueError(f"{folder.path} is named twice; its seeds would count double.")
+    runs = [(folder, folder.read()) for folder in folders]
+    groups = []
+    for env in sorted({about["env"] for _, about in runs}):
+        here = [(folder, about) for folder, about in runs if about["env"] == env]
+        groups += _groups_on(env, here, metric)
+    return groups
+
+
+def _groups_on(env: str, runs: list[tuple[RunFolder, dict[str, Any]]], metric: str | None) -> list[Group]:
+    """The groups of all runs on one environment."""
+    tables = {folder.path: columns(folder.metrics.read()) for folder, _ in runs}
+    metric = _metric(runs, tables, metric)
+    alike: dict[tuple[str, str], list[tuple[RunFolder, dict[str, Any]]]] = {}
+    for folder, about in runs:
+        alike.setdefault((about["algorithm"], json.dumps(_options(about), sort_keys=True)), []).append((folder, about))
+    groups = []
+    for (algorithm, _), group in alike.items():
+        others = [about for _, about in runs if about["algorithm"] == algorithm]
+        members = [m for folder, about in group for m in _members(folder, about, tables[folder.path], metric)]
+        label = _label(algorithm, group[0][0], group[0][1], others)
+        abouts = {folder.path: about for folder, about in group}
+        groups.append(Group(label, algorithm, env, metric, tuple(members), abouts))
+    return sorted(groups, key=lambda group: group.label)
+
+
+def _metric(
+    runs: list[tuple[RunFolder, dict[str, Any]]], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None
+) -> str:
+    """The metric that all of the runs know; a run that wrote nothing has no say."""
+
+    def ignorant(metric: str) -> list[Path]:
+        written = [(folder.path, (tables[folder.path], about.get("evaluation"))) for folder, about in runs]
+        return [path for path, sources in written if any(source and metric not in source for source in sources)]
+
+    if wanted is None:
+        return "return_mean" if ignorant("win_rate") else "win_rate"
+    if wanted not in METRICS:
+        raise ValueError(f"There is no metric {wanted!r}; it is one of {', '.join(METRICS)}.")
+    if missing := ignorant(wanted):
+        raise ValueError(f"{missing[0]} knows no {wanted}; name another --metric, e.g. return_mean.")
+    return wanted
+
+
+def _members(folder: RunFolder, about: dict[str, Any], table: dict[str, np.ndarray], metric: str) -> list[Member]:
+    """The seeds of one run."""
+    count = about["num_seeds"]
+    nothing = np.zeros(0)
+    values = table.get(metric, np.zeros((0, count))).reshape(-1, count)
+    evaluation = about.get("evaluation") or {}
+    scores = np.atleast_1d(np.array(evaluation.get(metric, [None] * count), np.float64))
+    return [
+        Member(
+            folder.path,
+            about["seed"] + m,
+            table.get("timesteps", nothing),
+            table.get("seconds", nothing),
+            values[:, m],
+            float(scores[m]),
+        )
+        for m in range(count)
+    ]
+
+
+def _options(about: dict[str, Any]) -> dict[str, Any]:
+    """A run's configuration without what may differ within a group."""
+    return {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
+
+
+def _label(algorithm: str, folder: RunFolder, about: dict[str, Any], others: list[dict[str, Any]]) -> str:
+    """The algorithm and, where it was run with several configurations, what is special about this one."""
+    options = [_options(other) for other in others]
+    names = sorted({name for other in options for name in other})
+    differing = [name for name in names if len({json.dumps(other.get(name)) for other in options}) > 1]
+    if not differing:
+        return algorithm
+    if len(differing) > _NAMED:
+        return f"{algorithm} ({folder.path.name})"
+    own = _options(about)
+    return f"{algorithm} ({', '.join(f'{name}={_plain(own.get(name))}' for name in differing)})"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

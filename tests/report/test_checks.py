@@ -1,0 +1,82 @@
+"""Every way to compare unfairly is found, and said in one sentence."""
+
+import pytest
+
+from jaxrl.report import collect, problems
+
+
+@pytest.fixture
+def fair(tmp_path, write_run):
+    """Five seeds of IPPO in one run, the same five of MAPPO in five."""
+    runs = [write_run(tmp_path / "ippo", num_seeds=5)]
+    return runs + [write_run(tmp_path / f"mappo-{seed}", algorithm="mappo", seed=seed) for seed in range(5)]
+
+
+@pytest.mark.quick
+def test_a_fair_comparison_has_no_problem(fair):
+    assert problems(collect(fair)) == []
+
+
+def test_too_few_seeds(fair):
+    [sentence, _] = problems(collect(fair[:-2]))
+    assert sentence == (
+        "mappo on smax/3m has 3 seeds, but at least 5 are needed: train more with --seed 3 --num-seeds 2."
+    )
+    assert problems(collect(fair[:1]), min_seeds=6)[0].endswith(
+        "has 5 seeds, but at least 6 are needed: train more with --seed 5."
+    )
+
+
+def test_a_seed_counted_twice_is_not_two_seeds(fair, tmp_path, write_run):
+    again = write_run(tmp_path / "again", num_seeds=2, seed=4)
+    found = problems(collect([fair[0], again]))
+    assert found == [f"ippo on smax/3m counts seed 4 more than once, in {fair[0]} and {again}: leave one out."]
+    # Five runs, but four seeds.
+    found = problems(collect([*fair[1:5], write_run(tmp_path / "mappo-again", algorithm="mappo", seed=3)]))
+    assert found[0].startswith("mappo on smax/3m has 4 seeds, but at least 5")
+
+
+def test_groups_compared_on_different_seeds(fair, tmp_path, write_run):
+    other = write_run(tmp_path / "other", algorithm="other", seed=7, num_seeds=5)
+    assert problems(collect([*fair, other])) == [
+        "On smax/3m, mappo has the seeds 0–4 but other has 7–11: compare them on the same seeds."
+    ]
+    elsewhere = write_run(tmp_path / "elsewhere", env="smax/8m", seed=7, num_seeds=5)
+    assert problems(collect([*fair, elsewhere])) == []
+
+
+def test_seeds_used_for_tuning_are_not_reported(fair, tmp_path, write_run):
+    tuned = write_run(tmp_path / "tuned", config={"lr": 1.0}, num_seeds=5, seed=3, tuning_seeds=[0, 1, 2, 3, 4])
+    found = problems(collect([tuned]))
+    assert found == [
+        "ippo on smax/3m is reported on seeds it was tuned on (3–4): report other ones, e.g. with --seed 5."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ("running", "has not ended, so seed 0 of ippo on smax/3m cannot be counted"),
+        ("diverged", "has diverged, so seed 0 of ippo on smax/3m cannot be counted"),
+        ("stopped", "was stopped, so seed 0 of ippo on smax/3m cannot be counted: jaxrl resume"),
+    ],
+)
+def test_runs_without_a_final_score(tmp_path, write_run, status, sentence):
+    runs = [write_run(tmp_path / f"{s}", seed=s) for s in range(1, 5)]
+    runs.append(write_run(tmp_path / "0", status=status, evaluation=None))
+    [found] = problems(collect(runs))
+    assert sentence in found
+
+
+def test_a_member_without_a_score(tmp_path, write_run):
+    run = write_run(tmp_path / "run", num_seeds=6, scores=[0.5, float("nan"), 0.7, 0.6, float("nan"), 0.5])
+    [found] = problems(collect([run]))
+    assert "has no final score, so seeds 1, 4 of ippo on smax/3m cannot be counted" in found
+
+
+def test_dirty_git(fair, tmp_path, write_run):
+    dirty = write_run(tmp_path / "dirty", algorithm="b", num_seeds=5, git={"commit": "f" * 40, "dirty": True})
+    [found] = problems(collect([*fair, dirty]))
+    assert found == f"{dirty} was made with uncommitted changes to ffffffffff: commit them, run again."
+    outside = write_run(tmp_path / "outside", algorithm="c", num_seeds=5, git=None)
+    assert problems(collect([*fair, outside])) == []

@@ -1,0 +1,108 @@
+"""The files of a report: pictures that show something, one page that needs nothing else."""
+
+import base64
+import html.parser
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from jaxrl.report import collect, write_report
+from jaxrl.report.figures import draw_curves, draw_profiles
+from jaxrl.train.curve import MissingExtraError
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects the text, what is loaded from elsewhere, and whether every element is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text, self.sources, self.open = "", [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture
+def groups(tmp_path, write_run):
+    """One seed, 8 and 64; one environment with win rates, one without."""
+    return collect(
+        [
+            write_run(tmp_path / "many", num_seeds=64),
+            *(write_run(tmp_path / f"m{seed}", algorithm="mappo", seed=seed) for seed in range(8)),
+            write_run(tmp_path / "<b>&x", algorithm="single", env="mpe/tag", win_rate=False, skill=-0.5),
+        ]
+    )
+
+
+def test_the_page_has_everything_and_needs_nothing_else(tmp_path, groups):
+    paths = write_report(groups, tmp_path / "new" / "out")
+    assert [path.name for path in paths] == ["report.html", "curves.png", "profiles.png", "table.md", "table.csv"]
+    text = paths[0].read_text()
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    assert len(reader.sources) == 2
+    for source, path in zip(reader.sources, paths[1:3], strict=True):
+        assert base64.b64decode(source.removeprefix("data:image/png;base64,")) == path.read_bytes()
+    without_pictures = re.sub('base64,[^"]*', "", text)
+    assert not re.search(r"https?:|@import|url\(|<script|{{", without_pictures)
+    for words in ("Read with care", "single on mpe/tag has 1 seed", "Probability of improvement", "10 runs, 73 seeds"):
+        assert words in reader.text
+    assert "<b>&x" in reader.text  # a folder's name is text, whatever it is
+    assert "0123456789" in reader.text
+
+
+def test_a_good_report_says_so(tmp_path, write_run):
+    groups = collect([write_run(tmp_path / "a", num_seeds=5)])
+    text = write_report(groups, tmp_path)[0].read_text()
+    assert "Nothing speaks against" in text
+    assert "Read with care" not in text
+    assert "Probability of improvement" not in text
+
+
+def test_curves_show_every_seed_the_iqm_and_its_interval(groups):
+    figure = draw_curves(groups)
+    tag_steps, _, smax_steps, smax_seconds = figure.axes
+    assert len(tag_steps.lines) == 1  # a single seed is its own mean, and has no interval
+    for axes, end in ((smax_steps, 40_000), (smax_seconds, 20)):
+        assert len(axes.lines) == 64 + 8 + 2
+        assert len(axes.collections) == 2
+        assert max(line.get_xdata()[-1] for line in axes.lines) == end
+    bold = [line for line in smax_steps.lines if line.get_linewidth() > 2]
+    middle = groups[1].curve("timesteps")
+    np.testing.assert_array_equal(bold[0].get_ydata(), middle[1].estimate)
+    assert [text.get_text() for text in smax_seconds.get_legend().get_texts()] == ["ippo, 64 seeds", "mappo, 8 seeds"]
+
+
+def test_profiles_fall_from_one_to_zero(groups):
+    for axes in draw_profiles(groups).axes:
+        for line in axes.lines:
+            share = line.get_ydata()
+            assert (share[0], share[-1]) == (1.0, 0.0)
+            assert (np.diff(share) <= 0).all()
+
+
+def test_runs_without_any_number_are_no_reason_to_fail(tmp_path, write_run):
+    run = write_run(tmp_path / "a", evaluation=None, status="running")
+    (run / "metrics.jsonl").write_text("")
+    for win_rate in (True, False):
+        extra = write_run(tmp_path / f"b{win_rate}", algorithm="b", win_rate=win_rate, evaluation=None)
+        assert write_report(collect([run, extra]), tmp_path / "out")[0].exists()
+    assert write_report(collect([run]), tmp_path / "out")[0].exists()
+
+
+def test_without_matplotlib_the_pip_line_is_named_and_nothing_written(tmp_path, groups, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'jaxrl\[viz\]'"):
+        write_report(groups, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
