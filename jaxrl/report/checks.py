@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jaxrl.report.groups import Group
 
-__all__ = ["MIN_SEEDS", "problems"]
+__all__ = ["MIN_SEEDS", "problems", "ranges"]
 
 MIN_SEEDS = 5
 
@@ -55,8 +55,8 @@ def _different_sets(groups: Sequence[Group]) -> list[str]:
     for first, second in pairwise(groups):
         if first.env == second.env and set(first.seeds) != set(second.seeds):
             found.append(
-                f"On {first.env}, {first.label} has the seeds {_ranges(first.seeds)} but {second.label} has "
-                f"{_ranges(second.seeds)}: compare them on the same seeds."
+                f"On {first.env}, {first.label} has the seeds {ranges(first.seeds)} but {second.label} has "
+                f"{ranges(second.seeds)}: compare them on the same seeds."
             )
     return found
 
@@ -69,7 +69,7 @@ def _tuned_on(groups: Sequence[Group]) -> list[str]:
         both = sorted(tuning & set(group.seeds))
         if both:
             found.append(
-                f"{group.name} is reported on seeds it was tuned on ({_ranges(both)}): report other ones, e.g. with "
+                f"{group.name} is reported on seeds it was tuned on ({ranges(both)}): report other ones, e.g. with "
                 f"--seed {max(tuning) + 1}."
             )
     return found
@@ -84,7 +84,7 @@ def _without_score(group: Group) -> list[str]:
         status = about.get("status", "unfinished")
         state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
         cure = f"jaxrl resume {path}" if status == "stopped" else "let it end, or run it again"
-        noun = f"seed{'s' * (len(seeds) > 1)} {_ranges(seeds)}"
+        noun = f"seed{'s' * (len(seeds) > 1)} {ranges(seeds)}"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {noun} of {group.name} cannot be counted: {cure}.")
     return found
@@ -99,7 +99,7 @@ def _dirty(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _ranges(seeds: Sequence[int]) -> str:
+def ranges(seeds: Sequence[int]) -> str:
     """Seeds in short: `0–4, 7`."""
     parts: list[list[int]] = []
     for seed in sorted(set(seeds)):

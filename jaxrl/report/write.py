@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jaxrl.report.checks import problems
+from jaxrl.report.checks import problems, ranges
 from jaxrl.report.figures import draw_curves, draw_profiles
 from jaxrl.report.groups import METRICS, Group
 from jaxrl.report.tables import Summary, between, csv_table, improvements, markdown, number, speed, summarise
@@ -106,7 +106,8 @@ def _improvement_table(groups: Sequence[Group]) -> str:
     if not rows:
         return ""
     head = ("environment", "a run of", "beats one of", "with probability", "95 % interval")
-    return "<h2>Probability of improvement</h2>" + _table(head, rows, numeric=(3, 4))
+    note = "An interval from 1 to 1 says only that the seeds at hand do not overlap."
+    return f'<h2>Probability of improvement</h2>{_table(head, rows, numeric=(3, 4))}<p class="note">{note}</p>'
 
 
 def _run_table(groups: Sequence[Group]) -> str:
@@ -115,7 +116,7 @@ def _run_table(groups: Sequence[Group]) -> str:
         for path, about in group.runs.items():
             git = about.get("git") or {}
             commit = (git.get("commit") or "not known")[:10] + (" with changes" if git.get("dirty") else "")
-            seeds = ", ".join(str(member.seed) for member in group.members if member.run == path)
+            seeds = ranges([member.seed for member in group.members if member.run == path])
             versions = about.get("versions", {})
             software = f"jaxrl {versions.get('jaxrl', '?')}, jax {versions.get('jax', '?')}"
             devices = sorted({device.partition(" ")[2] or device for device in about.get("devices", [])})
