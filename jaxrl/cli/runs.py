@@ -27,6 +27,8 @@ class EvalFlags:
     """Of the episodes."""
     greedy: bool = True
     """Take the likeliest action; --no-greedy samples."""
+    best: bool = False
+    """Play with the best checkpoint of a run with --eval-every, instead of the last."""
 
 
 def evaluate_run(argv: list[str]) -> int:
@@ -38,7 +40,7 @@ def evaluate_run(argv: list[str]) -> int:
 
     run = load_run(flags.run)
     use_cache()
-    state, members = run.restore(), run.about["num_seeds"]
+    state, members = run.restore(flags.best), run.about["num_seeds"]
 
     def play(state: Any, key: jax.Array) -> Any:
         return evaluate(run.algo, run.env, state, key, flags.episodes, greedy=flags.greedy)

@@ -75,7 +75,8 @@ def fit(
         num_seeds: M, seeds trained side by side by `vmap`; member m has `config.seed + m`.
         mesh: Devices for seeds and for environments; None uses as many of the visible ones as it can.
         log_every: Updates in a row of metrics; None for as few as give at most 500 rows.
-        eval_every: Updates between greedy evaluations; None for one at the start and one at the end.
+        eval_every: Updates between greedy evaluations, the best of which is kept in best/; None for one at the
+            start and one at the end.
         eval_episodes: Episodes in an evaluation.
         checkpoint_every_updates: Updates between checkpoints; one is always saved at the end.
         checkpoint_every_minutes: Minutes between checkpoints; goes together with the former.

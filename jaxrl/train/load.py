@@ -12,7 +12,7 @@ import jax
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import Environment
-from jaxrl.train.checkpoint import Checkpoints
+from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.programs import initial_state, member_keys
 from jaxrl.train.run_folder import RunFolder, config_from_json, latest_run
 
@@ -31,16 +31,23 @@ class LoadedRun(NamedTuple):
     algo: Algorithm
     env: Environment
 
-    def restore(self) -> Any:
+    def restore(self, best: bool = False) -> Any:
         """The train state of the newest good checkpoint; with several seeds its leaves are `[M, …]`.
+
+        With `best` it is the state that had the best score in an evaluation during training.
 
         Raises:
             CheckpointError: There is none, none is good, or it does not fit the config in run.json.
         """
+        place = self.folder.best if best else self.folder.checkpoints
+        if best and not place.exists():
+            raise CheckpointError(
+                f"{self.folder.path} has no best checkpoint: they are kept when --eval-every is given."
+            )
         members = self.about["num_seeds"]
         keys = jax.eval_shape(lambda: member_keys(self.config.seed, members))
         shape = jax.eval_shape(partial(initial_state, self.algo, members), keys)
-        with Checkpoints(self.folder.checkpoints) as checkpoints:
+        with Checkpoints(place) as checkpoints:
             return checkpoints.restore(shape).state
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Metrics
+from jaxrl.train.best import keep_best
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.metrics import RowMaker, flatten
 from jaxrl.train.programs import Programs
@@ -149,6 +150,10 @@ class Loop:
         row = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary}
         if self._folder is not None:
             self._folder.evaluations.append(row)
+            if self.schedule.eval_every and self.rows.update:
+                failed = keep_best(self._folder, self.rows.update, state)
+                if failed:
+                    self._progress.say(str(failed))
         self._progress.evaluation(row)
         self._progress.phase("training")
         if running:

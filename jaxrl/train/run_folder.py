@@ -65,6 +65,11 @@ class RunFolder:
         """Where the checkpoints lie."""
         return self.path / "checkpoints"
 
+    @property
+    def best(self) -> Path:
+        """Where the checkpoint with the best evaluation lies."""
+        return self.path / "best"
+
     def read(self) -> dict[str, Any]:
         """The content of run.json."""
         return json.loads((self.path / "run.json").read_text())

@@ -1,0 +1,34 @@
+"""The best checkpoint: the very parameters that earned the best score in an evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.train.run_folder import RunFolder
+
+__all__ = ["keep_best", "score"]
+
+
+def score(evaluation: dict[str, Any]) -> float:
+    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged."""
+    return float(np.mean(evaluation.get("win_rate", evaluation["return_mean"])))
+
+
+def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:
+    """Save `state` under `best/` if the last row of evaluations.jsonl, which is its own, beats all before.
+
+    Returns:
+        Why it could not be saved, if so; training should go on.
+    """
+    *before, last = folder.evaluations.read()
+    if before and score(last) <= max(map(score, before)):
+        return None
+    try:
+        with Checkpoints(folder.best, keep=1) as best:
+            best.save(update, state, {"evaluation": last})
+    except CheckpointError as error:
+        return error
+    return None
