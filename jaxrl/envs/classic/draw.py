@@ -27,7 +27,7 @@ def draw_cart_pole(states: cartpole.State, params: cartpole.Params) -> Scene:
     x, angle = _double(states.position), _double(states.angle)
     length, limit, tilt = 2 * float(params.half_length), float(params.position_limit), float(params.angle_limit)
     cart, edge = 0.25 * length, limit + 0.75 * length  # half the cart's width, half the picture's
-    shapes: list[Shape] = [Rect(x=-edge, y=-1.0, width=2 * edge, height=1.0, fill=_GROUND)]
+    shapes: list[Shape] = [Rect(x=-edge, y=-length, width=2 * edge, height=length, fill=_GROUND)]
     for side in (-1, 1):
         shapes.append(Line(x=side * limit, y=0.0, dx=0.0, dy=0.4 * length, stroke=_LOST, stroke_width=0.025))
         dx, dy = 1.15 * length * side * np.sin(tilt), 1.15 * length * np.cos(tilt)
@@ -38,7 +38,7 @@ def draw_cart_pole(states: cartpole.State, params: cartpole.Params) -> Scene:
     shapes.append(Line(x=x, y=cart, dx=dx, dy=dy, stroke=_LIMB, stroke_width=0.09 * length))
     tip = Tip("pole", {"angle": _degrees(angle), "velocity": _text(states.angular_velocity, "rad/s")})
     shapes.append(Circle(x=x, y=cart, radius=0.06 * length, fill=_JOINT, tip=tip))
-    view = (-edge, -0.6 * length, edge, cart + 1.35 * length)
+    view = (-edge, -0.95 * length, edge, cart + 1.35 * length)
     return _scene("CartPole", _degrees(angle), states.step, view, shapes, float(params.time_step))
 
 
