@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxrl.environment import Environment
 
-__all__ = ["UnknownNameError", "list_envs", "make", "nearest", "register"]
+__all__ = ["UnknownNameError", "canonical", "list_envs", "make", "nearest", "register"]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
@@ -77,6 +77,13 @@ def make(env_id: str, **options: Any) -> Any:
     env = factory(**_FIXED[name], **options)
     env.name = name
     return env
+
+
+def canonical(env_id: str) -> str:
+    """The name behind an alias, with the options that stand in it; what is no alias comes back as it is."""
+    _load()
+    name, mark, query = env_id.partition("?")
+    return _ALIASES.get(name, name) + mark + query
 
 
 def list_envs(pattern: str = "*") -> list[str]:

@@ -26,6 +26,12 @@ def test_names_aliases_and_options():
     assert jaxrl.make("classic/cartpole?max_steps=40", max_steps=50).default_params.max_steps == 50  # pyright: ignore
 
 
+def test_the_name_behind_an_alias():
+    assert registry.canonical("CartPole-v1?max_steps=9") == "classic/cartpole?max_steps=9"
+    assert registry.canonical("classic/cartpole") == "classic/cartpole"
+    assert registry.canonical("somebody/elses") == "somebody/elses"
+
+
 def test_list_envs_by_pattern():
     assert "smax/3m" in jaxrl.list_envs()
     assert jaxrl.list_envs("classic/mountain*") == ["classic/mountain_car", "classic/mountain_car_continuous"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl import stats
+from jaxrl.registry import canonical
 from jaxrl.train.curve import smooth
 from jaxrl.train.metrics import columns
 from jaxrl.train.run_folder import RunFolder
@@ -115,8 +116,8 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Grou
             raise ValueError(f"{folder.path} is named twice; its seeds would count double.")
     runs = [(folder, folder.read()) for folder in folders]
     groups = []
-    for env in sorted({about["env"] for _, about in runs}):
-        here = [(folder, about) for folder, about in runs if about["env"] == env]
+    for env in sorted({canonical(about["env"]) for _, about in runs}):
+        here = [(folder, about) for folder, about in runs if canonical(about["env"]) == env]
         groups += _groups_on(env, here, metric)
     return groups
 

@@ -13,7 +13,7 @@ from jaxrl import stats
 from jaxrl.report.groups import METRICS, Group
 from jaxrl.train.curve import short
 
-__all__ = ["Summary", "between", "csv_table", "improvements", "markdown", "number", "speed", "summarise"]
+__all__ = ["Summary", "across", "between", "csv_table", "improvements", "markdown", "number", "speed", "summarise"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +60,23 @@ def improvements(groups: Sequence[Group]) -> list[tuple[Group, Group, stats.Inte
             if other is not best:
                 chance = stats.interval(stats.probability_of_improvement, best.scores, other.scores, expand=True)
                 found.append((best, other, chance))
+    return found
+
+
+def across(groups: Sequence[Group]) -> dict[str, list[stats.Interval]]:
+    """IQM, median, mean and optimality gap over all environments, for each label that was run on all of them.
+
+    Only win rates are on one scale, so there must be two environments with them, and as many scores on each.
+    """
+    rated = [group for group in groups if group.metric == "win_rate"]
+    envs = {group.env for group in rated}
+    found = {}
+    for label in dict.fromkeys(group.label for group in rated):
+        scores = [group.scores for group in rated if group.label == label]
+        if len(envs) > 1 and len(scores) == len(envs) and len({len(each) for each in scores}) == 1 and len(scores[0]):
+            matrix = np.stack(scores, axis=-1)
+            statistics = (stats.iqm, stats.median, stats.mean, stats.optimality_gap)
+            found[label] = [stats.interval(statistic, matrix, expand=True) for statistic in statistics]
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from jaxrl.report.checks import problems, ranges
 from jaxrl.report.figures import draw_curves, draw_profiles
 from jaxrl.report.groups import METRICS, Group
-from jaxrl.report.tables import Summary, between, csv_table, improvements, markdown, number, speed, summarise
+from jaxrl.report.tables import Summary, across, between, csv_table, improvements, markdown, number, speed, summarise
 from jaxrl.train.curve import short
 
 __all__ = ["page", "write_report"]
@@ -51,6 +51,7 @@ def page(groups: Sequence[Group], summaries: Sequence[Summary], curves: bytes, p
         "about": f"{runs} run{'s' * (runs > 1)}, {seeds} seed{'s' * (seeds > 1)}",
         "problems": _problem_list(problems(groups)),
         "table": _score_table(summaries),
+        "across": _across_table(groups),
         "improvements": _improvement_table(groups),
         "curves": _image(curves, "Learning curves over environment steps and over seconds"),
         "profiles": _image(profiles, "Share of seeds above each score"),
@@ -97,6 +98,18 @@ def _score_table(summaries: Sequence[Summary]) -> str:
         row = (s.env, s.algorithm, str(s.seeds), METRICS[s.metric], number(s.iqm), between(s.low, s.high, s.iqm))
         rows.append((*row, number(s.mean), number(s.std, s.mean), short(s.timesteps), speed(s.steps_per_second)))
     return _table(head, rows, numeric=(2, 4, 5, 6, 7, 8, 9))
+
+
+def _across_table(groups: Sequence[Group]) -> str:
+    rows = [
+        (label, *(f"{number(f.estimate)} ({between(f.low, f.high, 1.0)})" for f in found))
+        for label, found in across(groups).items()
+    ]
+    if not rows:
+        return ""
+    head = ("algorithm", "IQM (95 % interval)", "median", "mean", "optimality gap")
+    note = "Win rates of all environments together: the median is that of the environments' means, the gap is to 1."
+    return f'<h2>Across environments</h2>{_table(head, rows, numeric=(1, 2, 3, 4))}<p class="note">{note}</p>'
 
 
 def _improvement_table(groups: Sequence[Group]) -> str:

@@ -51,6 +51,16 @@ def test_groups_differ_in_algorithm_environment_or_configuration_but_not_in_seed
     assert groups[0].name == "ippo on smax/3m"
 
 
+def test_an_alias_is_the_environment_itself(tmp_path, write_run):
+    names = ["CartPole-v1", "classic/cartpole", "CartPole-v1?max_steps=9", "somebody/elses"]
+    runs = [write_run(tmp_path / f"{seed}", env=env, seed=seed) for seed, env in enumerate(names)]
+    assert [(group.env, group.seeds) for group in collect(runs)] == [
+        ("classic/cartpole", [0, 1]),
+        ("classic/cartpole?max_steps=9", [2]),
+        ("somebody/elses", [3]),
+    ]
+
+
 def test_configurations_that_differ_in_much_are_told_apart_by_their_folders(tmp_path, write_run):
     other = {"lr": 1.0, "gamma": 0.9, "hidden": [8], "memory": "gru"}
     runs = [write_run(tmp_path / "small"), write_run(tmp_path / "large", config=other)]

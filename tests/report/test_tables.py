@@ -8,7 +8,7 @@ import pytest
 
 from jaxrl import stats
 from jaxrl.report import collect, csv_table, markdown, summarise
-from jaxrl.report.tables import improvements, number
+from jaxrl.report.tables import across, improvements, number
 
 SCORES = [0.1, 0.5, 0.6, 0.7, 1.0]
 
@@ -64,3 +64,20 @@ def test_numbers_for_people():
     found = [number(value) for value in (0.12345, -9.9999, 123.456, -4567.8, float("nan"))]
     assert found == ["0.123", "-10.000", "123.5", "-4568", "–"]
     assert number(3.14159, like=80.0) == "3.1"
+
+
+def test_environments_are_taken_together_where_scores_are_on_one_scale(tmp_path, write_run):
+    easy, hard = [0.8, 0.9, 0.7, 1.0], [0.1, 0.2, 0.3, 0.4]
+    runs = [write_run(tmp_path / "e", num_seeds=4, scores=easy)]
+    assert across(collect(runs)) == {}
+    runs.append(write_run(tmp_path / "h", env="smax/8m", num_seeds=4, scores=hard))
+    runs.append(
+        write_run(tmp_path / "c", env="classic/cartpole", num_seeds=4, win_rate=False)
+    )  # returns: another scale
+    runs.append(write_run(tmp_path / "m", algorithm="mappo", num_seeds=4))  # not run on smax/8m
+    found = across(collect(runs))
+    assert list(found) == ["ippo"]
+    estimates = [each.estimate for each in found["ippo"]]
+    assert estimates == pytest.approx([(0.3 + 0.4 + 0.7 + 0.8) / 4, 0.55, 0.55, 0.45])
+    wanted = stats.interval(stats.iqm, np.stack([easy, hard], -1), expand=True)
+    assert found["ippo"][0] == wanted
