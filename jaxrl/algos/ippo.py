@@ -14,8 +14,8 @@ from typing import Literal
 
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos import ppo
+from jaxrl.algos.agent import Parts, TrainState, act
 from jaxrl.algos.config import OnPolicyConfig
-from jaxrl.algos.ppo import TrainState
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.sharing import agent_groups
 from jaxrl.wrappers import as_multi_agent
@@ -74,8 +74,8 @@ PRESETS: dict[str, Config] = {
 def make(config: Config) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     env, groups = config.make_env(), config.groups()
-    parts = ppo.Parts(config, env, groups, ppo.actor_critic(config, env, groups))
-    return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(ppo.act, parts))
+    parts = Parts(config, env, groups, ppo.actor_critic(config, env, groups))
+    return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(act, parts))
 
 
 def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:

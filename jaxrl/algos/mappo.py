@@ -19,8 +19,8 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos import ppo
+from jaxrl.algos.agent import Networks, Parts, TrainState, act
 from jaxrl.algos.ippo import TeamConfig
-from jaxrl.algos.ppo import Networks, TrainState
 from jaxrl.algos.rollout import View, state_size
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
@@ -144,8 +144,8 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
 def make(config: Config) -> Algorithm:
     """MAPPO as three pure functions of the train state."""
     env, groups = config.make_env(), config.groups()
-    parts = ppo.Parts(config, env, groups, networks(config, env, groups), central=True)
-    return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(ppo.act, parts))
+    parts = Parts(config, env, groups, networks(config, env, groups), central=True)
+    return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(act, parts))
 
 
 def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:

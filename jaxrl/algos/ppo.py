@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
+from jaxrl.algos.agent import Networks, Parts, TrainState, act_alone
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.normaliser import Normaliser, learn_observations, new_normaliser, normalised, scaled_rewards
 from jaxrl.algos.optimise import ADAM, Batch, optimise, sequences
@@ -85,46 +86,6 @@ class ActorCritic(nn.Module):
             new_carry = (policy_carry, value_carry)
         prediction = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
         return new_carry, distribution, prediction
-
-
-class Networks(NamedTuple):
-    """Policy and critic as pure functions."""
-
-    init: Callable[[jax.Array], Any]
-    """`init(key) -> params`. Consumes `key`."""
-    apply: Callable[[Any, Any, View, jax.Array], tuple[Any, Any, jax.Array]]
-    """`apply(params, carry, view[T, B, ...], reset[T, B]) -> (carry, distribution, prediction[T, B, N, ...])`."""
-    new_carry: Callable[[int], Any]
-    """`new_carry(B)`: the memory at the beginning of B episodes."""
-
-
-class Parts(NamedTuple):
-    """What a configuration is made into, once."""
-
-    config: OnPolicyConfig
-    env: MultiAgentEnvironment
-    groups: tuple[int, ...]
-    """The parameter group of each agent."""
-    networks: Networks
-    central: bool = False
-    """Whether the critic sees the global state."""
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class TrainState:
-    """Everything training goes on from; saving it and loading it resumes exactly.
-
-    Over several devices `loop` is split along its leading axis, all else is the same on each.
-    """
-
-    params: Any
-    opt_state: Any
-    hyperparams: Hyperparams
-    normaliser: Normaliser
-    loop: Loop
-    key: jax.Array
-    update: jax.Array  # int32, updates done
 
 
 def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -> TrainState:
@@ -198,27 +159,6 @@ def loss(parts: Parts, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
     }
 
 
-def act(
-    parts: Parts,
-    state: TrainState,
-    obs: jax.Array,
-    carry: Any = None,
-    key: jax.Array | None = None,
-    *,
-    action_mask: jax.Array | None = None,
-    reset: jax.Array | None = None,
-) -> tuple[jax.Array, Any]:
-    """Actions `[B, N]` for observations `[B, N, D]`; see `Algorithm.act`."""
-    num_envs, num_agents = obs.shape[:2]
-    carry = parts.networks.new_carry(num_envs) if carry is None else carry
-    reset = jnp.zeros(num_envs, bool) if reset is None else reset
-    view = View(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool))
-    view = normalised(state.normaliser, jax.tree.map(lambda leaf: leaf[None], view), parts.groups)
-    carry, policy, _ = parts.networks.apply(state.params, carry, view, reset[None])
-    action = policy.mode() if key is None else policy.sample(seed=key)
-    return action[0], carry
-
-
 def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
     """An `ActorCritic` for each group of agents, which all sees what an agent sees."""
     network = ActorCritic(config, env.observation_space(), env.action_space())
@@ -251,21 +191,7 @@ def make(config: Config) -> Algorithm:
         raise ValueError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
     team = as_multi_agent(env)
     parts = Parts(config, team, (0,), actor_critic(config, team, (0,)))
-
-    def act_alone(
-        state: TrainState,
-        obs: jax.Array,
-        carry: Any = None,
-        key: jax.Array | None = None,
-        *,
-        action_mask: jax.Array | None = None,
-        reset: jax.Array | None = None,
-    ) -> tuple[jax.Array, Any]:
-        mask = None if action_mask is None else action_mask[:, None]
-        action, carry = act(parts, state, obs[:, None], carry, key, action_mask=mask, reset=reset)
-        return action[:, 0], carry
-
-    return Algorithm(partial(init, parts), partial(update, parts), act_alone)
+    return Algorithm(partial(init, parts), partial(update, parts), partial(act_alone, parts))
 
 
 def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:

@@ -77,7 +77,6 @@ class Eyes(NamedTuple):
         return View(obs, state, mask, alive)
 
 
-
 def state_size(env: MultiAgentEnvironment) -> int:
     """G, the size of what a central critic sees."""
     return jax.eval_shape(lambda key: _state(env, *env.reset(key)), jax.random.key(0)).shape[0]

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from jaxrl.algos import ippo, mappo, ppo
-from jaxrl.algos.ppo import Parts
+from jaxrl.algos.agent import Parts
 from jaxrl.algos.rollout import Eyes, Transition, rollout
 from jaxrl.vector import VectorEnv
 

@@ -191,13 +191,16 @@ def test_learning_rate_falls_to_zero_by_the_end():
 def test_no_step_is_taken_once_the_policy_has_moved_by_target_kl():
     config = dataclasses.replace(VARIANTS["ppo"][1], update_epochs=8, lr=1e-2, anneal_lr=False)
 
-    def losses(config):
+    def updated(config):
         algo = ppo.make(config)
-        return jax.jit(algo.update)(algo.init(jax.random.key(0)))[1]["losses"]
+        return jax.jit(algo.update)(algo.init(jax.random.key(0)))
 
-    free, bound = losses(config), losses(dataclasses.replace(config, target_kl=1e-3))
-    assert bound["stopped"] > 0
-    assert bound["approx_kl"] < 2e-3 < free["approx_kl"]
+    (free, metrics), (bound, bound_metrics) = updated(config), updated(dataclasses.replace(config, target_kl=1e-3))
+    steps = config.update_epochs * config.num_minibatches
+    assert int(free.opt_state.count) == steps
+    assert 0 < int(bound.opt_state.count) < steps
+    np.testing.assert_allclose(1 - bound_metrics["losses"]["stopped"], int(bound.opt_state.count) / steps, rtol=1e-6)
+    assert bound_metrics["losses"]["approx_kl"] < metrics["losses"]["approx_kl"]
 
 
 def test_ppo_trains_one_agent_only():
