@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxrl.algorithm import Algorithm
 from jaxrl.train.artifacts import best_member, save_pictures
 from jaxrl.train.checkpoint import Checkpoints
 from jaxrl.train.loop import DivergedError, Loop, OnRow
+from jaxrl.train.members import Members
 from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.programs import RunConfig, compile_programs
@@ -33,6 +35,8 @@ class Result:
     evaluation: dict[str, Any] | None
     """The final greedy evaluation: episodes, return_mean, return_std, length_mean, win_rate (a list each with several
     seeds). None if the run was stopped early."""
+    diverged: list[int]
+    """Members whose losses or parameters are no longer finite."""
     run_dir: Path | None
     """Where everything was written."""
     compile_seconds: float
@@ -53,6 +57,7 @@ def fit(
     run_dir: str | Path | None = None,
     *,
     num_seeds: int = 1,
+    members: Sequence[Mapping[str, Any]] | None = None,
     mesh: MeshShape | None = None,
     log_every: int | None = None,
     eval_every: int | None = None,
@@ -73,6 +78,8 @@ def fit(
         run_dir: A new folder for run.json, metrics.jsonl, evaluations.jsonl, checkpoints, curve.png, replay.gif and
             replay.html; None writes nothing.
         num_seeds: M, seeds trained side by side by `vmap`; member m has `config.seed + m`.
+        members: Instead of `num_seeds`, for each member the fields in which its config differs from `config`: the seed
+            and what `config.hyperparams` holds, e.g. `{"seed": 3, "lr": 1e-3}`.
         mesh: Devices for seeds and for environments; None uses as many of the visible ones as it can.
         log_every: Updates in a row of metrics; None for as few as give at most 500 rows.
         eval_every: Updates between greedy evaluations, the best of which is kept in best/; None for one at the
@@ -91,21 +98,26 @@ def fit(
         the state is saved and `Result.stopped` tells; a second signal stops at once.
 
     Raises:
-        ValueError: A count that is not positive, or a checkpoint option without `run_dir`.
+        ValueError: A count that is not positive, a checkpoint option without `run_dir`, or a member that needs another
+            program.
         FileExistsError: `run_dir` holds something already.
         DivergedError: Losses or parameters are no longer finite.
         CheckpointError: The final state could not be saved, or nothing good was found to resume.
     """
     schedule = Schedule(config.num_updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
+    num_seeds = num_seeds if members is None else len(members)
     counts = {"num_seeds": num_seeds, "eval_episodes": eval_episodes, "keep_checkpoints": keep_checkpoints}
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
     if run_dir is None and (resume or checkpoint_every_updates or checkpoint_every_minutes):
         raise ValueError("Checkpoints need a place: give a run_dir.")
+    who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
     folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
     about = describe_run(config, num_seeds)
+    if members is not None:
+        about["members"] = [dict(own) for own in members]
     about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
     about["options"] = {
         **{name: value for name, value in dataclasses.asdict(schedule).items() if name != "num_updates"},
@@ -113,15 +125,15 @@ def fit(
         "keep_checkpoints": keep_checkpoints,
         "pictures": pictures,
     }
-    title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} seeds" if num_seeds > 1 else "")
+    what = "seeds" if members is None else "members"
+    title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
     with make_progress(title, config.num_updates * config.steps_per_update, quiet) as progress:
         progress.phase("compiling…")
         loop = Loop(
-            compile_programs(algo, config, num_seeds, eval_episodes, devices),
+            compile_programs(algo, config, who, eval_episodes, devices),
             schedule,
             RowMaker(schedule.updates_in_row, config.num_updates, config.steps_per_update, num_seeds),
-            seed=config.seed,
-            members=num_seeds,
+            members=who,
             progress=progress,
             folder=folder,
             checkpoints=Checkpoints(folder.checkpoints, keep_checkpoints, progress.say) if folder else None,
@@ -156,18 +168,20 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
     try:
         state = loop.run(state)
     except DivergedError as error:
-        note(status="diverged", error=str(error))
+        note(status="diverged", error=str(error), diverged=list(range(about["num_seeds"])))
         raise
     seconds = loop.clock.seconds
     steps_per_second = loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
     note(train_seconds=round(seconds, 3), steps_per_second=round(steps_per_second, 1), timesteps=loop.rows.timesteps)
     interrupted = (loop.stopped or "").startswith("SIG")
     evaluation = None if interrupted else loop.evaluate(state)
-    note(status="stopped" if interrupted else "finished", evaluation=evaluation)
+    diverged = loop.diverged(state)
+    note(status="stopped" if interrupted else "finished", evaluation=evaluation, diverged=diverged)
     return Result(
         state=state,
         metrics=columns(loop.table),
         evaluation=evaluation,
+        diverged=diverged,
         run_dir=None if folder is None else folder.path,
         compile_seconds=programs.seconds,
         compile_cached=programs.cached,

@@ -13,7 +13,8 @@ import numpy as np
 from jaxrl.algorithm import Metrics
 from jaxrl.train.best import keep_best
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
-from jaxrl.train.metrics import RowMaker, flatten
+from jaxrl.train.members import Members
+from jaxrl.train.metrics import RowMaker, columns, flatten
 from jaxrl.train.programs import Programs
 from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
@@ -36,8 +37,7 @@ class Loop:
         programs: What was compiled.
         schedule: What happens when.
         rows: Makes rows of metrics.
-        seed: Of member 0.
-        members: M.
+        members: Who is trained.
         progress: Shows how it goes.
         folder: Where rows and evaluations are written, or None.
         checkpoints: Where states are saved, or None.
@@ -50,8 +50,7 @@ class Loop:
         schedule: Schedule,
         rows: RowMaker,
         *,
-        seed: int,
-        members: int,
+        members: Members,
         progress: Progress,
         folder: RunFolder | None = None,
         checkpoints: Checkpoints | None = None,
@@ -67,8 +66,8 @@ class Loop:
         """Why training ended early: the name of a signal, or `"on_row"`."""
         self.save_error: CheckpointError | None = None
         """Of the last save, if it failed."""
-        self._seed = seed
-        self._members = members
+        self._names = members.names
+        self._members = len(members)
         self._progress = progress
         self._folder = folder
         self._checkpoints = checkpoints
@@ -213,7 +212,7 @@ class Loop:
             for name, values in flatten({"losses": metrics["losses"]}).items()
             if not np.isfinite(values.reshape(len(values), -1)[row, member])
         ]
-        who = f"seed {self._seed + member} (member {member})" if self._members > 1 else "training"
+        who = f"{self._names[member]} (member {member})" if self._members > 1 else "training"
         text = f"After update {update} of {self.schedule.num_updates} {who} has diverged: not finite: {', '.join(bad)}"
         params = _not_finite(getattr(state, "params", None), member if self._members > 1 else None)
         text += f"; parameters {', '.join(params[:4])}." if params else "."
@@ -221,6 +220,17 @@ class Loop:
             self._progress.say(f"{text} The other members go on.")
             return
         raise DivergedError(f"{text} {self._advice()}")
+
+    def diverged(self, state: Any) -> list[int]:
+        """The members of which a whole row of losses, or a parameter in `state`, is not finite."""
+        bad = np.zeros(self._members, bool)
+        for name, values in columns(self.table).items():
+            if name.startswith("losses/"):
+                bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
+        for leaf in jax.tree.leaves(getattr(state, "params", None)):
+            if jnp.issubdtype(leaf.dtype, np.floating):
+                bad |= ~np.isfinite(jax.device_get(leaf)).reshape(self._members, -1).all(1)
+        return np.flatnonzero(bad).tolist()
 
     def _check_params(self, state: Any) -> None:
         """Raise rather than save parameters that are not finite."""

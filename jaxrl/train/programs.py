@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from jaxrl.algorithm import Algorithm, Metrics
 from jaxrl.environment import Environment
 from jaxrl.train.evaluate import Evaluation, evaluate
+from jaxrl.train.members import Members, seed_keys
 from jaxrl.train.mesh import place, spread
 
 __all__ = ["Programs", "RunConfig", "compile_programs", "initial_state", "member_keys"]
@@ -73,18 +74,20 @@ class Programs(NamedTuple):
 
 
 def compile_programs(
-    algo: Algorithm, config: RunConfig, members: int = 1, episodes: int = 512, mesh: Mesh | None = None
+    algo: Algorithm, config: RunConfig, members: int | Members = 1, episodes: int = 512, mesh: Mesh | None = None
 ) -> Programs:
     """Compile everything that a run needs.
 
     Args:
         algo: The algorithm.
         config: Its config.
-        members: M, the number of seeds.
+        members: M, the number of seeds; or who the members are.
         episodes: Played in an evaluation.
         mesh: The devices to use, see `choose_mesh`; None for the default one.
     """
     began = time.perf_counter()
+    who = Members.of(config, members) if isinstance(members, int) else members
+    members = len(who)
     over_members = jax.vmap if members > 1 else lambda f: f
     env = config.make_env()
 
@@ -93,24 +96,24 @@ def compile_programs(
     def play(state: Any, keys: jax.Array) -> Evaluation:
         return over_members(lambda s, k: evaluate(algo, env, s, k, episodes))(state, keys)
 
-    keys = jax.eval_shape(lambda: member_keys(config.seed, members))
-    state = place(jax.eval_shape(init, keys), mesh, members)
+    keys = jax.eval_shape(who.keys)
+    state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
     update = spread(over_members(algo.update), state, mesh, members)
     chunk = _chunk(update, state, max_chunk)
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
-    compiled_init = jax.jit(init, out_shardings=places).lower(keys).compile()
+    compiled_init = jax.jit(init, out_shardings=places).lower(keys, who.hyperparams).compile()
     # Playing needs one device; on all of them it would be done over and over.
     alone = jax.devices()[0]
     compiled_play = jax.jit(play).lower(_unplaced(state), keys).compile()
     with _cache_hits() as hits:
         compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()
     return Programs(
-        init=lambda: compiled_init(member_keys(config.seed, members)),
+        init=lambda: compiled_init(who.keys(), who.hyperparams),
         chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
         evaluate=lambda state: compiled_play(
-            state if mesh is None else jax.device_put(state, alone), member_keys(config.seed, members, stream=1)
+            state if mesh is None else jax.device_put(state, alone), who.keys(stream=1)
         ),
         state_shape=state,
         max_chunk=max_chunk,
@@ -124,17 +127,12 @@ def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
 
     Streams other than 0 are independent of it and of each other.
     """
-    keys = [jax.random.key(seed + m) for m in range(members)]
-    if stream:
-        keys = [jax.random.fold_in(key, stream) for key in keys]
-    if members == 1:
-        return keys[0]
-    return jax.random.wrap_key_data(jnp.stack([jax.random.key_data(key) for key in keys]))
+    return seed_keys(range(seed, seed + members), stream)
 
 
-def initial_state(algo: Algorithm, members: int, keys: jax.Array) -> Any:
-    """The first train state; leaves `[M, …]` for M > 1. Consumes `keys`."""
-    return jax.tree.map(_strong, (jax.vmap(algo.init) if members > 1 else algo.init)(keys))
+def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: Any = None) -> Any:
+    """The first train state; leaves `[M, …]` for M > 1, those of `hyperparams` `[M]`. Consumes `keys`."""
+    return jax.tree.map(_strong, (jax.vmap(algo.init) if members > 1 else algo.init)(keys, hyperparams))
 
 
 def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: int) -> Callable[..., Any]:

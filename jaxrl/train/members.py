@@ -1,0 +1,78 @@
+"""The members of a run: what each of the M trained side by side has of its own, a seed and perhaps hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Members", "describe_member", "seed_keys", "traced_fields"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """M members. With M = 1 neither keys nor hyperparameters have a members axis."""
+
+    seeds: tuple[int, ...]
+    names: tuple[str, ...]
+    """What a member is called in messages."""
+    hyperparams: Any = None
+    """As the algorithm's `init` takes them, leaves `[M]`; None for those of the config."""
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @classmethod
+    def of(cls, config: Any, members: int | Sequence[Mapping[str, Any]]) -> Members:
+        """Those of a config.
+
+        Args:
+            config: The run's.
+            members: Their number, and member m has `config.seed + m`; or for each one the fields of `config` in which
+                it differs: its seed, and fields of `config.hyperparams`.
+
+        Raises:
+            ValueError: A field that needs a program of its own, or a value that the config refuses.
+        """
+        if isinstance(members, int):
+            members = [{"seed": config.seed + m} for m in range(members)]
+        configs = [dataclasses.replace(config, **own) for own in members]
+        names = {name for own in members for name in own} - {"seed"}
+        fixed = sorted(names - set(traced_fields(config)))
+        if fixed:
+            raise ValueError(f"{', '.join(fixed)} cannot differ between members: each value needs its own program.")
+        hyperparams = None
+        if names:
+            leaves = [each.hyperparams for each in configs]
+            hyperparams = leaves[0] if len(leaves) == 1 else jax.tree.map(lambda *each: np.stack(each), *leaves)
+        return cls(tuple(each.seed for each in configs), tuple(map(describe_member, members)), hyperparams)
+
+    def keys(self, stream: int = 0) -> jax.Array:
+        """See `seed_keys`."""
+        return seed_keys(self.seeds, stream)
+
+
+def seed_keys(seeds: Sequence[int], stream: int = 0) -> jax.Array:
+    """A key for each seed `[M]`, a single one for M = 1. Streams other than 0 are independent of it and each other."""
+    keys = [jax.random.key(seed) for seed in seeds]
+    if stream:
+        keys = [jax.random.fold_in(key, stream) for key in keys]
+    if len(keys) == 1:
+        return keys[0]
+    return jax.random.wrap_key_data(jnp.stack([jax.random.key_data(key) for key in keys]))
+
+
+def traced_fields(config: Any) -> list[str]:
+    """The fields of a config that members of one program can differ in, apart from the seed."""
+    hyperparams = getattr(config, "hyperparams", None)
+    return [] if hyperparams is None else [field.name for field in dataclasses.fields(hyperparams)]
+
+
+def describe_member(own: Mapping[str, Any]) -> str:
+    """For example `seed 3, lr=0.1`."""
+    values = (f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in own.items() if k != "seed")
+    return ", ".join([f"seed {own['seed']}" if "seed" in own else "", *values]).removeprefix(", ")
