@@ -169,6 +169,22 @@ class FlagAnAgent(Race):
     step_env = altered(truncated=lambda flag, _: jnp.broadcast_to(flag, (2,)))
 
 
+@breaks("teams", "The members of team 0 have different rewards")
+class UnequalTeam(Race):
+    teams: Any = (0, 0)
+    step_env = altered(reward=lambda reward, _: reward * jnp.asarray([1.0, 2.0], jnp.float32))
+
+
+@breaks("agents", r"teams is \(0, 2\) for 2 agents. Give one number an agent")
+class GapInTeams(Race):
+    teams: Any = (0, 2)
+
+
+@breaks("agents", r"roles is \(0,\) for 2 agents")
+class MissingRole(Race):
+    roles: Any = (0,)
+
+
 @breaks("info", "info is a list")
 class ListInfo(Walk):
     step_env = altered(info=lambda info, _: [info["far"]])

@@ -75,6 +75,18 @@ def check_rewards(run: Run) -> Iterator[Failure]:
         yield Failure("A reward is not finite after random actions.", "Look for divisions by zero and overflow.")
 
 
+def check_teams(run: Run) -> Iterator[Failure]:
+    """The members of a team share one reward: a critic of the team's value relies on it."""
+    env, reward = run.programs.env, run.recording.reward
+    if not isinstance(env, MultiAgentEnvironment):
+        return
+    for team in set(env.teams):
+        of_team = reward[..., np.equal(env.teams, team)]
+        if not np.array_equal(of_team, np.broadcast_to(of_team[..., :1], of_team.shape)):
+            problem = f"The members of team {team} have different rewards."
+            yield Failure(problem, "Give agents with rewards of their own teams of their own; that is the default.")
+
+
 def check_flags(run: Run) -> Iterator[Failure]:
     """An episode is never terminated and truncated at once."""
     if (run.recording.terminated & run.recording.truncated).any():
@@ -209,6 +221,7 @@ DYNAMIC_CHECKS = (
     check_reset,
     check_observations,
     check_rewards,
+    check_teams,
     check_flags,
     check_views,
     check_determinism,

@@ -53,6 +53,10 @@ def check_agents(env: Environment, params: Any) -> Iterator[Failure]:
         return
     if len(set(agents)) < len(agents):
         yield Failure(f"Two agents have the same name in {agents!r}.", "Number them, such as agent_0 and agent_1.")
+    for name, numbers in (("teams", env.teams), ("roles", env.roles)):
+        if len(numbers) != len(agents) or set(numbers) != set(range(max(numbers, default=0) + 1)):
+            advice = "Give one number an agent, counted from 0 without gaps."
+            yield Failure(f"{name} is {numbers!r} for {len(agents)} agents.", advice)
     pairs = [
         ("agent_observation_spaces", env.agent_observation_spaces, env.observation_space(params)),
         ("agent_action_spaces", env.agent_action_spaces, env.action_space(params)),
