@@ -65,14 +65,13 @@ def optimise(
     """
     num_rows, num_envs = batch.reset.shape[1], config.num_envs // num_devices()
 
-    def indices(key: jax.Array) -> jax.Array:
-        keys = shard_keys(key, config.shards)
+    def indices(keys: jax.Array) -> jax.Array:
         return shuffled_indices(keys, num_rows // num_envs, num_envs, config.num_minibatches)
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
         return _step(loss, config.target_kl, h, learner, _weighted(take_rows(batch, index, axis=1)))
 
-    index = jax.vmap(indices)(jax.random.split(key, config.update_epochs))
+    index = jax.vmap(indices)(shard_keys(key, config.shards, config.update_epochs))
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
     return learner.params, learner.opt_state, _means(losses, config.target_kl)

@@ -85,7 +85,7 @@ def state_size(env: MultiAgentEnvironment) -> int:
 def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
     """The start of all episodes. Consumes `key`."""
     venv = eyes.venv
-    obs, env_state = venv.reset(shard_keys(key, eyes.num_shards))
+    obs, env_state = venv.reset(shard_keys(key, eyes.num_shards)[0])
     fresh = jnp.ones(venv.num_envs, bool)
     nothing = jnp.zeros((venv.num_envs, len(venv.teams)))
     return Loop(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs), nothing)
@@ -113,7 +113,7 @@ def _step(
     eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, is_last: jax.Array
 ) -> tuple[Loop, tuple[Transition, dict[str, jax.Array]]]:
     venv = eyes.venv
-    key_action, key_env = (shard_keys(k, eyes.num_shards) for k in jax.random.split(key))
+    key_action, key_env = shard_keys(key, eyes.num_shards, num_streams=2)
     view = eyes.look(loop.obs, venv.env_state(loop.env_state))
     carry, distribution, value = policy(loop.carry, _one(view), loop.reset[None])
     action, log_prob = _sample(distribution, key_action)

@@ -21,6 +21,7 @@ FEED_FORWARD = {
     "lr": 1e-2,
     "gae_lambda": 0.95,
     "ent_coef": 0.02,
+    "normalise_reward": False,  # values are to be those of the solutions
     "hidden": (32,),
     "activation": "relu",  # tanh without biases is odd at first, and stuck where an even function is asked for
 }
