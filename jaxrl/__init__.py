@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jaxrl.check import check_env
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
+    from jaxrl.train.sweep import sweep
 
 __version__ = "0.1.0"
 
@@ -24,12 +25,14 @@ __all__ = [
     "list_envs",
     "make",
     "register",
+    "sweep",
 ]
 
 _LAZY = {  # imported on first use: `import jaxrl` is light
     "check_env": "jaxrl.check",
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
+    "sweep": "jaxrl.train.sweep",
 }
 
 

@@ -22,6 +22,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl resume [RUN]            continue a run that was stopped, exactly where it was
   jaxrl eval [RUN]              play greedy episodes with what a run has learned
   jaxrl render [RUN]            film one of them, as GIF or as HTML page
+  jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -58,6 +59,7 @@ def run_algorithm(name: str, argv: Sequence[str] | None = None) -> None:
 _COMMANDS = {  # module and function, imported when the command is used
     "train": "train:main",
     "resume": "train:resume",
+    "sweep": "sweep:main",
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
     "report": "report:main",

@@ -17,7 +17,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.registry import UnknownNameError, nearest
 
-__all__ = ["main", "resume"]
+__all__ = ["MeshFlags", "main", "new_run_dir", "parse_flags", "resume"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +72,9 @@ def main(argv: list[str]) -> int:
         return 0
     name = argv[0]
     module = algos.load(name)
-    config, flags = _parse(name, module, argv[1:])
+    config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
-        flags = dataclasses.replace(flags, run_dir=_new_run_dir(name, config.env))
+        flags = dataclasses.replace(flags, run_dir=new_run_dir(name, config.env))
     options = {k: v for k, v in vars(flags).items() if k not in ("preset", "logger", "run_dir")}
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     config.make_env()  # an unknown name is said before anything is compiled
@@ -101,7 +101,8 @@ def resume(argv: list[str]) -> int:
     run = load_run(flags.run)
     use_cache()
     use_cores()
-    options = {**run.about["options"], "num_seeds": run.about["num_seeds"], "quiet": flags.quiet, "resume": True}
+    who = {"num_seeds": run.about["num_seeds"], "members": run.about.get("members")}
+    options = {**run.about["options"], **who, "quiet": flags.quiet, "resume": True}
     return _fit(run.module, run.config, run.folder.path, options)
 
 
@@ -137,23 +138,29 @@ def _report(result: Any) -> str:
     return "\n".join(lines)
 
 
-def _parse(name: str, module: ModuleType, argv: list[str]) -> tuple[Any, RunFlags]:
-    """The algorithm's config and the common flags, as one flat list of flags."""
+def parse_flags(
+    name: str,
+    module: ModuleType,
+    argv: list[str],
+    flags: Any = RunFlags(),
+    command: str = "train",
+) -> tuple[Any, Any]:
+    """The algorithm's config and the command's own flags (with their defaults), as one flat list of flags."""
     preset = _preset_in(argv)
     presets: dict[str, Any] = module.PRESETS
     if preset is not None and preset not in presets:
         raise UnknownNameError(f"{name} has no preset {preset!r}. {nearest(preset, list(presets))}")
     default = module.Config() if preset is None else presets[preset]
     config_type = Annotated[type(default), tyro.conf.arg(name="")]
-    run_type = Annotated[RunFlags, tyro.conf.arg(name="")]
+    run_type = Annotated[type(flags), tyro.conf.arg(name="")]
     arguments = dataclasses.make_dataclass(
-        "Arguments", [("config", config_type, default), ("run", run_type, RunFlags())], frozen=True
+        "Arguments", [("config", config_type, default), ("run", run_type, flags)], frozen=True
     )
     known = ", ".join(presets)
     parsed = tyro.cli(
         arguments,
         args=argv,
-        prog=f"jaxrl train {name}",
+        prog=f"jaxrl {command} {name}",
         description=f"{(module.__doc__ or name).strip()}\n\nPresets: {known}.",
     )
     return parsed.config, parsed.run
@@ -169,7 +176,8 @@ def _preset_in(argv: list[str]) -> str | None:
     return None
 
 
-def _new_run_dir(algo: str, env: str) -> Path:
+def new_run_dir(algo: str, env: str) -> Path:
+    """A folder under runs/ that is not there yet."""
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     folder = Path("runs") / f"{algo}-{readable}-{when}"

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,11 +96,23 @@ def known(member: Member, axis: str) -> tuple[np.ndarray, np.ndarray]:
     return getattr(member, axis)[finite], y[finite]
 
 
+class _Part(NamedTuple):
+    """The members of a run that share one configuration; all of them, unless the run is a sweep's."""
+
+    folder: RunFolder
+    about: dict[str, Any]
+    """The content of run.json, with the configuration of these members."""
+    seeds: dict[int, int]
+    """By member."""
+    name: str
+    """Of the folder; with several configurations in it, numbered."""
+
+
 def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Group]:
     """Read runs and put them into groups, ordered by environment and label.
 
     Args:
-        paths: Run folders, of one seed or several each.
+        paths: Run folders, of one seed or several each, and folders of sweeps, which hold run folders.
         metric: One of `METRICS`; None for the win rate where every run on an environment knows one, else the return.
 
     Raises:
@@ -109,43 +121,63 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Grou
     """
     if not paths:
         raise ValueError("Name at least one run folder.")
-    folders = [RunFolder.open(path) for path in paths]
+    folders = [RunFolder.open(run) for path in paths for run in _runs_in(Path(path))]
     resolved = [folder.path.resolve() for folder in folders]
     for path, folder in zip(resolved, folders, strict=True):
         if resolved.count(path) > 1:
             raise ValueError(f"{folder.path} is named twice; its seeds would count double.")
-    runs = [(folder, folder.read()) for folder in folders]
+    parts = [part for folder in folders for part in _parts(folder, folder.read())]
     groups = []
-    for env in sorted({canonical(about["env"]) for _, about in runs}):
-        here = [(folder, about) for folder, about in runs if canonical(about["env"]) == env]
-        groups += _groups_on(env, here, metric)
+    for env in sorted({canonical(part.about["env"]) for part in parts}):
+        groups += _groups_on(env, [part for part in parts if canonical(part.about["env"]) == env], metric)
     return groups
 
 
-def _groups_on(env: str, runs: list[tuple[RunFolder, dict[str, Any]]], metric: str | None) -> list[Group]:
+def _runs_in(path: Path) -> list[Path]:
+    """The run folders of a sweep's folder; any other folder is one itself."""
+    is_sweep = (path / "sweep.json").is_file()
+    return sorted(run.parent for run in path.glob("*/run.json")) if is_sweep else [path]
+
+
+def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:
+    """A run by the configurations of its members."""
+    members = about.get("members") or [{"seed": about["seed"] + m} for m in range(about["num_seeds"])]
+    alike: dict[str, dict[int, int]] = {}
+    for m, own in enumerate(members):
+        own = {name: value for name, value in own.items() if name != "seed"}
+        alike.setdefault(json.dumps(own), {})[m] = members[m]["seed"]
+    parts = []
+    for number, (own, seeds) in enumerate(alike.items()):
+        name = folder.path.name + (f" #{number}" if len(alike) > 1 else "")
+        parts.append(_Part(folder, {**about, "config": {**about["config"], **json.loads(own)}}, seeds, name))
+    return parts
+
+
+def _groups_on(env: str, parts: list[_Part], metric: str | None) -> list[Group]:
     """The groups of all runs on one environment."""
-    tables = {folder.path: columns(folder.metrics.read()) for folder, _ in runs}
-    metric = _metric(runs, tables, metric)
-    alike: dict[tuple[str, str], list[tuple[RunFolder, dict[str, Any]]]] = {}
-    for folder, about in runs:
-        alike.setdefault((about["algorithm"], json.dumps(_options(about), sort_keys=True)), []).append((folder, about))
+    tables = {part.folder.path: columns(part.folder.metrics.read()) for part in parts}
+    metric = _metric(parts, tables, metric)
+    alike: dict[tuple[str, str], list[_Part]] = {}
+    for part in parts:
+        key = part.about["algorithm"], json.dumps(_options(part.about), sort_keys=True)
+        alike.setdefault(key, []).append(part)
     groups = []
     for (algorithm, _), group in alike.items():
-        others = [about for _, about in runs if about["algorithm"] == algorithm]
-        members = [m for folder, about in group for m in _members(folder, about, tables[folder.path], metric)]
-        label = _label(algorithm, group[0][0], group[0][1], others)
-        abouts = {folder.path: about for folder, about in group}
+        others = [part.about for part in parts if part.about["algorithm"] == algorithm]
+        members = [m for part in group for m in _members(part, tables[part.folder.path], metric)]
+        label = _label(group[0], others)
+        abouts = {part.folder.path: part.about for part in group}
         groups.append(Group(label, algorithm, env, metric, tuple(members), abouts))
     return sorted(groups, key=lambda group: group.label)
 
 
-def _metric(
-    runs: list[tuple[RunFolder, dict[str, Any]]], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None
-) -> str:
+def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None) -> str:
     """The metric that all of the runs know; a run that wrote nothing has no say."""
 
     def ignorant(metric: str) -> list[Path]:
-        written = [(folder.path, (tables[folder.path], about.get("evaluation"))) for folder, about in runs]
+        paths = [part.folder.path for part in parts]
+        evaluations = [part.about.get("evaluation") for part in parts]
+        written = [(path, (tables[path], played)) for path, played in zip(paths, evaluations, strict=True)]
         return [path for path, sources in written if any(source and metric not in source for source in sources)]
 
     if wanted is None:
@@ -157,23 +189,23 @@ def _metric(
     return wanted
 
 
-def _members(folder: RunFolder, about: dict[str, Any], table: dict[str, np.ndarray], metric: str) -> list[Member]:
-    """The seeds of one run."""
-    count = about["num_seeds"]
+def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Member]:
+    """The seeds of one part."""
+    count = part.about["num_seeds"]
     nothing = np.zeros(0)
     values = table.get(metric, np.zeros((0, count))).reshape(-1, count)
-    evaluation = about.get("evaluation") or {}
+    evaluation = part.about.get("evaluation") or {}
     scores = np.atleast_1d(np.array(evaluation.get(metric, [None] * count), np.float64))
     return [
         Member(
-            folder.path,
-            about["seed"] + m,
+            part.folder.path,
+            seed,
             table.get("timesteps", nothing),
             table.get("seconds", nothing),
             values[:, m],
             float(scores[m]),
         )
-        for m in range(count)
+        for m, seed in part.seeds.items()
     ]
 
 
@@ -182,16 +214,17 @@ def _options(about: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
 
 
-def _label(algorithm: str, folder: RunFolder, about: dict[str, Any], others: list[dict[str, Any]]) -> str:
+def _label(part: _Part, others: list[dict[str, Any]]) -> str:
     """The algorithm and, where it was run with several configurations, what is special about this one."""
+    algorithm = part.about["algorithm"]
     options = [_options(other) for other in others]
     names = sorted({name for other in options for name in other})
     differing = [name for name in names if len({json.dumps(other.get(name)) for other in options}) > 1]
     if not differing:
         return algorithm
     if len(differing) > _NAMED:
-        return f"{algorithm} ({folder.path.name})"
-    own = _options(about)
+        return f"{algorithm} ({part.name})"
+    own = _options(part.about)
     return f"{algorithm} ({', '.join(f'{name}={_plain(own.get(name))}' for name in differing)})"
 
 

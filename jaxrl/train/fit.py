@@ -16,7 +16,7 @@ from jaxrl.train.loop import DivergedError, Loop, OnRow
 from jaxrl.train.members import Members
 from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.metrics import RowMaker, columns
-from jaxrl.train.programs import RunConfig, compile_programs
+from jaxrl.train.programs import Programs, RunConfig, compile_programs
 from jaxrl.train.progress import make_progress
 from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.schedule import Schedule
@@ -47,6 +47,8 @@ class Result:
     """Time spent training, without compiling and evaluating."""
     steps_per_second: float
     """Environment steps of all members over `train_seconds`."""
+    programs: Programs = dataclasses.field(repr=False)
+    """What was compiled, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
 
@@ -69,6 +71,7 @@ def fit(
     quiet: bool = False,
     resume: bool = False,
     on_row: OnRow | None = None,
+    programs: Programs | None = None,
 ) -> Result:
     """Train, log, evaluate, save: a Python loop around compiled chunks of updates.
 
@@ -92,6 +95,8 @@ def fit(
         quiet: Show no progress.
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
         on_row: Called with each row of metrics; return True to end training there.
+        programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
+            which differ in the same fields; None compiles.
 
     Returns:
         The trained state and what there is to know about it. SIGTERM and Ctrl-C end training after the running chunk:
@@ -128,9 +133,10 @@ def fit(
     what = "seeds" if members is None else "members"
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
     with make_progress(title, config.num_updates * config.steps_per_update, quiet) as progress:
-        progress.phase("compiling…")
+        if programs is None:
+            progress.phase("compiling…")
         loop = Loop(
-            compile_programs(algo, config, who, eval_episodes, devices),
+            programs.bind(config, who) if programs else compile_programs(algo, config, who, eval_episodes, devices),
             schedule,
             RowMaker(schedule.updates_in_row, config.num_updates, config.steps_per_update, num_seeds),
             members=who,
@@ -187,5 +193,6 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
         compile_cached=programs.cached,
         train_seconds=seconds,
         steps_per_second=steps_per_second,
+        programs=programs,
         stopped=loop.stopped,
     )

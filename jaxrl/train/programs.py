@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -71,6 +72,9 @@ class Programs(NamedTuple):
     """How long compiling took."""
     cached: bool
     """Whether `chunk` was found in JAX's persistent compilation cache, so that `seconds` says little."""
+    bind: Callable[[RunConfig, Members], Programs]
+    """`bind(config, members)`: the same programs for other members; nothing is compiled. Raises ValueError unless there
+    are as many of them, and the config is the same but for the seed."""
 
 
 def compile_programs(
@@ -109,17 +113,24 @@ def compile_programs(
     compiled_play = jax.jit(play).lower(_unplaced(state), keys).compile()
     with _cache_hits() as hits:
         compiled_chunk = jax.jit(chunk, donate_argnums=0).lower(state, np.int32(1)).compile()
-    return Programs(
-        init=lambda: compiled_init(who.keys(), who.hyperparams),
-        chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
-        evaluate=lambda state: compiled_play(
-            state if mesh is None else jax.device_put(state, alone), who.keys(stream=1)
-        ),
-        state_shape=state,
-        max_chunk=max_chunk,
-        seconds=time.perf_counter() - began,
-        cached=bool(hits),
-    )
+
+    def bind(other: RunConfig, who: Members) -> Programs:
+        if len(who) != members or _seedless(other) != _seedless(config):
+            raise ValueError("Programs serve only the config that they were compiled for, and as many members.")
+        return Programs(
+            init=lambda: compiled_init(who.keys(), who.hyperparams),
+            chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
+            evaluate=lambda state: compiled_play(
+                state if mesh is None else jax.device_put(state, alone), who.keys(stream=1)
+            ),
+            state_shape=state,
+            max_chunk=max_chunk,
+            seconds=0.0,
+            cached=bool(hits),
+            bind=bind,
+        )
+
+    return bind(config, who)._replace(seconds=time.perf_counter() - began)
 
 
 def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
@@ -170,6 +181,11 @@ def _cache_hits() -> Iterator[list[str]]:
         yield hits
     finally:
         jax.monitoring.unregister_event_listener(listen)
+
+
+def _seedless(config: Any) -> Any:
+    """All of a config that a program depends on."""
+    return dataclasses.replace(config, seed=0)
 
 
 def _unplaced(state: Any) -> Any:

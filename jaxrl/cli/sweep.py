@@ -1,0 +1,177 @@
+"""`jaxrl sweep`."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from jaxrl import algos
+from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
+from jaxrl.cli.train import MeshFlags, new_run_dir, parse_flags
+
+__all__ = ["main"]
+
+_USAGE = """\
+usage: jaxrl sweep ALGO --env ID [flags]
+
+ALGO is one of: {names}.
+Flags of the algorithm take several values, and all combinations are trained: --lr 1e-4 3e-4 1e-3
+  --ent-coef 1e-4:1e-1:log    draws from a range (without :log uniformly), --samples times
+  --hidden 64,64 128,128      values that are lists are written with commas
+  --anneal-lr True False      switches can be tried both ways
+`jaxrl sweep ALGO --help` tells all flags.
+"""
+
+_RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepFlags:
+    """How to run it."""
+
+    preset: str | None = None
+    """Named defaults of the algorithm, which the other flags override."""
+    num_seeds: int = 1
+    """Seeds of each combination; the m-th has seed + m."""
+    samples: int = 8
+    """Points to draw from ranges such as --ent-coef 1e-4:1e-1:log."""
+    max_members: int | None = None
+    """Members to train at the same time; left out, as many as share a program."""
+    mesh: MeshFlags = dataclasses.field(default_factory=MeshFlags)
+    """Devices to use; left out, as many of the visible ones as can be."""
+    run_dir: Path | None = None
+    """Where to write; a new folder under runs/ if left out. One that holds this sweep, unfinished, is continued."""
+    log_every: int | None = None
+    """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
+    eval_every: int | None = None
+    """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
+    eval_episodes: int = 512
+    """Episodes in an evaluation."""
+    checkpoint_every_updates: int | None = None
+    """Updates between checkpoints; one is always saved at the end of a group."""
+    checkpoint_every_minutes: float | None = None
+    """Minutes between checkpoints."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl sweep ALGO …`; returns the exit code."""
+    if not argv or argv[0].startswith("-"):
+        names = ", ".join(algos.names())
+        if not {"-h", "--help"} & set(argv):
+            raise ValueError(f"Say which algorithm: jaxrl sweep ALGO, where ALGO is one of {names}.")
+        print(_USAGE.format(names=names), end="")
+        return 0
+    name = argv[0]
+    module = algos.load(name)
+    config, flags, space = _read(name, module, argv[1:])
+    run_dir = flags.run_dir or new_run_dir(f"sweep-{name}", config.env)
+    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "num_seeds", "run_dir")}
+    options["mesh"] = (flags.mesh.member, flags.mesh.data)
+    use_cache()
+    use_cores()
+    from jaxrl.train.sweep import sweep
+
+    result = sweep(module, config, run_dir, seeds=flags.num_seeds, **options, **space)
+    if result.stopped:
+        given = argv if flags.run_dir else [*argv, "--run-dir", str(run_dir)]
+        print(f"Stopped by {result.stopped}; continue with: jaxrl sweep {shlex.join(given)}", file=sys.stderr)
+        return EXIT_STOPPED
+    if not flags.quiet:
+        print(summary(result.table, list(space)))
+        print(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {run_dir}")
+    return 0
+
+
+def summary(table: list[dict[str, Any]], names: list[str]) -> str:
+    """A line for each combination, the best one first: the mean over its seeds, their range, how many diverged."""
+    metric = "win_rate" if any(row.get("win_rate") is not None for row in table) else "return_mean"
+    points: dict[str, list[dict[str, Any]]] = {}
+    for row in table:
+        points.setdefault(repr([row[name] for name in names]), []).append(row)
+    lines = []
+    for rows in points.values():
+        scores = [row[metric] for row in rows if row.get(metric) is not None]
+        cells = [_text(rows[0][name]) for name in names]
+        cells += [f"{np.mean(scores):.4g}", f"{min(scores):.4g} to {max(scores):.4g}"] if scores else ["–", "–"]
+        cells += [str(len(rows)), str(sum(row["diverged"] for row in rows) or "–")]
+        lines.append((np.mean(scores) if scores else -np.inf, cells))
+    ranked = [cells for _, cells in sorted(lines, key=lambda line: -line[0])]
+    rows = [[*names, "win rate" if metric == "win_rate" else "return", "of seeds", "seeds", "diverged"], *ranked]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _read(name: str, module: ModuleType, argv: list[str]) -> tuple[Any, SweepFlags, dict[str, Any]]:
+    """The config, the flags, and the hyperparameters that were given several values or a range."""
+    defaults = {field.name: getattr(module.Config(), field.name) for field in dataclasses.fields(module.Config)}
+    flags = _flags(argv)
+    choices: dict[int, list[list[str]]] = {}  # by the flag's place
+    space: dict[str, Any] = {}
+    for i, (flag, values) in enumerate(flags):
+        field = flag.lstrip("-").replace("-", "_")
+        span = _RANGE.fullmatch(values[0]) if len(values) == 1 else None
+        if field not in defaults or not values:
+            continue
+        if span:
+            space[field] = (_number(field, span[1]), _number(field, span[2]), *(["log"] if span[3] else []))
+            choices[i] = [[]]
+        elif field != "env" and any("," in value for value in values):
+            choices[i] = [[flag, *value.split(",")] for value in values]
+        elif len(values) > 1 and not isinstance(defaults[field], tuple):
+            choices[i] = [_one(flag, value, defaults[field]) for value in values]
+        if len(choices.get(i, ())) > 1:
+            space[field] = i
+    plain = [choices[i][0] if i in choices else [flag, *values] for i, (flag, values) in enumerate(flags)]
+
+    def parse(words: list[list[str]]) -> tuple[Any, SweepFlags]:
+        return parse_flags(name, module, [word for each in words for word in each], SweepFlags(), "sweep")
+
+    config, run = parse(plain)
+    for field, i in space.items():
+        if isinstance(i, int):
+            tried = [parse([*plain[:i], words, *plain[i + 1 :]])[0] for words in choices[i]]
+            space[field] = [getattr(each, field) for each in tried]
+    return config, run, space
+
+
+def _flags(argv: list[str]) -> list[tuple[str, list[str]]]:
+    """The words of a command line, each flag with its values."""
+    flags: list[tuple[str, list[str]]] = []
+    for word in argv:
+        if word.startswith("--"):
+            flag, equals, value = word.partition("=")
+            flags.append((flag, [value] if equals else []))
+        elif flags:
+            flags[-1][1].append(word)
+        else:
+            flags.append((word, []))
+    return flags
+
+
+def _one(flag: str, value: str, default: Any) -> list[str]:
+    """The words that give a flag one value."""
+    if isinstance(default, bool) and value in ("True", "False"):
+        return [flag if value == "True" else f"--no-{flag.removeprefix('--')}"]
+    return [flag, value]
+
+
+def _number(field: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--{field.replace('_', '-')} has a range from {text!r}, which is no number.") from None
