@@ -44,11 +44,13 @@ class TeamConfig(OnPolicyConfig):
 class Config(TeamConfig):
     """IPPO's configuration. The defaults are chosen for seconds to a high win rate on smax/3m on a CPU."""
 
-    total_timesteps: int = 4_000_000
+    total_timesteps: int = 4_500_000
     num_envs: int = 128
     num_steps: int = 32
     lr: float = 3e-3
     gae_lambda: float = 0.97
+    clip_eps: float = 0.1
+    ent_coef: float = 0.005
 
 
 PRESETS: dict[str, Config] = {
@@ -61,6 +63,7 @@ PRESETS: dict[str, Config] = {
         lr=4e-3,
         gae_lambda=0.95,
         clip_eps=0.05,
+        ent_coef=0.01,
         max_grad_norm=0.25,
         hidden=(128,),
         activation="relu",

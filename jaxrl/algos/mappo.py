@@ -36,11 +36,13 @@ __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 class Config(TeamConfig):
     """MAPPO's configuration. Policy and critic are networks of their own, so `share_torso` has no meaning here."""
 
-    total_timesteps: int = 4_000_000
+    total_timesteps: int = 4_500_000
     num_envs: int = 128
     num_steps: int = 32
     lr: float = 3e-3
     gae_lambda: float = 0.97
+    clip_eps: float = 0.1
+    ent_coef: float = 0.005
     share_torso: bool = False
     critic_hidden: tuple[int, ...] = (64, 64)
     """Layers of the critic's torso."""
