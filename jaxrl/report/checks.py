@@ -20,6 +20,7 @@ def problems(groups: Sequence[Group], min_seeds: int = MIN_SEEDS) -> list[str]:
     * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only those that did well.
+    * Diverged seeds: their scores are those of parameters that are not finite.
     * Dirty git: a run was made with uncommitted changes.
     """
     found = []
@@ -27,7 +28,7 @@ def problems(groups: Sequence[Group], min_seeds: int = MIN_SEEDS) -> list[str]:
         found += _too_few(group, min_seeds) + _counted_twice(group)
     found += _different_sets(groups) + _tuned_on(groups)
     for group in groups:
-        found += _without_score(group)
+        found += _without_score(group) + _diverged(group)
     return list(dict.fromkeys(found + _dirty(groups)))
 
 
@@ -87,6 +88,22 @@ def _without_score(group: Group) -> list[str]:
         noun = f"seed{'s' * (len(seeds) > 1)} {ranges(seeds)}"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {noun} of {group.name} cannot be counted: {cure}.")
+    return found
+
+
+def _diverged(group: Group) -> list[str]:
+    found = []
+    for path, about in group.runs.items():
+        # A run of one member, or of which nothing is left, has no score.
+        lost = set(about.get("diverged") or ()) if about.get("status") == "finished" else set()
+        own = [member for member in group.members if member.run == path]
+        seeds = [member.seed for member in own if member.number in lost]
+        if seeds:
+            noun = f"seed{'s' * (len(seeds) > 1)} {ranges(seeds)}"
+            found.append(
+                f"In {path}, {noun} of {group.name} diverged, and what is left of the policy "
+                f"was scored: say so, or leave the group out."
+            )
     return found
 
 

@@ -30,6 +30,8 @@ class Member:
 
     run: Path
     """The folder; several members may share it."""
+    number: int
+    """Among the members of the run."""
     seed: int
     timesteps: np.ndarray
     """`[R]`, environment steps at each row of metrics.jsonl."""
@@ -199,6 +201,7 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
     return [
         Member(
             part.folder.path,
+            m,
             seed,
             table.get("timesteps", nothing),
             table.get("seconds", nothing),

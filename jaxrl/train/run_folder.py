@@ -54,6 +54,11 @@ class RunFolder:
             FileNotFoundError: It does not.
         """
         folder = cls(path)
+        if (folder.path / "sweep.json").is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds a sweep, not one run: name a run in it such as {folder.path}/group-000, or continue "
+                f"the sweep by its own command with --run-dir {folder.path}."
+            )
         if not (folder.path / "run.json").is_file():
             raise FileNotFoundError(
                 f"{folder.path} holds no run (there is no run.json in it); `ls runs` shows what there is."

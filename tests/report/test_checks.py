@@ -80,3 +80,12 @@ def test_dirty_git(fair, tmp_path, write_run):
     assert found == f"{dirty} was made with uncommitted changes to ffffffffff: commit them, run again."
     outside = write_run(tmp_path / "outside", algorithm="c", num_seeds=5, git=None)
     assert problems(collect([*fair, outside])) == []
+
+
+def test_a_diverged_member_is_told(tmp_path, write_run):
+    members = [{"seed": seed, "lr": lr} for lr in (1e-3, 1e-2) for seed in range(5)]
+    run = write_run(tmp_path / "run", num_seeds=10, members=members, diverged=[7, 8])
+    assert problems(collect([run])) == [
+        f"In {run}, seeds 2–3 of ippo (lr=0.01) on smax/3m diverged, and what is left of the policy was scored: say so, "
+        "or leave the group out."
+    ]

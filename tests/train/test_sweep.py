@@ -25,7 +25,7 @@ from jaxrl.report import collect
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.fit import fit
 from jaxrl.train.metrics import columns
-from jaxrl.train.run_folder import JsonLines
+from jaxrl.train.run_folder import JsonLines, RunFolder
 from jaxrl.train.schedule import Pacer
 from jaxrl.train.search_space import points
 
@@ -254,6 +254,11 @@ def test_a_group_without_a_checkpoint_begins_anew(
 def test_another_sweep_does_not_continue_this_one(toy_sweep: Any, toy_folder: Path) -> None:
     with pytest.raises(ValueError, match="holds a sweep with another space, seeds; repeat that one to continue it"):
         sweep_toys(toy_folder, lr=[0.5], seeds=3)
+
+
+def test_a_sweep_is_no_single_run(toy_sweep: Any, toy_folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds a sweep, not one run: name a run in it such as .*group-000"):
+        RunFolder.open(toy_folder)
 
 
 # Points
