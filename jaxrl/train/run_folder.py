@@ -56,8 +56,8 @@ class RunFolder:
         folder = cls(path)
         if (folder.path / "sweep.json").is_file():
             raise FileNotFoundError(
-                f"{folder.path} holds a sweep, not one run: name a run in it such as {folder.path}/group-000, or continue "
-                f"the sweep by its own command with --run-dir {folder.path}."
+                f"{folder.path} holds a sweep, not one run: name a run in it such as {folder.path}/group-000, or "
+                f"continue the sweep by its own command with --run-dir {folder.path}."
             )
         if not (folder.path / "run.json").is_file():
             raise FileNotFoundError(

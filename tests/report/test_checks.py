@@ -86,6 +86,6 @@ def test_a_diverged_member_is_told(tmp_path, write_run):
     members = [{"seed": seed, "lr": lr} for lr in (1e-3, 1e-2) for seed in range(5)]
     run = write_run(tmp_path / "run", num_seeds=10, members=members, diverged=[7, 8])
     assert problems(collect([run])) == [
-        f"In {run}, seeds 2–3 of ippo (lr=0.01) on smax/3m diverged, and what is left of the policy was scored: say so, "
-        "or leave the group out."
+        f"In {run}, seeds 2–3 of ippo (lr=0.01) on smax/3m diverged, and what is left of the policy was scored: say "
+        "so, or leave the group out."
     ]

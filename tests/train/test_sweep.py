@@ -257,7 +257,7 @@ def test_another_sweep_does_not_continue_this_one(toy_sweep: Any, toy_folder: Pa
 
 
 def test_a_sweep_is_no_single_run(toy_sweep: Any, toy_folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="holds a sweep, not one run: name a run in it such as .*group-000"):
+    with pytest.raises(FileNotFoundError, match=r"holds a sweep, not one run: name a run in it such as .*group-000"):
         RunFolder.open(toy_folder)
 
 
