@@ -134,7 +134,7 @@ def sweep(
     plan = {"space": hyperparameters, "seeds": chosen, "samples": samples, "max_members": max_members, **options}
     record = _Record(run_dir, config, plan)
     say = (lambda _: None) if quiet else print
-    say(f"{len(tried)} points x {len(chosen)} seeds = {len(tried) * len(chosen)} members in {len(groups)} groups")
+    say(f"Points: {len(tried)}, seeds: {len(chosen)}, members: {len(tried) * len(chosen)}, groups: {len(groups)}")
 
     table: list[dict[str, Any]] = []
     stopped = programs = None
