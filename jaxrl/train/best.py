@@ -24,6 +24,7 @@ def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | N
         Why it could not be saved, if so; training should go on.
     """
     *before, last = folder.evaluations.read()
+    before = [row for row in before if row["timesteps"]]  # the first is of what has learned nothing
     if before and score(last) <= max(map(score, before)):
         return None
     try:

@@ -82,7 +82,7 @@ class Checkpoints:
             CheckpointError: Nothing was written (full disk, no permission …); older checkpoints are untouched.
         """
         content = ocp.args.Composite(
-            state=ocp.args.StandardSave(state),
+            state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else jnp.zeros(1), state)),
             manifest=ocp.args.JsonSave({"update": update, "leaves": _manifest(state), "extra": extra or {}}),
         )
         folder = self.folder / str(update)
@@ -125,8 +125,15 @@ class Checkpoints:
         manifest = manager.restore(update, args=ocp.args.Composite(manifest=ocp.args.JsonRestore()))["manifest"]
         _compare(manifest["leaves"], _describe(target), self.folder / str(update))
         here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-        placed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding or here), target)
-        state = manager.restore(update, args=ocp.args.Composite(state=ocp.args.StandardRestore(placed)))["state"]
+
+        def placed(x: Any) -> jax.ShapeDtypeStruct:
+            if not x.size:  # Orbax refuses arrays without elements, so a number stands for them
+                return jax.ShapeDtypeStruct((1,), jnp.float32, sharding=here)
+            return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding or here)
+
+        content = ocp.args.StandardRestore(jax.tree.map(placed, target))
+        state = manager.restore(update, args=ocp.args.Composite(state=content))["state"]
+        state = jax.tree.map(lambda x, t: x if t.size else jnp.zeros(t.shape, t.dtype), state, target)
         for name, leaf in _manifest(state).items():
             if leaf["sha256"] != manifest["leaves"][name]["sha256"]:
                 raise ValueError(f"the content of {name} is not what was saved")

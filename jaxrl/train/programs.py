@@ -119,7 +119,10 @@ def compile_programs(
             raise ValueError("Programs serve only the config that they were compiled for, and as many members.")
         return Programs(
             init=lambda: compiled_init(who.keys(), who.hyperparams),
-            chunk=lambda state, n: compiled_chunk(state, np.int32(n)),
+            # JAX forgets where arrays without elements belong.
+            chunk=lambda state, n: compiled_chunk(
+                state if places is None else jax.device_put(state, places), np.int32(n)
+            ),
             evaluate=lambda state: compiled_play(
                 state if mesh is None else jax.device_put(state, alone), who.keys(stream=1)
             ),

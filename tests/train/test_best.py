@@ -21,12 +21,12 @@ def test_a_win_rate_counts_before_a_return_and_seeds_are_averaged():
 def test_only_what_beats_all_before_is_kept(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     for update, (returns, kept) in enumerate([(1.0, 0), (3.0, 1), (2.0, 1), (3.0, 1), (4.0, 4)]):
-        folder.evaluations.append({"timesteps": update, "return_mean": returns})
+        folder.evaluations.append({"timesteps": update + 1, "return_mean": returns})
         assert keep_best(folder, update, {"params": jnp.full(2, returns)}) is None
         with Checkpoints(folder.best) as best:
             restored = best.restore({"params": jax.ShapeDtypeStruct((2,), jnp.float32)})
         assert restored.update == kept
-        assert restored.extra["evaluation"]["timesteps"] == kept
+        assert restored.extra["evaluation"]["timesteps"] == kept + 1
 
 
 def test_a_run_with_evaluations_can_be_loaded_at_its_best(tmp_path):

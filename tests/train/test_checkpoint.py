@@ -207,3 +207,13 @@ def test_a_save_that_fails_is_an_error_and_harms_no_older_one(saved: Checkpoints
     assert saved.restore(shapes(make_state())).update == 20
     saved.save(30, make_state(3.0))
     assert saved.restore(shapes(make_state())).update == 30
+
+
+def test_arrays_without_elements_are_kept(tmp_path):
+    state = {"full": jnp.arange(3.0), "empty": jnp.zeros((4, 0, 2), jnp.int32)}
+    with Checkpoints(tmp_path / "checkpoints") as checkpoints:
+        checkpoints.save(1, state)
+        restored = checkpoints.restore(jax.eval_shape(lambda: state)).state
+    assert restored["empty"].shape == (4, 0, 2)
+    assert restored["empty"].dtype == jnp.int32
+    np.testing.assert_array_equal(restored["full"], state["full"])
