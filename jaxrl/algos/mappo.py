@@ -25,7 +25,7 @@ from jaxrl.algos.rollout import View, state_size
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
-from jaxrl.nn.sharing import init_groups, per_agent
+from jaxrl.nn.sharing import agent_groups, init_groups, per_agent
 from jaxrl.nn.torso import Encoder
 from jaxrl.spaces import Space
 
@@ -36,13 +36,6 @@ __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 class Config(TeamConfig):
     """MAPPO's configuration. Policy and critic are networks of their own, so `share_torso` has no meaning here."""
 
-    total_timesteps: int = 4_500_000
-    num_envs: int = 128
-    num_steps: int = 32
-    lr: float = 3e-3
-    gae_lambda: float = 0.97
-    clip_eps: float = 0.1
-    ent_coef: float = 0.005
     share_torso: bool = False
     critic_hidden: tuple[int, ...] = (64, 64)
     """Layers of the critic's torso."""
@@ -145,7 +138,8 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
 
 def make(config: Config) -> Algorithm:
     """MAPPO as three pure functions of the train state."""
-    env, groups = config.make_env(), config.groups()
+    env = config.make_env()
+    groups = agent_groups(config.sharing, env.roles)
     parts = Parts(config, env, groups, networks(config, env, groups), central=True)
     return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(act, parts))
 

@@ -74,7 +74,7 @@ def optimise(
     index = jax.vmap(indices)(shard_keys(key, config.shards, config.update_epochs))
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
-    return learner.params, learner.opt_state, _means(losses, config.target_kl)
+    return learner.params, learner.opt_state, total(jax.tree.map(jnp.mean, losses))
 
 
 class _Learner(NamedTuple):
@@ -93,14 +93,13 @@ def _step(
     scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
     updates, opt_state = ADAM.update(jax.tree.map(lambda g: g * scale, grads), learner.opt_state)
     params = jax.tree.map(lambda p, u: p - h.lr * u, learner.params, updates)
-    # The norm is everybody's already; its share makes it a mean like the others.
-    losses = {**losses, "grad_norm": norm}
+    losses = {**losses, "grad_norm": _share(norm)}
     if target_kl is None:
         return _Learner(params, opt_state, learner.stopped), losses
     stopped = learner.stopped | (total(losses["approx_kl"]) > target_kl)
     moved = _Learner(params, opt_state, stopped)
     kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)._replace(stopped=stopped)
-    return kept, {**losses, "stopped": stopped.astype(jnp.float32)}
+    return kept, {**losses, "stopped": _share(stopped.astype(jnp.float32))}
 
 
 def _weighted(minibatch: Batch) -> Batch:
@@ -110,9 +109,6 @@ def _weighted(minibatch: Batch) -> Batch:
     return minibatch._replace(advantage=normalise(minibatch.advantage, alive), weight=weight)
 
 
-def _means(losses: dict[str, jax.Array], target_kl: float | None) -> dict[str, jax.Array]:
-    """The mean of each loss over the minibatches, put together from the devices' shares in one all-reduce."""
-    same = {"grad_norm"} if target_kl is None else {"grad_norm", "stopped"}  # these are equal on all devices
-    means = jax.tree.map(jnp.mean, losses)
-    shares = total({name: mean for name, mean in means.items() if name not in same})
-    return {**shares, **{name: means[name] for name in same}}
+def _share(x: jax.Array) -> jax.Array:
+    """This device's share of what is the same on all, to be added up with the losses."""
+    return x / num_devices()

@@ -1,0 +1,67 @@
+"""What the speed measurements share: ours against jaxmarl in one process, a table, and the raw numbers."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from jaxrl.bench import Comparison, compare
+
+COLUMNS = "environments | jaxrl steps/s | jaxmarl steps/s | ratio | compile s | state + temporary KB an env"
+
+
+def measure(description: str, family: str, kind: str, settings: Mapping[str, int], digits: int) -> None:
+    """Read the command line, measure, print, write.
+
+    Args:
+        description: For `--help`.
+        family: Of environments, such as `"smax"`.
+        kind: What one of them is called: a battle, a scenario. The flag `--<kind>s` chooses.
+        settings: Number of environments for each one that is measured by default; others get the last one's.
+        digits: Of the kilobytes.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        f"--{kind}s", dest="names", metavar=kind.upper(), nargs="+", default=list(settings), help="scenarios to measure"
+    )
+    parser.add_argument("--num-envs", nargs="+", type=int, help="instead of each scenario's own number")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--reset", choices=("fresh", "pool"), default="fresh")
+    arguments = parser.parse_args()
+    results = []
+    print(f"| {kind} | {COLUMNS} |\n{'| --- ' * 7}|")
+    for name in arguments.names:
+        for num_envs in arguments.num_envs or [settings.get(name, list(settings.values())[-1])]:
+            result = compare(
+                f"{family}/{name}",
+                num_envs,
+                against="jaxmarl",
+                steps=arguments.steps,
+                repeats=arguments.repeats,
+                reset=arguments.reset,
+            )
+            print(_row(result, digits), flush=True)
+            results.append(dataclasses.asdict(result))
+    print(f"\n{results[-1]['device']}, {results[-1]['versions']}")
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H%M")
+    path = Path(__file__).parent / "results" / f"{family}_{arguments.reset}_{stamp}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"date": stamp, "results": results}, indent=1) + "\n")
+    print(f"Raw numbers: {path}")
+
+
+def _row(result: Comparison, digits: int) -> str:
+    """One line of the table; the pairs are ours and jaxmarl's."""
+    assert result.peer is not None
+    ours, peer = result.ours, result.peer
+    pairs = ((m.state_bytes / 1e3, m.temporary_bytes / 1e3) for m in (ours, peer))
+    memory = " / ".join(f"{state:.{digits}f} + {temporary:.{digits}f}" for state, temporary in pairs)
+    return (
+        f"| {result.env} | {result.num_envs} | {ours.steps_per_second:,.0f} | {peer.steps_per_second:,.0f} "
+        f"| {result.ratio:.1f} | {ours.compile_seconds:.1f} / {peer.compile_seconds:.1f} | {memory} |"
+    )
