@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,18 @@ from jaxrl.train.progress import make_progress
 from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.schedule import Schedule
 
-__all__ = ["Result", "fit"]
+__all__ = ["Part", "Result", "fit"]
+
+
+class Part(NamedTuple):
+    """Some of a run's updates."""
+
+    first: int
+    """Updates done before."""
+    last: int
+    """Updates done in the end."""
+    state: Any = None
+    """The train state to go on from, with a leading members axis for M > 1; None for a fresh one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +83,8 @@ def fit(
     resume: bool = False,
     on_row: OnRow | None = None,
     programs: Programs | None = None,
+    part: Part | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> Result:
     """Train, log, evaluate, save: a Python loop around compiled chunks of updates.
 
@@ -97,6 +110,8 @@ def fit(
         on_row: Called with each row of metrics; return True to end training there.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
+        part: Only some of the updates; None for all of them.
+        notes: More facts for run.json.
 
     Returns:
         The trained state and what there is to know about it. SIGTERM and Ctrl-C end training after the running chunk:
@@ -109,7 +124,8 @@ def fit(
         DivergedError: Losses or parameters are no longer finite.
         CheckpointError: The final state could not be saved, or nothing good was found to resume.
     """
-    schedule = Schedule(config.num_updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
+    part = part or Part(0, config.num_updates)
+    schedule = Schedule(part.last, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
     num_seeds = num_seeds if members is None else len(members)
     counts = {"num_seeds": num_seeds, "eval_episodes": eval_episodes, "keep_checkpoints": keep_checkpoints}
     for name, value in counts.items():
@@ -120,7 +136,7 @@ def fit(
     who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
     folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
-    about = describe_run(config, num_seeds)
+    about = describe_run(config, num_seeds) | dict(notes or {})
     if members is not None:
         about["members"] = [dict(own) for own in members]
     about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
@@ -132,20 +148,20 @@ def fit(
     }
     what = "seeds" if members is None else "members"
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
-    with make_progress(title, config.num_updates * config.steps_per_update, quiet) as progress:
+    with make_progress(title, part.last * config.steps_per_update, quiet) as progress:
         if programs is None:
             progress.phase("compiling…")
         loop = Loop(
             programs.bind(config, who) if programs else compile_programs(algo, config, who, eval_episodes, devices),
             schedule,
-            RowMaker(schedule.updates_in_row, config.num_updates, config.steps_per_update, num_seeds),
+            RowMaker(schedule.updates_in_row, part.last, config.steps_per_update, num_seeds),
             members=who,
             progress=progress,
             folder=folder,
             checkpoints=Checkpoints(folder.checkpoints, keep_checkpoints, progress.say) if folder else None,
             on_row=on_row,
         )
-        result = _train(loop, folder, about, resume)
+        result = _train(loop, folder, about, resume, part)
         if folder is not None and pictures and result.evaluation is not None:
             progress.phase("drawing…")
             state = best_member(result.state, result.evaluation, num_seeds)
@@ -156,7 +172,7 @@ def fit(
     return result
 
 
-def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: bool) -> Result:
+def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: bool, part: Part) -> Result:
     """From the first state, or the restored one, to the final evaluation; run.json says at any time how far it is."""
 
     def note(**facts: Any) -> None:
@@ -169,7 +185,8 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
     if resume:
         state = loop.restore(programs.state_shape)
     else:
-        state = programs.init()
+        loop.rows.update = part.first
+        state = programs.init() if part.state is None else part.state
         loop.evaluate(state)
     try:
         state = loop.run(state)
@@ -177,11 +194,12 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
         note(status="diverged", error=str(error), diverged=list(range(about["num_seeds"])))
         raise
     seconds = loop.clock.seconds
-    steps_per_second = loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
+    own = 1 - part.first / max(loop.rows.update, 1)  # the share of all updates that were made here
+    steps_per_second = own * loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
     note(train_seconds=round(seconds, 3), steps_per_second=round(steps_per_second, 1), timesteps=loop.rows.timesteps)
     interrupted = (loop.stopped or "").startswith("SIG")
     evaluation = None if interrupted else loop.evaluate(state)
-    diverged = loop.diverged(state)
+    diverged = loop.divergence.found(loop.table, state)
     note(status="stopped" if interrupted else "finished", evaluation=evaluation, diverged=diverged)
     return Result(
         state=state,

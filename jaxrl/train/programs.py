@@ -78,7 +78,12 @@ class Programs(NamedTuple):
 
 
 def compile_programs(
-    algo: Algorithm, config: RunConfig, members: int | Members = 1, episodes: int = 512, mesh: Mesh | None = None
+    algo: Algorithm,
+    config: RunConfig,
+    members: int | Members = 1,
+    episodes: int = 512,
+    mesh: Mesh | None = None,
+    across: Callable[[Any], Any] | None = None,
 ) -> Programs:
     """Compile everything that a run needs.
 
@@ -88,6 +93,7 @@ def compile_programs(
         members: M, the number of seeds; or who the members are.
         episodes: Played in an evaluation.
         mesh: The devices to use, see `choose_mesh`; None for the default one.
+        across: `across(state) -> state`, what the members `[M, …]` do to each other after each update.
     """
     began = time.perf_counter()
     who = Members.of(config, members) if isinstance(members, int) else members
@@ -104,7 +110,7 @@ def compile_programs(
     state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
     update = spread(over_members(algo.update), state, mesh, members)
-    chunk = _chunk(update, state, max_chunk)
+    chunk = _chunk(_followed(update, across) if across else update, state, max_chunk)
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
     compiled_init = jax.jit(init, out_shardings=places).lower(keys, who.hyperparams).compile()
@@ -168,6 +174,16 @@ def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: 
         return jax.lax.fori_loop(0, n, one, (state, kept))
 
     return chunk
+
+
+def _followed(update: Callable[[Any], tuple[Any, Metrics]], across: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`update`, then `across` on its state."""
+
+    def both(state: Any) -> tuple[Any, Metrics]:
+        state, metrics = update(state)
+        return across(state), metrics
+
+    return both
 
 
 @contextlib.contextmanager
