@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.algorithm import Metrics
 from jaxrl.train.best import keep_best
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.train.divergence import DivergedError, Divergence
 from jaxrl.train.members import Members
-from jaxrl.train.metrics import RowMaker, columns, flatten
+from jaxrl.train.metrics import RowMaker
 from jaxrl.train.programs import Programs
 from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
@@ -24,10 +23,6 @@ from jaxrl.train.signals import StopRequest
 __all__ = ["DivergedError", "Loop", "OnRow"]
 
 OnRow = Callable[[dict[str, Any]], bool | None]
-
-
-class DivergedError(RuntimeError):
-    """A loss or a parameter is no longer a finite number; the message says where and since when."""
 
 
 class Loop:
@@ -66,8 +61,7 @@ class Loop:
         """Why training ended early: the name of a signal, or `"on_row"`."""
         self.save_error: CheckpointError | None = None
         """Of the last save, if it failed."""
-        self._names = members.names
-        self._members = len(members)
+        self.divergence = Divergence(members, schedule.num_updates, self._advice)
         self._progress = progress
         self._folder = folder
         self._checkpoints = checkpoints
@@ -75,7 +69,6 @@ class Loop:
         self._pacer = Pacer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
         self._chunk_began = 0.0
-        self._diverged: dict[int, int] = {}  # member -> update
         self._saved_at: tuple[int, float] = (-1, time.monotonic())  # update, moment
 
     # The loop. The device always has the next chunk in its queue while the host reads the metrics of the last one.
@@ -122,7 +115,8 @@ class Loop:
         self._chunk_began = ended
         self._pacer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
-        self._check_losses(metrics, state)
+        for text in self.divergence.check_losses(metrics, self.rows.update, state):
+            self._progress.say(text)
         for row in self.rows.feed(metrics, began, ended):
             self.table.append(row)
             if self._folder is not None:
@@ -177,7 +171,7 @@ class Loop:
     def _save(self, state: Any, update: int) -> None:
         if self._checkpoints is None or self._folder is None or self._saved_at[0] == update:
             return
-        self._check_params(state)
+        self.divergence.check_params(state)
         extra = {
             "rows": self.rows.save(),
             "seconds": self.clock.seconds,
@@ -192,52 +186,6 @@ class Loop:
             self._progress.say(str(error))
         self._saved_at = (saved, time.monotonic())
 
-    # Divergence
-
-    def _check_losses(self, metrics: Metrics, state: Any) -> None:
-        """Raise when the losses of all members have become NaN or infinite; say it of each one."""
-        good = np.ones(1)
-        for losses in flatten({"losses": metrics.get("losses", {})}).values():
-            good = good * np.isfinite(losses.reshape(len(losses), -1))  # [n, M]
-        for member in np.flatnonzero(~good.astype(bool).all(0)):
-            if member not in self._diverged:
-                update = self.rows.update + int(np.argmin(good[:, member])) + 1
-                self._diverged[int(member)] = update
-                self._diverge(int(member), update, metrics, state)
-
-    def _diverge(self, member: int, update: int, metrics: Metrics, state: Any) -> None:
-        row = update - self.rows.update - 1
-        bad = [
-            name.removeprefix("losses/")
-            for name, values in flatten({"losses": metrics["losses"]}).items()
-            if not np.isfinite(values.reshape(len(values), -1)[row, member])
-        ]
-        who = f"{self._names[member]} (member {member})" if self._members > 1 else "training"
-        text = f"After update {update} of {self.schedule.num_updates} {who} has diverged: not finite: {', '.join(bad)}"
-        params = _not_finite(getattr(state, "params", None), member if self._members > 1 else None)
-        text += f"; parameters {', '.join(params[:4])}." if params else "."
-        if len(self._diverged) < self._members:
-            self._progress.say(f"{text} The other members go on.")
-            return
-        raise DivergedError(f"{text} {self._advice()}")
-
-    def diverged(self, state: Any) -> list[int]:
-        """The members of which a whole row of losses, or a parameter in `state`, is not finite."""
-        bad = np.zeros(self._members, bool)
-        for name, values in columns(self.table).items():
-            if name.startswith("losses/"):
-                bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
-        for leaf in jax.tree.leaves(getattr(state, "params", None)):
-            if jnp.issubdtype(leaf.dtype, np.floating):
-                bad |= ~np.isfinite(jax.device_get(leaf)).reshape(self._members, -1).all(1)
-        return np.flatnonzero(bad).tolist()
-
-    def _check_params(self, state: Any) -> None:
-        """Raise rather than save parameters that are not finite."""
-        bad = _not_finite(getattr(state, "params", None)) if self._members == 1 else []
-        if bad:
-            raise DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
-
     def _advice(self) -> str:
         kept = (
             f" The last good checkpoint is in {self._checkpoints.folder}."
@@ -245,13 +193,3 @@ class Loop:
             else ""
         )
         return f"Try a lower --lr or a lower --max-grad-norm.{kept}"
-
-
-def _not_finite(tree: Any, member: int | None = None) -> list[str]:
-    """Names of the floating leaves that hold NaN or infinity."""
-    names = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        leaf = leaf if member is None else leaf[member]
-        if jnp.issubdtype(leaf.dtype, np.floating) and not np.isfinite(jax.device_get(leaf)).all():
-            names.append(jax.tree_util.keystr(path))
-    return names

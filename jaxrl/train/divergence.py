@@ -1,0 +1,108 @@
+"""Losses and parameters that are no longer finite numbers: who, since when, in which leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Metrics
+from jaxrl.train.members import Members
+from jaxrl.train.metrics import columns, flatten
+
+__all__ = ["DivergedError", "Divergence", "who"]
+
+
+class DivergedError(RuntimeError):
+    """A loss or a parameter is no longer a finite number; the message says where and since when."""
+
+
+class Divergence:
+    """Looks at what a run computes; says it of each member, and ends the run when none is left.
+
+    Args:
+        members: Who is trained.
+        num_updates: In the whole run.
+        advice: What to tell whoever has to deal with it.
+    """
+
+    def __init__(self, members: Members, num_updates: int, advice: Callable[[], str]) -> None:
+        self._members = members
+        self._num_updates = num_updates
+        self._advice = advice
+        self._since: dict[int, int] = {}  # member -> update
+
+    def check_losses(self, metrics: Metrics, done: int, state: Any) -> list[str]:
+        """A sentence for each member whose losses have become NaN or infinite in these updates.
+
+        Args:
+            metrics: Of n updates, leaves `[n]` or `[n, M]`.
+            done: Updates before them.
+            state: The train state of now or somewhat later, for the names of parameters.
+
+        Raises:
+            DivergedError: There is no other member.
+        """
+        losses = flatten({"losses": metrics.get("losses", {})})
+        if not losses:
+            return []
+        good = np.stack([np.isfinite(values.reshape(len(values), -1)) for values in losses.values()])  # [L, n, M]
+        said = []
+        for member in map(int, np.flatnonzero(~good.all((0, 1)))):
+            if member in self._since:
+                continue
+            row = int(np.argmin(good[:, :, member].all(0)))
+            self._since[member] = done + row + 1
+            names = [
+                name.removeprefix("losses/") for name, fine in zip(losses, good, strict=True) if not fine[row, member]
+            ]
+            text = self._sentence(member, done + row + 1, names, state)
+            if len(self._since) == len(self._members):
+                raise DivergedError(f"{text} {self._advice()}")
+            said.append(f"{text} The other members go on.")
+        return said
+
+    def _sentence(self, member: int, update: int, losses: list[str], state: Any) -> str:
+        text = f"After update {update} of {self._num_updates} {who(self._members, member)} has diverged: not finite: "
+        params = _not_finite(getattr(state, "params", None), member if len(self._members) > 1 else None)
+        return text + ", ".join(losses) + (f"; parameters {', '.join(params[:4])}." if params else ".")
+
+    def check_params(self, state: Any) -> None:
+        """Raise rather than save parameters that are not finite.
+
+        Raises:
+            DivergedError: There is but one member, and they are not.
+        """
+        bad = _not_finite(getattr(state, "params", None)) if len(self._members) == 1 else []
+        if bad:
+            raise DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
+
+    def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
+        """The members of which a whole row of losses in `table`, or a parameter in `state`, is not finite."""
+        members = len(self._members)
+        bad = np.zeros(members, bool)
+        for name, values in columns(table).items():
+            if name.startswith("losses/"):
+                bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
+        for leaf in jax.tree.leaves(getattr(state, "params", None)):
+            if jnp.issubdtype(leaf.dtype, np.floating):
+                bad |= ~np.isfinite(jax.device_get(leaf)).reshape(members, -1).all(1)
+        return np.flatnonzero(bad).tolist()
+
+
+def who(members: Members, member: int) -> str:
+    """What to call a member in a sentence; the only one is the training."""
+    return f"{members.names[member]} (member {member})" if len(members) > 1 else "training"
+
+
+def _not_finite(tree: Any, member: int | None = None) -> list[str]:
+    """Names of the floating leaves that hold NaN or infinity."""
+    names = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        leaf = leaf if member is None else leaf[member]
+        if jnp.issubdtype(leaf.dtype, np.floating) and not np.isfinite(jax.device_get(leaf)).all():
+            names.append(jax.tree_util.keystr(path))
+    return names
