@@ -56,6 +56,8 @@ class RunFlags:
     """Minutes between checkpoints."""
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep."""
+    on_nan: Literal["stop", "skip"] = "stop"
+    """When losses or parameters are not finite: end training, or skip that update and go on."""
     pictures: bool = True
     """Make curve.png, replay.gif and replay.html at the end."""
     quiet: bool = False

@@ -84,8 +84,9 @@ class Divergence:
         """The members of which a whole row of losses in `table`, or a parameter in `state`, is not finite."""
         members = len(self._members)
         bad = np.zeros(members, bool)
+        skips = bool(table) and "skipped" in table[0]  # then a row without losses is one that changed nothing
         for name, values in columns(table).items():
-            if name.startswith("losses/"):
+            if name.startswith("losses/") and not skips:
                 bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
         for leaf in jax.tree.leaves(getattr(state, "params", None)):
             if jnp.issubdtype(leaf.dtype, np.floating):

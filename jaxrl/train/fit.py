@@ -12,7 +12,8 @@ import numpy as np
 from jaxrl.algorithm import Algorithm
 from jaxrl.train.artifacts import best_member, save_pictures
 from jaxrl.train.checkpoint import Checkpoints
-from jaxrl.train.loop import DivergedError, Loop, OnRow
+from jaxrl.train.divergence import DivergedError
+from jaxrl.train.loop import Loop, OnRow
 from jaxrl.train.members import Members
 from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.metrics import RowMaker, columns
@@ -20,6 +21,7 @@ from jaxrl.train.programs import Programs, RunConfig, compile_programs
 from jaxrl.train.progress import make_progress
 from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.schedule import Schedule
+from jaxrl.train.skip import OnNan, handle_nan
 
 __all__ = ["Part", "Result", "fit"]
 
@@ -78,6 +80,7 @@ def fit(
     checkpoint_every_updates: int | None = None,
     checkpoint_every_minutes: float | None = None,
     keep_checkpoints: int = 3,
+    on_nan: OnNan = "stop",
     pictures: bool = True,
     quiet: bool = False,
     resume: bool = False,
@@ -104,6 +107,7 @@ def fit(
         checkpoint_every_updates: Updates between checkpoints; one is always saved at the end.
         checkpoint_every_minutes: Minutes between checkpoints; goes together with the former.
         keep_checkpoints: How many of the newest are kept.
+        on_nan: When losses or parameters are not finite, "stop" ends training and "skip" leaves out that update.
         pictures: Whether to make curve.png and the replays.
         quiet: Show no progress.
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
@@ -133,6 +137,7 @@ def fit(
             raise ValueError(f"{name} must be at least 1, got {value}.")
     if run_dir is None and (resume or checkpoint_every_updates or checkpoint_every_minutes):
         raise ValueError("Checkpoints need a place: give a run_dir.")
+    algo = handle_nan(algo, on_nan)
     who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
     folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
@@ -144,6 +149,7 @@ def fit(
         **{name: value for name, value in dataclasses.asdict(schedule).items() if name != "num_updates"},
         "eval_episodes": eval_episodes,
         "keep_checkpoints": keep_checkpoints,
+        "on_nan": on_nan,
         "pictures": pictures,
     }
     what = "seeds" if members is None else "members"

@@ -19,6 +19,7 @@ from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Clock, Pacer, Schedule
 from jaxrl.train.signals import StopRequest
+from jaxrl.train.skip import Skips
 
 __all__ = ["DivergedError", "Loop", "OnRow"]
 
@@ -62,6 +63,7 @@ class Loop:
         self.save_error: CheckpointError | None = None
         """Of the last save, if it failed."""
         self.divergence = Divergence(members, schedule.num_updates, self._advice)
+        self._skips = Skips(members, schedule.num_updates, programs.state_shape)
         self._progress = progress
         self._folder = folder
         self._checkpoints = checkpoints
@@ -115,7 +117,8 @@ class Loop:
         self._chunk_began = ended
         self._pacer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
-        for text in self.divergence.check_losses(metrics, self.rows.update, state):
+        metrics, said = self._skips.take(metrics, self.rows.update)
+        for text in said + self.divergence.check_losses(metrics, self.rows.update, state):
             self._progress.say(text)
         for row in self.rows.feed(metrics, began, ended):
             self.table.append(row)

@@ -86,7 +86,12 @@ class RowMaker:
             if source in sums:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     row[name] = _plain(sums[source] / sums["episodes"])
-        row["losses"] = {name[7:]: _plain(s / updates) for name, s in sums.items() if name.startswith("losses/")}
+        applied: Any = updates
+        if "skipped" in sums:  # only with on_nan="skip"
+            row["skipped"] = sums["skipped"].astype(int).tolist()
+            applied = updates - sums["skipped"]
+        with np.errstate(invalid="ignore"):
+            row["losses"] = {name[7:]: _plain(s / applied) for name, s in sums.items() if name.startswith("losses/")}
         self._sums, self._updates, self._begin = {}, 0, seconds
         return row
 

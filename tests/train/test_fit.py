@@ -13,36 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy_algorithm as toy
+from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run, timeless
 
-from jaxrl.algorithm import Algorithm
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
-from jaxrl.train.fit import Result, fit
-from jaxrl.train.loop import DivergedError
+from jaxrl.train.divergence import DivergedError
+from jaxrl.train.fit import Result
 from jaxrl.train.programs import compile_programs
 from jaxrl.train.schedule import Pacer
-
-CONFIG = toy.Config()  # ten updates of 4 environments x 2 steps
-ALGO = toy.make(CONFIG)
-
-
-def run(algo: Algorithm = ALGO, config: Any = CONFIG, run_dir: Path | None = None, **options: Any) -> Result:
-    options = {"quiet": True, "pictures": False, "eval_episodes": 8, **options}
-    return fit(algo, config, run_dir, **options)
-
-
-def assert_same_state(a: Any, b: Any) -> None:
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x, y = jax.random.key_data(x), jax.random.key_data(y)
-        np.testing.assert_array_equal(x, y)
-
-
-def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k not in ("seconds", "steps_per_second")} for row in rows]
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
