@@ -12,6 +12,7 @@ __all__ = ["Act", "Algorithm", "Metrics", "whole_run"]
 # What one update reports, reduced on the device: scalars
 #   episodes, return_sum, length_sum     over the episodes that ended in this rollout (agents' mean return)
 #   won_sum                              only where the environment's info has "won"
+#   return_sums: {kind: sum}             only with several kinds of agents (see `MultiAgentEnvironment.kinds`)
 #   losses: {name: mean over the update's minibatches}
 Metrics = dict[str, Any]
 

@@ -144,8 +144,20 @@ class MultiAgentEnvironment(Environment):
 
         Here it follows from the names: `"adversary_0"` and `"adversary_1"` play one role, `"agent_0"` another.
         """
-        stems = [agent.rstrip("0123456789").rstrip("_") for agent in self.agents]
-        return tuple(list(dict.fromkeys(stems)).index(stem) for stem in stems)
+        numbers = {agent: role for role, kind in enumerate(self.kinds.values()) for agent in kind}
+        return tuple(numbers[i] for i in range(self.num_agents))
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of the agents by the stems of their names, as in `{"adversary": (0, 1), "agent": (2,)}`.
+
+        Where there are several, returns are also told for each of them.
+        """
+        kinds: dict[str, tuple[int, ...]] = {}
+        for i, agent in enumerate(self.agents):
+            stem = agent.rstrip("0123456789").rstrip("_")
+            kinds[stem] = (*kinds.get(stem, ()), i)
+        return kinds
 
     @property
     def agent_observation_spaces(self) -> dict[str, Space]:

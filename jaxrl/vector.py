@@ -94,6 +94,11 @@ class VectorEnv:
         """The team of each agent, see `MultiAgentEnvironment.teams`."""
         return self._multi_agent().teams
 
+    @property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        """The agents of each kind, see `MultiAgentEnvironment.kinds`."""
+        return self._multi_agent().kinds
+
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """`action_mask` of every copy: bool `[B, A]`, or `[B, N, A]` with agents."""
         return jax.vmap(lambda s: self.env.action_mask(s, params))(self.env_state(state))

@@ -88,12 +88,12 @@ def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
     obs, env_state = venv.reset(shard_keys(key, eyes.num_shards)[0])
     fresh = jnp.ones(venv.num_envs, bool)
     nothing = jnp.zeros((venv.num_envs, len(venv.teams)))
-    return Loop(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs), nothing)
+    return Loop(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, venv.kinds), nothing)
 
 
 def rollout(
     eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, num_steps: int
-) -> tuple[Loop, Transition, dict[str, jax.Array]]:
+) -> tuple[Loop, Transition, dict[str, Any]]:
     """Act for T steps.
 
     Returns:
@@ -101,7 +101,7 @@ def rollout(
         `episodes.ended`). Consumes `key`.
     """
 
-    def step(loop: Loop, inputs: tuple[jax.Array, jax.Array]) -> tuple[Loop, tuple[Transition, dict[str, jax.Array]]]:
+    def step(loop: Loop, inputs: tuple[jax.Array, jax.Array]) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
         return _step(eyes, policy, loop, *inputs)
 
     is_last = jnp.arange(num_steps) == num_steps - 1
@@ -111,7 +111,7 @@ def rollout(
 
 def _step(
     eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, is_last: jax.Array
-) -> tuple[Loop, tuple[Transition, dict[str, jax.Array]]]:
+) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
     venv = eyes.venv
     key_action, key_env = shard_keys(key, eyes.num_shards, num_streams=2)
     view = eyes.look(loop.obs, venv.env_state(loop.env_state))
@@ -139,7 +139,7 @@ def _step(
         cut=done,
         final_value=final_value,
     )
-    running, sums = episodes.ended(loop.running, reward, done, info)
+    running, sums = episodes.ended(loop.running, reward, done, info, venv.kinds)
     return loop._replace(env_state=env_state, obs=obs, reset=done, carry=carry, running=running), (transition, sums)
 
 

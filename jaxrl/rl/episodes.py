@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-__all__ = ["Running", "ended", "new_running"]
+__all__ = ["Running", "ended", "kind_means", "new_running", "several"]
 
 
 class Running(NamedTuple):
@@ -15,16 +17,41 @@ class Running(NamedTuple):
 
     episode_return: jax.Array  # [B] reward so far, the agents' mean
     length: jax.Array  # [B] int32 steps so far
+    kind_return: dict[str, jax.Array]  # [B] reward so far, the mean of one kind of agents; empty if there is one kind
 
 
-def new_running(num_envs: int) -> Running:
-    """B episodes that have just begun."""
-    return Running(jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32))
+def new_running(num_envs: int, kinds: Mapping[str, tuple[int, ...]] | None = None) -> Running:
+    """B episodes that have just begun.
+
+    Args:
+        num_envs: B.
+        kinds: The numbers of the agents by kind; if there are several, each has a return of its own.
+    """
+    kind_return = {name: jnp.zeros(num_envs) for name in several(kinds)}
+    return Running(jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32), kind_return)
+
+
+def several(kinds: Mapping[str, tuple[int, ...]] | None) -> Mapping[str, tuple[int, ...]]:
+    """The kinds of agents that have returns of their own: all or, if there is only one, none."""
+    return kinds if kinds and len(kinds) > 1 else {}
+
+
+def kind_means(reward: jax.Array, kinds: Mapping[str, tuple[int, ...]] | None) -> dict[str, jax.Array]:
+    """The mean reward of each of several kinds of agents, `[B]`, from `reward[B, N]`."""
+    number = np.arange(reward.shape[-1])
+    return {
+        name: jnp.where(np.isin(number, agents), reward, 0.0).sum(-1) / len(agents)
+        for name, agents in several(kinds).items()
+    }
 
 
 def ended(
-    running: Running, reward: jax.Array, done: jax.Array, info: dict[str, Any]
-) -> tuple[Running, dict[str, jax.Array]]:
+    running: Running,
+    reward: jax.Array,
+    done: jax.Array,
+    info: dict[str, Any],
+    kinds: Mapping[str, tuple[int, ...]] | None = None,
+) -> tuple[Running, dict[str, Any]]:
     """Advance by one step: the running episodes, and sums over those that ended in it.
 
     Args:
@@ -32,13 +59,20 @@ def ended(
         reward: `[B]`, or `[B, N]` with agents.
         done: bool `[B]`, terminated or truncated.
         info: From the environment; where it has `"won"` (bool `[B]`), wins are counted.
+        kinds: As for `new_running`.
 
     Returns:
-        The running episodes (ended ones begun anew), and scalars `episodes`, `return_sum`, `length_sum`, `won_sum`.
+        The running episodes (ended ones begun anew), and scalars `episodes`, `return_sum`, `length_sum`, `won_sum`;
+        with several kinds of agents also `return_sums`, a dictionary of one scalar each.
     """
     total = running.episode_return + reward.reshape(reward.shape[0], -1).mean(1)
     length = running.length + 1
-    sums = {"episodes": done.sum(), "return_sum": (done * total).sum(), "length_sum": (done * length).sum()}
+    sums: dict[str, Any] = {"episodes": done.sum(), "return_sum": (done * total).sum()}
+    sums["length_sum"] = (done * length).sum()
     if "won" in info:
         sums["won_sum"] = (done & info["won"]).sum()
-    return Running(jnp.where(done, 0.0, total), jnp.where(done, 0, length)), sums
+    kind_total = jax.tree.map(jnp.add, running.kind_return, kind_means(reward, kinds))
+    if kind_total:
+        sums["return_sums"] = {name: (done * own).sum() for name, own in kind_total.items()}
+    kind_return = {name: jnp.where(done, 0.0, own) for name, own in kind_total.items()}
+    return Running(jnp.where(done, 0.0, total), jnp.where(done, 0, length), kind_return), sums

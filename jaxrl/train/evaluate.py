@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.rl.episodes import kind_means, new_running
 from jaxrl.spaces import Discrete
 
 __all__ = ["Evaluation", "evaluate"]
@@ -27,11 +28,14 @@ class Evaluation(NamedTuple):
     """bool `[E]`, or None where the environment's `info` has no `"won"`."""
     finished: jax.Array
     """bool `[E]`, False where an episode was cut at `max_steps`."""
+    kind_returns: dict[str, jax.Array]
+    """float32 `[E]`, for each of several kinds of agents the mean over them; empty where all are of one kind."""
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers: episodes, return_mean, return_std, length_mean and, where known, win_rate.
+        """Plain numbers: episodes, return_mean, return_std, length_mean and, where known, win_rate and returns.
 
-        With a members axis each of them, `episodes` apart, is a list with one number a member.
+        `returns` has the mean return of each of several kinds of agents. With a members axis all numbers, `episodes`
+        apart, are lists with one number a member.
         """
         returns, lengths = np.asarray(self.returns, np.float64), np.asarray(self.lengths, np.float64)
         summary: dict[str, Any] = {
@@ -42,6 +46,9 @@ class Evaluation(NamedTuple):
         }
         if self.won is not None:
             summary["win_rate"] = np.asarray(self.won, np.float64).mean(-1).tolist()
+        if self.kind_returns:
+            returns = {name: np.asarray(own, np.float64) for name, own in self.kind_returns.items()}
+            summary["returns"] = {name: own.mean(-1).tolist() for name, own in returns.items()}
         return summary
 
 
@@ -99,6 +106,7 @@ def _evaluate(
     max_steps: int,
 ) -> Evaluation:
     masked = isinstance(env.action_space(params), Discrete)
+    kinds = env.kinds if isinstance(env, MultiAgentEnvironment) else {}
 
     def act(loop: _Loop, key_act: jax.Array) -> tuple[Any, Any]:
         mask = jax.vmap(lambda s: env.action_mask(s, params))(loop.env_state) if masked else None
@@ -111,29 +119,37 @@ def _evaluate(
             jax.random.split(key_step, episodes), loop.env_state, action, params
         )
         done = terminated | truncated
-        return _Loop(key_next, obs, env_state, carry, done, _count(loop.result, reward, done, info.get("won")))
+        result = _count(loop.result, reward, done, info.get("won"), kinds)
+        return _Loop(key_next, obs, env_state, carry, done, result)
 
     def goes_on(loop: _Loop) -> jax.Array:
         return ~loop.result.finished.all() & (loop.result.lengths.max() < max_steps)
 
     key_reset, key_loop = jax.random.split(key)
     obs, env_state = env.batch_reset(jax.random.split(key_reset, episodes), params)
-    loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), _nothing_yet(episodes, won=True))
+    loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), _nothing_yet(episodes, kinds, won=True))
     # An abstract step tells the memory's shapes (zeros will do: `reset` is True at first) and if there is `won`.
     shapes = jax.eval_shape(step, loop)
     carry = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes.carry)
-    loop = loop._replace(carry=carry, result=_nothing_yet(episodes, won=shapes.result.won is not None))
+    loop = loop._replace(carry=carry, result=_nothing_yet(episodes, kinds, won=shapes.result.won is not None))
     return jax.lax.while_loop(goes_on, step, loop).result
 
 
-def _nothing_yet(episodes: int, won: bool) -> Evaluation:
+def _nothing_yet(episodes: int, kinds: dict[str, tuple[int, ...]], won: bool) -> Evaluation:
     no = jnp.zeros(episodes, bool)
-    return Evaluation(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), no if won else None, no)
+    returns, lengths, kind_returns = new_running(episodes, kinds)
+    return Evaluation(returns, lengths, no if won else None, no, kind_returns)
 
 
-def _count(result: Evaluation, reward: jax.Array, done: jax.Array, won: jax.Array | None) -> Evaluation:
+def _count(
+    result: Evaluation, reward: jax.Array, done: jax.Array, won: jax.Array | None, kinds: dict[str, tuple[int, ...]]
+) -> Evaluation:
     """Add one step to the episodes that still run; what comes after an episode's end belongs to nobody."""
     running = ~result.finished
+    kind_returns = {
+        name: result.kind_returns[name] + jnp.where(running, own, 0.0)
+        for name, own in kind_means(reward, kinds).items()
+    }
     reward = reward.reshape(reward.shape[0], -1).mean(1)  # over agents, if there are any
     wins = None if won is None or result.won is None else result.won | (running & done & won)
     return Evaluation(
@@ -141,4 +157,5 @@ def _count(result: Evaluation, reward: jax.Array, done: jax.Array, won: jax.Arra
         lengths=result.lengths + running,
         won=wins,
         finished=result.finished | done,
+        kind_returns=kind_returns,
     )

@@ -86,6 +86,10 @@ class RowMaker:
             if source in sums:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     row[name] = _plain(sums[source] / sums["episodes"])
+        returns = {name[12:]: total for name, total in sums.items() if name.startswith("return_sums/")}
+        if returns:  # of each kind of agents, where there are several
+            with np.errstate(invalid="ignore", divide="ignore"):
+                row["returns"] = {name: _plain(total / sums["episodes"]) for name, total in returns.items()}
         applied: Any = updates
         if "skipped" in sums:  # only with on_nan="skip"
             row["skipped"] = sums["skipped"].astype(int).tolist()

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jaxrl.rl import episodes
 
@@ -29,6 +30,33 @@ def test_sums_equal_a_plain_loop():
                 start = t + 1
     for name, value in expected.items():
         np.testing.assert_allclose(totals[name], value, rtol=1e-5)
+
+
+def test_each_of_several_kinds_of_agents_has_a_sum_of_its_own():
+    rng = np.random.default_rng(0)
+    reward = rng.normal(size=(T, B, 3)).astype(np.float32)
+    done = rng.random((T, B)) < 0.3
+    kinds = {"wolf": (0, 2), "sheep": (1,)}
+    together = {"wolf": 0.0, "sheep": 0.0}
+    alone = dict(together)
+    running = episodes.new_running(B, kinds)
+    separate = {name: episodes.new_running(B) for name in kinds}
+    for t in range(T):
+        running, sums = episodes.ended(running, jnp.asarray(reward[t]), jnp.asarray(done[t]), {}, kinds)
+        for name, agents in kinds.items():
+            own = jnp.asarray(reward[t][:, list(agents)])
+            separate[name], own_sums = episodes.ended(separate[name], own, jnp.asarray(done[t]), {})
+            together[name] += float(sums["return_sums"][name])
+            alone[name] += float(own_sums["return_sum"])
+    assert together == pytest.approx(alone, rel=1e-5)
+    assert abs(alone["wolf"] - alone["sheep"]) > 1
+
+
+def test_one_kind_of_agents_has_no_sum_besides_the_mean_return():
+    kinds = {"agent": (0, 1)}
+    running, sums = episodes.ended(episodes.new_running(B, kinds), jnp.ones((B, N)), jnp.ones(B, bool), {}, kinds)
+    assert "return_sums" not in sums
+    assert running.kind_return == {}
 
 
 def test_wins_are_counted_only_where_the_environment_knows_them():

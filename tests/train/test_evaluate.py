@@ -56,6 +56,7 @@ def test_every_episode_is_counted_once_and_to_its_end() -> None:
     assert played.won is not None
     assert bool(played.won.all())
     assert bool(played.finished.all())
+    assert played.kind_returns == {}
 
 
 def test_the_summary_is_plain_numbers() -> None:
@@ -136,6 +137,7 @@ def no_mask(obs: Any, carry: Any, key: Any, mask: Any, reset: Any) -> tuple[Any,
 def test_the_return_of_a_team_is_the_mean_over_agents_and_winning_is_optional() -> None:
     played = evaluate(algorithm(no_mask), Duo(), None, jax.random.key(0), 4)
     np.testing.assert_array_equal(played.returns, np.full(4, 1.5))
+    assert played.summary()["returns"] == {"a": 3.0, "b": 0.0}  # they are of two kinds
     assert played.won is None
     assert "win_rate" not in played.summary()
 

@@ -45,6 +45,16 @@ def test_a_row_holds_sums_and_means_of_its_interval() -> None:
     }
 
 
+def test_kinds_of_agents_have_returns_of_their_own() -> None:
+    metrics = {**metrics_of(0, UPDATES), "return_sums": {"wolf": np.full(UPDATES, 6.0), "sheep": -np.ones(UPDATES)}}
+    rows = RowMaker(4, UPDATES, steps_per_update=8).feed(metrics, 0.0, 1.0)
+    assert rows[0]["returns"] == {"wolf": 4.0, "sheep": pytest.approx(-4 / 6)}
+    assert columns(rows)["returns/wolf"].tolist() == [4.0, 24 / 22, 12 / 17]
+    nobody = {name: 0 * values for name, values in metrics_of(0, UPDATES).items() if name != "losses"}
+    row = RowMaker(UPDATES, UPDATES, steps_per_update=8).feed({**metrics, **nobody}, 0.0, 1.0)[0]
+    assert row["returns"] == {"wolf": None, "sheep": None}
+
+
 def test_without_an_episode_there_is_no_mean() -> None:
     row = rows_of(1, log_every=1)[0]
     assert row["return_mean"] is None
