@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ def save_curve(
 ) -> None:
     """Draw the win rate (the return where there is none) over steps and over seconds; nothing without rows.
 
+    Where several kinds of agents have returns of their own, there is a line for each kind.
+
     Args:
         path: The picture, e.g. `curve.png`.
         rows: As in metrics.jsonl.
@@ -35,16 +38,19 @@ def save_curve(
         return
     table, played = columns(rows), columns(evaluations)
     won = "win_rate" in table
-    name, label = ("win_rate", "win rate") if won else ("return_mean", "return")
+    names, label = (["win_rate"], "win rate") if won else (_returns(table), "return")
     for axes, x, x_label in zip(
         figure.subplots(1, 2, sharey=True),
         ("timesteps", "seconds"),
         ("environment steps", "seconds of training"),
         strict=True,
     ):
-        _lines(axes, table[x], table[name])
-        if played and name in played:
-            _dots(axes, played[x], played[name])
+        for name, color in zip(names, itertools.cycle(_COLORS), strict=False):
+            kind = name.partition("/")[2]
+            _lines(axes, table[x], table[name], color, kind or "training")
+            if played and name in played:
+                label_once = "greedy evaluation" if name == names[-1] else None
+                _dots(axes, played[x], played[name], color if kind else _DOT, label_once)
         axes.set_xlabel(x_label)
         axes.set_xlim(0, None)
         axes.grid(alpha=0.25, linewidth=0.8)
@@ -75,28 +81,32 @@ def new_figure(name: str, width: float, height: float) -> Any:
     return figure
 
 
-_BLUE, _ORANGE = "#1f5fa8", "#e8762c"
+# Told apart with any colour vision.
+_COLORS = ("#1f5fa8", "#b5651d", "#2a8c68", "#8a5aa8")
+_DOT = "#e8762c"
 
 
-def _lines(axes: Any, x: np.ndarray, y: np.ndarray) -> None:
+def _returns(table: dict[str, np.ndarray]) -> list[str]:
+    """The columns that tell what was gained, one for each kind of agents where there are several."""
+    return [name for name in table if name.startswith("returns/")] or ["return_mean"]
+
+
+def _lines(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str) -> None:
     """The training curve: thin as measured, bold smoothed; with members `[R, M]` a thin line each, their mean bold."""
     members = y.reshape(len(y), -1)
     multiple = members.shape[1] > 1
     for member in members.T:
-        axes.plot(x, smooth(member) if multiple else member, color=_BLUE, alpha=0.3, linewidth=1)
+        axes.plot(x, smooth(member) if multiple else member, color=color, alpha=0.3, linewidth=1)
     middle = np.stack([smooth(member) for member in members.T]).mean(0)
-    axes.plot(
-        x, middle, color=_BLUE, linewidth=2.2, label=f"training, mean of {members.shape[1]}" if multiple else "training"
-    )
+    label = f"{label}, mean of {members.shape[1]}" if multiple else label
+    axes.plot(x, middle, color=color, linewidth=2.2, label=label)
 
 
-def _dots(axes: Any, x: np.ndarray, y: np.ndarray) -> None:
+def _dots(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str | None) -> None:
     """Greedy evaluations."""
+    look = {"color": color, "markersize": 6, "markeredgecolor": "white", "zorder": 3, "clip_on": False}
     for i, member in enumerate(y.reshape(len(y), -1).T):
-        label = "greedy evaluation" if i == 0 else None
-        axes.plot(
-            x, member, "o", color=_ORANGE, markersize=6, markeredgecolor="white", label=label, zorder=3, clip_on=False
-        )
+        axes.plot(x, member, "o", label=label if i == 0 else None, **look)
 
 
 def smooth(y: np.ndarray) -> np.ndarray:

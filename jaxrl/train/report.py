@@ -18,13 +18,20 @@ _NAMES = {
 
 def evaluation_lines(summary: dict[str, Any] | None) -> list[str]:
     """A line for each number of an `Evaluation.summary()`; with several seeds their mean and then each one."""
-    lines = []
+    if summary is None:
+        return []
+    table: dict[str, tuple[Any, int]] = {}
     for key, (name, digits) in _NAMES.items():
-        if summary is None or key not in summary:
-            continue
-        value = summary[key]
-        text = f"{mean_over_members(value):.{digits}f}"
-        if isinstance(value, list):
-            text += "   seeds " + " ".join(f"{v:.{digits}f}" for v in value)
-        lines.append(f"  {name:<10} {text}")
-    return lines
+        if key in summary:
+            table[name] = summary[key], digits
+        if key == "return_std":
+            table |= {f"  {kind}": (value, digits) for kind, value in summary.get("returns", {}).items()}
+    width = max(10, *map(len, table))
+    return [f"  {name:<{width}} {_text(value, digits)}" for name, (value, digits) in table.items()]
+
+
+def _text(value: Any, digits: int) -> str:
+    text = f"{mean_over_members(value):.{digits}f}"
+    if isinstance(value, list):
+        text += "   seeds " + " ".join(f"{v:.{digits}f}" for v in value)
+    return text

@@ -19,6 +19,9 @@ def rows(kind: str) -> list[dict[str, Any]]:
             row |= {"return_mean": [value, i / 80], "win_rate": [value, i / 80]}
         if kind == "no winning":
             del row["win_rate"]
+        if kind == "kinds of agents":
+            del row["win_rate"]
+            row["returns"] = {"wolf": [value, i / 80], "sheep": [None, -i / 80]}
         table.append(row)
     return table
 
@@ -31,7 +34,7 @@ def size_of(path: Path) -> tuple[int, ...]:
     return picture.shape[:2]
 
 
-@pytest.mark.parametrize("kind", ["one seed", "members", "no winning"])
+@pytest.mark.parametrize("kind", ["one seed", "members", "no winning", "kinds of agents"])
 def test_a_picture_is_made(tmp_path: Path, kind: str) -> None:
     table = rows(kind)
     path = tmp_path / "curve.png"
