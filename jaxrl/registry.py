@@ -56,7 +56,8 @@ def register(
 def make(env_id: str, **options: Any) -> Any:
     """The environment of that name, e.g. `make("smax/3m")`; `options` go to its constructor.
 
-    Options can stand in the name as well: `make("smax/3m?max_steps=50")`.
+    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. With a colon it is an environment of another
+    library, `make("jaxmarl:overcooked")` or `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
@@ -68,6 +69,9 @@ def make(env_id: str, **options: Any) -> Any:
     _load()
     name, _, query = env_id.partition("?")
     name = _ALIASES.get(name, name)
+    library, colon, theirs = name.partition(":")
+    if colon and name not in _FACTORIES:
+        return importlib.import_module("jaxrl.interop").make_foreign(library, theirs, **{**_parse(query), **options})
     if name not in _FACTORIES:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")

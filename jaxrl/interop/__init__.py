@@ -1,0 +1,61 @@
+"""Environments of other libraries as ours, and ours as theirs; one file a library, loaded on first use.
+
+    ours -> theirs     to_jaxmarl  to_gymnax  to_gymnasium  to_gymnasium_vector  to_pettingzoo  to_dm_env
+    theirs -> ours     from_jaxmarl  from_gymnax
+
+`jaxrl.make("jaxmarl:overcooked")` and `jaxrl.make("gymnax:Breakout-MinAtar")` name theirs wherever a name of ours is
+taken, on the command line as well. What is pure stays pure: JaxMARL's and gymnax's sides can be jitted and vmapped.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jaxrl.environment import Environment
+
+if TYPE_CHECKING:
+    from jaxrl.interop.dm_env import to_dm_env
+    from jaxrl.interop.gymnasium import to_gymnasium, to_gymnasium_vector
+    from jaxrl.interop.gymnax import from_gymnax, to_gymnax
+    from jaxrl.interop.jaxmarl import from_jaxmarl, to_jaxmarl
+    from jaxrl.interop.pettingzoo import to_pettingzoo
+
+__all__ = [
+    "from_gymnax",
+    "from_jaxmarl",
+    "make_foreign",
+    "to_dm_env",
+    "to_gymnasium",
+    "to_gymnasium_vector",
+    "to_gymnax",
+    "to_jaxmarl",
+    "to_pettingzoo",
+]
+
+_LIBRARIES = ("jaxmarl", "gymnax")  # whose environments can be made by name
+
+
+def make_foreign(library: str, name: str, **options: Any) -> Environment:
+    """The environment that `library` calls `name`, as one of ours; `options` go to that library's own `make`.
+
+    Raises:
+        ValueError: Another library, or a name that it does not know.
+        ImportError: The library is not installed.
+    """
+    if library not in _LIBRARIES:
+        known = " or ".join(f"{known}:NAME" for known in _LIBRARIES)
+        raise ValueError(f"Environments of other libraries are named {known}, not {library}:{name}.")
+    module = importlib.import_module(f"jaxrl.interop.{library}")
+    return module.make(name, **options)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'jaxrl.interop' has no attribute {name!r}")
+    library = name.partition("_")[2].removesuffix("_vector")
+    return getattr(importlib.import_module(f"jaxrl.interop.{library}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

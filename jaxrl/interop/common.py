@@ -1,0 +1,161 @@
+"""What the adapters share: an error that names the pip line, arrays and dicts of agents, a stepper for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
+
+__all__ = [
+    "Extra",
+    "Stepper",
+    "joined",
+    "narrow",
+    "observed",
+    "observed_space",
+    "padded",
+    "split_agents",
+    "split_mask",
+    "stack_agents",
+]
+
+
+class Extra:
+    """`with Extra("gymnasium"): import gymnasium` raises an error that says what to install."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, ImportError):
+            extra = self.name.replace("_", "-")
+            raise ImportError(f'This needs {self.name}: pip install "jaxrl[{extra}]"') from error
+
+
+def split_agents(env: MultiAgentEnvironment, obs: jax.Array) -> dict[str, jax.Array]:
+    """`obs[N, …]` as a dict of agents, each cut to its own observation space."""
+    return {
+        agent: obs[i][tuple(slice(0, size) for size in space.shape)]
+        for i, (agent, space) in enumerate(env.agent_observation_spaces.items())
+    }
+
+
+def stack_agents(env: MultiAgentEnvironment, actions: Mapping[str, Any]) -> jax.Array:
+    """A dict of actions as `action[N, …]`, filled up with zeros where an agent's own space is smaller."""
+    space = env.action_space()
+    return jnp.stack(
+        [
+            padded(jnp.asarray(actions[agent]).reshape(own.shape), space.shape).astype(space.dtype)
+            for agent, own in env.agent_action_spaces.items()
+        ]
+    )
+
+
+def split_mask(env: MultiAgentEnvironment, mask: Any) -> dict[str, Any]:
+    """`mask[N, A]` as a dict of agents, each cut to its own actions."""
+    own = env.agent_action_spaces.items()
+    return {agent: mask[i, : space.n] for i, (agent, space) in enumerate(own) if isinstance(space, Discrete)}
+
+
+def padded(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """`x` filled up with zeros at the end of each axis."""
+    return jnp.pad(x, [(0, size - have) for size, have in zip(shape, x.shape, strict=True)]) if shape else x
+
+
+def joined(spaces: list[Space]) -> Space:
+    """The smallest space that all of them fit into.
+
+    Raises:
+        TypeError: Some are Discrete and some are not, or their numbers of axes differ.
+    """
+    if all(isinstance(space, Discrete) for space in spaces):
+        return Discrete(max(space.n for space in spaces if isinstance(space, Discrete)))
+    if len(set(map(repr, spaces))) == 1 or all(isinstance(s, MultiDiscrete) and s == spaces[0] for s in spaces):
+        return spaces[0]
+    if not all(isinstance(space, Box) for space in spaces) or len({len(space.shape) for space in spaces}) > 1:
+        raise TypeError(f"Agents with such different spaces cannot stand in one array: {spaces}.")
+    boxes = [space for space in spaces if isinstance(space, Box)]
+    shape = tuple(np.max([box.shape for box in boxes], axis=0).tolist())
+    low = min(float(np.min(box.low)) for box in boxes)
+    high = max(float(np.max(box.high)) for box in boxes)
+    return Box(min(low, 0.0), max(high, 0.0), shape, boxes[0].dtype)  # what is filled up is zero
+
+
+def observed(obs: Any) -> jax.Array:
+    """An observation as one float32 array; several arrays are laid end to end in a vector."""
+    if hasattr(obs, "shape"):
+        return jnp.asarray(obs, jnp.float32)
+    return jnp.concatenate([jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(obs)])
+
+
+def observed_space(obs: Any) -> Box:
+    """The space of what `observed` makes of an observation, which may be abstract: without bounds."""
+    return Box(-np.inf, np.inf, jax.eval_shape(observed, obs).shape)
+
+
+def narrow(function: Callable[..., Any], *args: Any) -> Any:
+    """What `function` returns without JAX's 64-bit mode, and not weakly typed, so that nothing compiles twice."""
+    with jax.enable_x64(False):
+        tree = function(*args)
+        return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), tree)
+
+
+class Stepper:
+    """One environment stepped from Python, without auto-reset: NumPy arrays out, one compiled call a step.
+
+    Args:
+        env: The environment.
+        params: Its parameters; None for its defaults.
+    """
+
+    def __init__(self, env: Environment, params: Any = None) -> None:
+        if not isinstance(env, Environment):
+            hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
+            raise TypeError(f"This takes an environment, such as {hint}, not a {type(env).__name__}.")
+        self.env = env
+        self.params = env.default_params if params is None else params
+        self.state: Any = None
+        self._key = jax.random.key(0)
+        self._masked = isinstance(env.action_space(self.params), Discrete)
+        self._reset, self._step = jax.jit(self._reset_and_look), jax.jit(self._step_and_look)
+
+    def reset(self, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Start an episode: `(obs, facts)`; everything random until the next `reset` follows from `seed`."""
+        self._key, self.state, obs, facts = self._reset(jax.random.key(seed), self.params)
+        return np.asarray(obs), jax.tree.map(np.asarray, facts)
+
+    def step(self, action: Any) -> tuple[np.ndarray, np.ndarray, bool, bool, dict[str, Any]]:
+        """`(obs, reward, terminated, truncated, facts)`, where facts are `info` and the masks of the new state."""
+        result = self._step(self._key, self.state, action, self.params)
+        self._key, self.state, obs, reward, terminated, truncated, facts = result
+        facts = jax.tree.map(np.asarray, facts)
+        return np.asarray(obs), np.asarray(reward), bool(terminated), bool(truncated), facts
+
+    def render(self) -> np.ndarray:
+        """A picture of the state, uint8 `[H, W, 3]`."""
+        return self.env.render(self.state, self.params)
+
+    def _reset_and_look(self, key: jax.Array, params: Any) -> tuple[Any, ...]:
+        key, key_reset = jax.random.split(key)
+        obs, state = self.env.reset_env(key_reset, params)
+        return key, state, obs, self._look(state, params)
+
+    def _step_and_look(self, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Any, ...]:
+        key, key_step = jax.random.split(key)
+        obs, state, reward, terminated, truncated, info = self.env.step_env(key_step, state, action, params)
+        return key, state, obs, reward, terminated, truncated, {**info, **self._look(state, params)}
+
+    def _look(self, state: Any, params: Any) -> dict[str, jax.Array]:
+        facts = {"action_mask": self.env.action_mask(state, params)} if self._masked else {}
+        if isinstance(self.env, MultiAgentEnvironment):
+            facts["alive"] = self.env.agent_mask(state, params)
+        return facts

@@ -1,0 +1,152 @@
+"""Our environments for Gymnasium: `to_gymnasium(env)`, and B at once by `to_gymnasium_vector(env, B)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl import spaces
+from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.interop.common import Extra, Stepper
+from jaxrl.vector import VectorEnv
+
+with Extra("gymnasium"):
+    import gymnasium
+    from gymnasium.vector import AutoresetMode
+    from gymnasium.vector.utils import batch_space
+
+__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "space_of", "to_gymnasium", "to_gymnasium_vector"]
+
+
+def to_gymnasium(env: Environment, params: Any = None, render_mode: str | None = None) -> GymnasiumEnv:
+    """`env` as a `gymnasium.Env`.
+
+    Where actions are Discrete, `info["action_mask"]` tells which can be chosen. Each step is a call of a small compiled
+    program; who wants speed takes `to_gymnasium_vector`.
+
+    Args:
+        env: A single-agent environment.
+        params: Its parameters; None for its defaults.
+        render_mode: `"rgb_array"` for pictures.
+
+    Raises:
+        ValueError: The environment has several agents, or the render mode is unknown.
+    """
+    return GymnasiumEnv(env, params, render_mode)
+
+
+def to_gymnasium_vector(env: Environment, num_envs: int, params: Any = None) -> GymnasiumVectorEnv:
+    """B copies of `env` as a `gymnasium.vector.VectorEnv`, stepped by one compiled program.
+
+    Episodes that end are reset in the same step (`AutoresetMode.SAME_STEP`): `info["final_obs"]` has the last
+    observation `[B, …]`, to be read where `info["_final_obs"]` is True.
+
+    Raises:
+        ValueError: The environment has several agents, or `num_envs` is not positive.
+    """
+    return GymnasiumVectorEnv(env, num_envs, params)
+
+
+class GymnasiumEnv(gymnasium.Env):
+    """See `to_gymnasium`."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (so is it declared in Gymnasium)
+
+    def __init__(self, env: Environment, params: Any = None, render_mode: str | None = None) -> None:
+        _one_agent(env)
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f'render_mode is "rgb_array" or None, not {render_mode!r}.')
+        self.stepper = Stepper(env, params)
+        self.render_mode = render_mode
+        self.observation_space = space_of(env.observation_space(self.stepper.params))
+        self.action_space = space_of(env.action_space(self.stepper.params))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; with a `seed` all that follows is the same every time."""
+        super().reset(seed=seed)
+        return self.stepper.reset(int(self.np_random.integers(2**31)))
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One step; after an episode's end call `reset`."""
+        obs, reward, terminated, truncated, info = self.stepper.step(action)
+        return obs, float(reward), terminated, truncated, info
+
+    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A picture, if `render_mode` is set."""
+        return self.stepper.render() if self.render_mode else None
+
+
+class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
+    """See `to_gymnasium_vector`."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, env: Environment, num_envs: int, params: Any = None) -> None:
+        _one_agent(env)
+        self.venv = VectorEnv(env, num_envs)
+        self.num_envs = num_envs
+        self.params = env.default_params if params is None else params
+        self.single_observation_space = space_of(env.observation_space(self.params))
+        self.single_action_space = space_of(env.action_space(self.params))
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._masked = isinstance(env.action_space(self.params), spaces.Discrete)
+        self._key, self.state = jax.random.key(0), None
+        self._reset, self._step = jax.jit(self._pure_reset), jax.jit(self._pure_step)
+
+    def reset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start B episodes; with a `seed` all that follows is the same every time."""
+        super().reset(seed=seed)
+        key = jax.random.key(int(self.np_random.integers(2**31)))
+        self._key, self.state, obs, info = self._reset(key, self.params)
+        return np.asarray(obs), _marked(jax.tree.map(np.asarray, info))
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One step of all B."""
+        self._key, self.state, *rest = self._step(self._key, self.state, actions, self.params)
+        obs, reward, terminated, truncated, info, final = jax.tree.map(np.asarray, rest)
+        info = _marked(info)
+        done = terminated | truncated
+        if done.any():  # Gymnasium's own vector environments tell it only then
+            info |= {"final_obs": final, "_final_obs": done}
+        return obs, reward, terminated, truncated, info
+
+    def _pure_reset(self, key: jax.Array, params: Any) -> tuple[Any, ...]:
+        key, key_reset = jax.random.split(key)
+        obs, state = self.venv.reset(key_reset, params)
+        return key, state, obs, self._look(state, params)
+
+    def _pure_step(self, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Any, ...]:
+        key, key_step = jax.random.split(key)
+        obs, state, reward, terminated, truncated, info = self.venv.step(key_step, state, action, params)
+        final = info["final_observation"]
+        info = {name: value for name, value in info.items() if not name.startswith("final_")}
+        return key, state, obs, reward, terminated, truncated, {**info, **self._look(state, params)}, final
+
+    def _look(self, state: Any, params: Any) -> dict[str, jax.Array]:
+        return {"action_mask": self.venv.action_mask(state, params)} if self._masked else {}
+
+
+def space_of(space: spaces.Space) -> gymnasium.Space:
+    """The space in Gymnasium's words."""
+    if isinstance(space, spaces.Discrete):
+        return gymnasium.spaces.Discrete(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(list(space.nvec))
+    assert isinstance(space, spaces.Box)
+    low, high = (np.broadcast_to(np.asarray(bound, space.dtype), space.shape) for bound in (space.low, space.high))
+    return gymnasium.spaces.Box(low, high, space.shape, space.dtype)
+
+
+def _one_agent(env: Environment) -> None:
+    if isinstance(env, MultiAgentEnvironment):
+        raise ValueError(f"{env.name} has {env.num_agents} agents and Gymnasium knows one; use to_pettingzoo.")
+
+
+def _marked(info: dict[str, Any]) -> dict[str, Any]:
+    """`info` with Gymnasium's flags of who has an entry, which here are all."""
+    return info | {f"_{name}": np.ones(len(jax.tree.leaves(value)[0]), bool) for name, value in info.items()}

@@ -1,0 +1,152 @@
+"""Our environments for gymnax 1.0, `to_gymnax(env)`, and its environments as ours, `from_gymnax(env)`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl import spaces
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
+from jaxrl.interop.common import Extra, narrow, observed, observed_space
+
+with Extra("gymnax"):
+    import gymnax
+    from gymnax.environments import environment
+    from gymnax.environments import spaces as their_spaces
+
+__all__ = ["FromGymnax", "GymnaxEnv", "from_gymnax", "make", "to_gymnax"]
+
+
+def to_gymnax(env: Environment) -> GymnaxEnv:
+    """`env` as a `gymnax.environments.environment.Environment`; its `default_params` and states are ours.
+
+    Raises:
+        ValueError: The environment has several agents.
+    """
+    return GymnaxEnv(env)
+
+
+def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
+    """An environment of gymnax as one of ours, so that it can be trained on.
+
+    Observations are whole numbers where gymnax says Discrete, else float32 arrays without bounds, for declared bounds
+    are not always kept there. JAX's 64-bit mode has no effect on it.
+
+    Args:
+        env: The environment that `gymnax.make` returned.
+        params: The default parameters; None for those of `env`.
+    """
+    return FromGymnax(env, params)
+
+
+def make(name: str, **options: Any) -> FromGymnax:
+    """`from_gymnax(*gymnax.make(name, **options))`."""
+    if name not in gymnax.registered_envs:
+        raise ValueError(f"gymnax has no environment {name!r}; it has {', '.join(gymnax.registered_envs)}.")
+    env = from_gymnax(*gymnax.make(name, **options))
+    env.name = f"gymnax:{name}"
+    return env
+
+
+class GymnaxEnv(environment.Environment):
+    """See `to_gymnax`."""
+
+    def __init__(self, env: Environment) -> None:
+        if isinstance(env, MultiAgentEnvironment):
+            raise ValueError(f"{env.name} has {env.num_agents} agents and gymnax knows one; use to_jaxmarl.")
+        self.env = env
+
+    @property
+    def default_params(self) -> Any:
+        return self.env.default_params
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def num_actions(self) -> int:
+        space = self.env.action_space()
+        return space.n if isinstance(space, spaces.Discrete) else int(np.prod(space.shape))
+
+    @partial(jax.jit, static_argnames=("self",))
+    def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
+        return self.env.reset(key, params)
+
+    @partial(jax.jit, static_argnames=("self",))
+    def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
+        obs, state, reward, terminated, truncated, info = self.env.step(key, state, action, params)
+        return obs, state, reward, terminated, truncated, {**info, "terminated": terminated, "truncated": truncated}
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
+        return self.env.reset_env(key, params)
+
+    def step_env(
+        self, key: jax.Array, state: Any, action: Any, params: Any
+    ) -> tuple[Any, Any, jax.Array, jax.Array, dict[Any, Any]]:
+        """One raw step; `info["truncated"]` tells if the clock ended it, for our states do not know gymnax's."""
+        obs, state, reward, terminated, truncated, info = self.env.step_env(key, state, action, params)
+        return obs, state, reward, terminated, {**info, "truncated": truncated}
+
+    def action_space(self, params: Any = None) -> Any:
+        return _theirs(self.env.action_space(params))
+
+    def observation_space(self, params: Any = None) -> Any:
+        return _theirs(self.env.observation_space(params))
+
+
+class FromGymnax(Environment):
+    """See `from_gymnax`."""
+
+    def __init__(self, env: Any, params: Any = None) -> None:
+        self.env = env
+        self.name = f"gymnax:{env.name}"
+        self._default_params = as_arrays(env.default_params if params is None else params)
+        obs, _ = jax.eval_shape(env.reset_env, jax.eval_shape(lambda: jax.random.key(0)), self._default_params)
+        theirs, actions = (space(self._default_params) for space in (env.observation_space, env.action_space))
+        counted = isinstance(theirs, their_spaces.Discrete)
+        self._observation_space = spaces.Discrete(theirs.n) if counted else observed_space(obs)
+        self._action_space = (
+            spaces.Discrete(actions.n)
+            if isinstance(actions, their_spaces.Discrete)
+            else spaces.Box(np.asarray(actions.low), np.asarray(actions.high), tuple(actions.shape))
+        )
+
+    @property
+    def default_params(self) -> Any:
+        return self._default_params
+
+    def observation_space(self, params: Any = None) -> spaces.Space:
+        return self._observation_space
+
+    def action_space(self, params: Any = None) -> spaces.Space:
+        return self._action_space
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
+        obs, state = narrow(self.env.reset_env, key, params)
+        return self._observed(obs), state
+
+    def step_env(self, key: jax.Array, state: Any, action: jax.Array, params: Any) -> Step:
+        action = self._action_space.clip(action)
+        obs, state, reward, terminated, info = narrow(self.env.step_env, key, state, action, params)
+        truncated = narrow(self.env.is_truncated, state, params)
+        terminated = jnp.asarray(terminated, bool)
+        truncated = jnp.asarray(truncated, bool) & ~terminated
+        reward = jnp.asarray(reward, jnp.float32).reshape(())
+        return self._observed(obs), state, reward, terminated, truncated, info
+
+    def _observed(self, obs: Any) -> jax.Array:
+        counted = isinstance(self._observation_space, spaces.Discrete)
+        return jnp.asarray(obs, jnp.int32) if counted else observed(obs)
+
+
+def _theirs(space: spaces.Space) -> Any:
+    if isinstance(space, spaces.Discrete):
+        return their_spaces.Discrete(space.n)
+    if isinstance(space, spaces.Box):
+        return their_spaces.Box(space.low, space.high, space.shape, space.dtype)
+    raise TypeError(f"gymnax has no {type(space).__name__} space.")

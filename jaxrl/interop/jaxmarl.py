@@ -1,0 +1,259 @@
+"""JaxMARL's dict view of our environments, `to_jaxmarl(env)`, and its environments as ours, `from_jaxmarl(env)`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl import spaces
+from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.interop.common import (
+    Extra,
+    joined,
+    narrow,
+    observed,
+    observed_space,
+    padded,
+    split_agents,
+    split_mask,
+    stack_agents,
+)
+
+with Extra("jaxmarl"):
+    import jaxmarl
+    from jaxmarl.environments import spaces as their_spaces
+    from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+
+__all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "to_jaxmarl"]
+
+
+def to_jaxmarl(env: MultiAgentEnvironment, params: Any = None) -> DictView:
+    """`env` as JaxMARL's scripts and wrappers expect one: dicts of agents in, dicts of agents out, pure as before.
+
+    `dones[agent]` is True for the fallen and, at an episode's end, for everybody. `infos` has `won`, `terminated` and
+    `truncated` (whatever the environment knows as one number), `[N]` each. Environments with a global state add it
+    to the observations as `"world_state"`, as SMAX does there. What is not found on the view is looked up on `env`.
+
+    Args:
+        env: The environment.
+        params: Its parameters; None for its defaults.
+    """
+    return DictView(env, params)
+
+
+def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
+    """An environment of JaxMARL as one of ours, so that it can be trained on.
+
+    Observations are float32 arrays without bounds, for declared shapes, dtypes and bounds are not always kept there;
+    where an agent sees several arrays (STORM), they become one vector.
+    JAX's 64-bit mode has no effect on it.
+
+    Args:
+        env: What `jaxmarl.make` returned.
+        time_limit: JaxMARL does not tell a time-out from an end. With the number of steps after which its clock ends an
+            episode, such ends are `truncated`, and their values are bootstrapped; otherwise all are `terminated`.
+
+    Raises:
+        TypeError: Its agents' spaces are too different to stand in one array.
+    """
+    return FromJaxMARL(env, time_limit)
+
+
+def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJaxMARL:
+    """`from_jaxmarl(jaxmarl.make(name, **options))`."""
+    if name not in jaxmarl.registered_envs:
+        raise ValueError(f"jaxmarl has no environment {name!r}; it has {', '.join(jaxmarl.registered_envs)}.")
+    env = from_jaxmarl(jaxmarl.make(name, **options), time_limit)
+    env.name = f"jaxmarl:{name}"
+    return env
+
+
+class ViewState(NamedTuple):
+    """Our state and what the agents see in it."""
+
+    env_state: Any
+    obs: dict[str, jax.Array]
+
+
+class DictView(MultiAgentEnv):
+    """See `to_jaxmarl`."""
+
+    def __init__(self, env: MultiAgentEnvironment, params: Any = None) -> None:
+        if not isinstance(env, MultiAgentEnvironment):
+            raise TypeError(f"to_jaxmarl takes an environment with agents, not a {type(env).__name__}.")
+        super().__init__(num_agents=env.num_agents)
+        self.env = env
+        self.params = env.default_params if params is None else params
+        self.agents = list(env.agents)
+        self.observation_spaces = {name: _theirs(space) for name, space in env.agent_observation_spaces.items()}
+        self.action_spaces = {name: _theirs(space) for name, space in env.agent_action_spaces.items()}
+        self._world = type(env).global_state is not MultiAgentEnvironment.global_state
+
+    @partial(jax.jit, static_argnums=0)
+    def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], ViewState]:
+        """Start an episode."""
+        obs, state = self.env.reset_env(key, self.params)
+        seen = self._seen(obs, state)
+        return seen, ViewState(state, seen)
+
+    def step_env(self, key: jax.Array, state: Any, actions: dict[str, jax.Array]) -> tuple[Any, Any, Any, Any, Any]:
+        """One step without a reset; the inherited `step` resets."""
+        env = self.env
+        action = stack_agents(env, actions)
+        obs, after, reward, terminated, truncated, info = env.step_env(key, state.env_state, action, self.params)
+        over = terminated | truncated
+        done = over | ~env.agent_mask(after, self.params)
+        seen = self._seen(obs, after)
+        facts = {**info, "terminated": terminated, "truncated": truncated}
+        infos = {name: jnp.broadcast_to(x, env.num_agents) for name, x in facts.items() if jnp.ndim(x) == 0}
+        rewards = {agent: reward[i] for i, agent in enumerate(env.agents)}
+        dones = {agent: done[i] for i, agent in enumerate(env.agents)} | {"__all__": over}
+        return seen, ViewState(after, seen), rewards, dones, infos
+
+    def get_obs(self, state: Any) -> dict[str, jax.Array]:
+        """What the agents see in `state`."""
+        return state.obs
+
+    @partial(jax.jit, static_argnums=0)
+    def get_avail_actions(self, state: Any) -> dict[str, jax.Array]:
+        """Which actions each agent can choose, bool."""
+        return split_mask(self.env, self.env.action_mask(state.env_state, self.params))
+
+    @property
+    def name(self) -> str:
+        """Our name with an underscore; JaxMARL's wrappers look for `smax` in it."""
+        return self.env.name.replace("/", "_")
+
+    @property
+    def state_size(self) -> int:
+        """G, the size of `"world_state"`."""
+        return jax.eval_shape(self.reset, jax.random.key(0))[0]["world_state"].shape[0]
+
+    @property
+    def agent_classes(self) -> dict[str, list[str]]:
+        """The agents of each role."""
+        roles = [f"role_{role}" for role in self.env.roles]
+        return {name: [a for a, role in zip(self.agents, roles, strict=True) if role == name] for name in roles}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def _seen(self, obs: jax.Array, state: Any) -> dict[str, jax.Array]:
+        world = {"world_state": self.env.global_state(state, self.params)} if self._world else {}
+        return split_agents(self.env, obs) | world
+
+
+class TheirState(NamedTuple):
+    """JaxMARL's state, who is not done, and the steps so far."""
+
+    env_state: Any
+    alive: jax.Array  # bool [N]
+    step: jax.Array
+
+
+class FromJaxMARL(MultiAgentEnvironment):
+    """See `from_jaxmarl`."""
+
+    def __init__(self, env: Any, time_limit: int | None = None) -> None:
+        if time_limit is not None and time_limit < 1:
+            raise ValueError(f"time_limit must be at least 1, got {time_limit}.")
+        self.env = env
+        self.name = f"jaxmarl:{env.name}"
+        self.time_limit = time_limit
+        self._names = list(env.agents)  # numbers in some environments
+        self.agents = tuple(map(str, self._names))
+        obs, state = jax.eval_shape(env.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        own: list[spaces.Space] = [observed_space(obs[name]) for name in self._names]
+        acts = [_action_space(env.action_space(name)) for name in self._names]
+        self._observation_spaces = dict(zip(self.agents, own, strict=True))
+        self._action_spaces = dict(zip(self.agents, acts, strict=True))
+        self._observation_space, self._action_space = joined(own), joined(acts)
+        self._legal = _legal(env, state)
+
+    def observation_space(self, params: Any = None) -> spaces.Space:
+        return self._observation_space
+
+    def action_space(self, params: Any = None) -> spaces.Space:
+        return self._action_space
+
+    @property
+    def agent_observation_spaces(self) -> dict[str, spaces.Space]:
+        return self._observation_spaces
+
+    @property
+    def agent_action_spaces(self) -> dict[str, spaces.Space]:
+        return self._action_spaces
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, TheirState]:
+        obs, state = narrow(self.env.reset, key)
+        return self._stacked(obs), TheirState(state, jnp.ones(self.num_agents, bool), jnp.zeros((), jnp.int32))
+
+    def step_env(self, key: jax.Array, state: TheirState, action: jax.Array, params: Any) -> Step:
+        own = [space.clip(_cut(action[i], space)) for i, space in enumerate(self._action_spaces.values())]
+        actions = dict(zip(self._names, own, strict=True))
+        obs, after, rewards, dones, info = narrow(self.env.step_env, key, state.env_state, actions)
+        over = jnp.asarray(dones["__all__"], bool)
+        dead = jnp.stack([jnp.asarray(dones.get(name, over), bool) for name in self._names])
+        step = state.step + 1
+        late = over & (step >= self.time_limit) if self.time_limit else jnp.zeros_like(over)
+        reward = jnp.stack([jnp.asarray(rewards[name], jnp.float32).reshape(()) for name in self._names])
+        return self._stacked(obs), TheirState(after, ~dead, step), reward, over & ~late, late, info
+
+    def action_mask(self, state: TheirState, params: Any = None) -> jax.Array:
+        widest = super().action_mask(state, params).shape[1]
+        own = [space.n for space in self._action_spaces.values() if isinstance(space, spaces.Discrete)]
+        mask = jnp.asarray(np.arange(widest) < np.array(own)[:, None])
+        if self._legal is None:
+            return mask
+        legal = self._legal(state.env_state)
+        rows = [padded(jnp.asarray(legal[name], bool).reshape(-1), (widest,)) for name in self._names]
+        return mask & jnp.stack(rows)
+
+    def agent_mask(self, state: TheirState, params: Any = None) -> jax.Array:
+        return state.alive
+
+    def _stacked(self, obs: Any) -> jax.Array:
+        space = self._observation_space
+        return jnp.stack([padded(observed(obs[name]), space.shape) for name in self._names])
+
+
+def _theirs(space: spaces.Space) -> their_spaces.Space:
+    if isinstance(space, spaces.Discrete):
+        return their_spaces.Discrete(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return their_spaces.MultiDiscrete(space.nvec)
+    assert isinstance(space, spaces.Box)
+    return their_spaces.Box(space.low, space.high, space.shape, space.dtype)
+
+
+def _action_space(space: Any) -> spaces.Space:
+    """Their action space in our words."""
+    if hasattr(space, "n"):
+        return spaces.Discrete(int(space.n))
+    if isinstance(space, their_spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(tuple(np.asarray(space.num_categories).tolist()))
+    return spaces.Box(np.asarray(space.low), np.asarray(space.high), tuple(space.shape))
+
+
+def _cut(action: jax.Array, space: spaces.Space) -> jax.Array:
+    """An agent's own part of a padded action."""
+    return action[tuple(slice(0, size) for size in space.shape)]
+
+
+def _legal(env: Any, state: Any) -> Any:
+    """The function that tells legal actions, whatever it is called there; None if all are."""
+    for name in ("get_legal_moves", "get_avail_actions"):
+        function = getattr(env, name, None)
+        try:
+            if function is not None:
+                jax.eval_shape(function, state)
+                return function
+        except NotImplementedError:
+            pass
+    return None

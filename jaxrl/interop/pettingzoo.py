@@ -1,0 +1,113 @@
+"""Our multi-agent environments for PettingZoo's parallel API: `to_pettingzoo(env)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.interop.common import Extra, Stepper, split_agents, split_mask
+from jaxrl.interop.gymnasium import space_of
+
+with Extra("pettingzoo"):
+    import pettingzoo
+
+__all__ = ["PettingZooEnv", "to_pettingzoo"]
+
+
+def to_pettingzoo(env: MultiAgentEnvironment, params: Any = None, render_mode: str | None = None) -> PettingZooEnv:
+    """`env` as a `pettingzoo.ParallelEnv`.
+
+    Every agent stays until the episode ends, the fallen as well: they still get their team's reward, their actions are
+    ignored, and `infos[agent]["alive"]` tells. Where actions are Discrete, `infos[agent]["action_mask"]` tells which
+    can be chosen. `state()` is the global state.
+
+    Args:
+        env: The environment.
+        params: Its parameters; None for its defaults.
+        render_mode: `"rgb_array"` for pictures.
+
+    Raises:
+        ValueError: The environment has one agent without a name, or the render mode is unknown.
+    """
+    return PettingZooEnv(env, params, render_mode)
+
+
+class PettingZooEnv(pettingzoo.ParallelEnv):
+    """See `to_pettingzoo`."""
+
+    def __init__(self, env: MultiAgentEnvironment, params: Any = None, render_mode: str | None = None) -> None:
+        self.stepper = Stepper(env, params)
+        if not isinstance(env, MultiAgentEnvironment):
+            raise ValueError(f"{env.name} has one agent; use to_gymnasium, or jaxrl.wrappers.as_multi_agent first.")
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f'render_mode is "rgb_array" or None, not {render_mode!r}.')
+        self.env = env
+        self.render_mode = render_mode
+        self.metadata = {"name": env.name, "render_modes": ["rgb_array"], "is_parallelizable": True}
+        self.possible_agents = list(env.agents)
+        self.agents: list[str] = []
+        self.observation_spaces = {name: space_of(space) for name, space in env.agent_observation_spaces.items()}
+        self.action_spaces = {name: space_of(space) for name, space in env.agent_action_spaces.items()}
+        self._random = np.random.default_rng()
+        self._global_state = jax.jit(env.global_state)
+
+    def observation_space(self, agent: str) -> Any:
+        """The agent's own observation space."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """The agent's own action space."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+        """Start an episode; with a `seed` all that follows is the same every time."""
+        if seed is not None:
+            self._random = np.random.default_rng(seed)
+        obs, facts = self.stepper.reset(int(self._random.integers(2**31)))
+        self.agents = list(self.possible_agents)
+        return self._observations(obs), self._infos(facts)
+
+    def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+        """One step; after an episode's end call `reset`. An agent that is left out does action 0 (or zeros)."""
+        space = self.env.action_space()
+        action = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
+        for i, (agent, own) in enumerate(self.env.agent_action_spaces.items()):
+            if agent in actions:
+                action[(i, *(slice(0, size) for size in own.shape))] = actions[agent]
+        obs, reward, terminated, truncated, facts = self.stepper.step(action)
+        agents = self.agents
+        if terminated or truncated:
+            self.agents = []
+        return (
+            {name: value for name, value in self._observations(obs).items() if name in agents},
+            {name: float(reward[self.env.agents.index(name)]) for name in agents},
+            dict.fromkeys(agents, terminated),
+            dict.fromkeys(agents, truncated),
+            {name: info for name, info in self._infos(facts).items() if name in agents},
+        )
+
+    def state(self) -> np.ndarray:
+        """The global state, float32 `[G]`."""
+        return np.asarray(self._global_state(self.stepper.state, self.stepper.params))
+
+    def render(self) -> np.ndarray | None:
+        """A picture, if `render_mode` is set."""
+        return self.stepper.render() if self.render_mode else None
+
+    def _observations(self, obs: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: np.asarray(own) for name, own in split_agents(self.env, obs).items()}  # pyright: ignore
+
+    def _infos(self, facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """What is known of each agent; facts of the whole episode are told to all."""
+        masks = split_mask(self.env, facts["action_mask"]) if "action_mask" in facts else {}
+        shared = {name: value for name, value in facts.items() if name not in ("action_mask", "alive")}
+        infos = {}
+        for agent, alive in zip(self.env.agents, facts["alive"], strict=True):
+            own = {"action_mask": masks[agent].astype(np.int8)} if masks else {}
+            infos[agent] = {**shared, **own, "alive": bool(alive)}
+        return infos

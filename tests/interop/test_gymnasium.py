@@ -1,0 +1,102 @@
+"""Gymnasium's own checker and its own environments say whether ours are what they expect."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxrl
+
+gymnasium = pytest.importorskip("gymnasium")
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+from jaxrl.interop import to_gymnasium, to_gymnasium_vector  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "probe/multi_discrete_action", "MountainCarContinuous-v0"])
+def test_official_checker(name):
+    with warnings.catch_warnings():
+        # Gymnasium advises against unbounded spaces and asks for a registered spec; both are matters of taste.
+        warnings.filterwarnings("ignore", ".*(infinity|not within the observation space|spec is None|env.spec).*")
+        check_env(to_gymnasium(jaxrl.make(name)), skip_render_check=True)
+
+
+def test_lockstep_with_gymnasiums_own_cartpole():
+    ours, theirs = to_gymnasium(jaxrl.make("CartPole-v1")), gymnasium.make("CartPole-v1").unwrapped
+    obs, info = ours.reset(seed=3)
+    theirs.reset(seed=3)
+    theirs.state = tuple(obs.astype(np.float64))
+    assert info["action_mask"].all()
+    terminated = False
+    for step in range(200):
+        action = step % 2
+        mine, reward, terminated, truncated, _ = ours.step(action)
+        other, their_reward, their_end, _, _ = theirs.step(action)
+        np.testing.assert_allclose(mine, other, atol=1e-4)
+        assert (reward, terminated, truncated) == (their_reward, their_end, False)
+        if terminated:
+            break
+    assert terminated
+
+
+def test_a_seed_decides_everything():
+    env = to_gymnasium(jaxrl.make("CartPole-v1"))
+    runs = []
+    for seed in (1, 1, 2):
+        runs.append([env.reset(seed=seed)[0], *(env.step(a)[0] for a in (0, 1, 1)), env.reset()[0]])
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_pictures_only_where_asked_for():
+    env = to_gymnasium(jaxrl.make("CartPole-v1"), render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert picture is not None
+    assert (picture.dtype, picture.ndim) == (np.uint8, 3)
+    assert to_gymnasium(jaxrl.make("CartPole-v1")).render() is None
+    with pytest.raises(ValueError, match="rgb_array"):
+        to_gymnasium(jaxrl.make("CartPole-v1"), render_mode="human")
+
+
+def test_vector_environment_resets_in_the_same_step_and_keeps_the_final_observation():
+    venv = to_gymnasium_vector(jaxrl.make("CartPole-v1?max_steps=9"), 3)
+    assert isinstance(venv, gymnasium.vector.VectorEnv)
+    obs, info = venv.reset(seed=0)
+    assert obs in venv.observation_space
+    assert info["action_mask"].shape == (3, 2)
+    ends = 0
+    for step in range(27):
+        before = obs
+        obs, reward, terminated, truncated, info = venv.step(np.full(3, step % 2))
+        done = terminated | truncated
+        assert reward.tolist() == [1, 1, 1]
+        assert ("final_obs" in info) == bool(done.any())
+        if done.any():
+            ends += done.sum()
+            np.testing.assert_array_equal(info["_final_obs"], done)
+            # The pole has gone on by one step in the final observation, and has begun anew in the next.
+            velocity = before[done, 1] * 0.02 + before[done, 0]
+            np.testing.assert_allclose(info["final_obs"][done, 0], velocity, atol=1e-6)
+            assert (np.abs(obs[done]) <= 0.05).all()
+    assert ends == 9  # alternating pushes keep the pole up for longer than nine steps
+
+
+def test_vector_environment_is_accepted_by_gymnasiums_wrappers():
+    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(
+        to_gymnasium_vector(jaxrl.make("CartPole-v1?max_steps=5"), 2)
+    )
+    wrapped.reset(seed=0)
+    info = {}
+    for step in range(5):
+        *_, info = wrapped.step(np.full(2, step % 2))
+    assert info["episode"]["r"].tolist() == [5, 5]
+    assert info["episode"]["l"].tolist() == [5, 5]
+
+
+def test_teams_are_sent_to_pettingzoo():
+    for convert in (to_gymnasium, lambda env: to_gymnasium_vector(env, 2)):
+        with pytest.raises(ValueError, match="use to_pettingzoo"):
+            convert(jaxrl.make("smax/3m"))
+    with pytest.raises(TypeError, match=r"jaxrl\.make"):
+        to_gymnasium("CartPole-v1")  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,93 @@
+"""gymnax both ways: its environments step the same through us, ours are driven by its wrappers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrl
+
+pytest.importorskip("gymnax")
+import gymnax
+from gymnax.environments import environment
+from gymnax.wrappers.purerl import LogWrapper
+
+from jaxrl.algos import ppo
+from jaxrl.interop import to_gymnax
+
+
+def test_ours_under_gymnaxs_log_wrapper():
+    ours = to_gymnax(jaxrl.make("CartPole-v1?max_steps=4"))
+    assert isinstance(ours, environment.Environment)
+    assert ours.num_actions == 2
+    env = LogWrapper(ours)
+    _, state = env.reset(jax.random.key(0))
+    facts = []
+    for t in range(4):
+        _, state, reward, terminated, truncated, info = env.step(jax.random.key(t), state, t % 2)
+        facts.append((float(reward), bool(terminated), bool(truncated), info))
+    assert facts[-1][:3] == (1.0, False, True)
+    info = facts[-1][3]
+    assert info["returned_episode_returns"] == 4
+    assert info["final_observation"].shape == (4,)
+
+
+def test_ours_and_gymnaxs_cartpole_step_alike():
+    ours, (theirs, params) = to_gymnax(jaxrl.make("CartPole-v1")), gymnax.make("CartPole-v1")
+    obs, state = ours.reset(jax.random.key(0))
+    their_state = theirs.reset(jax.random.key(0))[1].replace(x=obs[0], x_dot=obs[1], theta=obs[2], theta_dot=obs[3])
+    for t in range(60):
+        obs, state, reward, terminated, truncated, _ = ours.step(jax.random.key(t), state, 1 - t % 2)
+        seen, their_state, their_reward, their_end, their_cut, _ = theirs.step(
+            jax.random.key(t), their_state, 1 - t % 2, params
+        )
+        assert bool(terminated) == bool(their_end)
+        if terminated:
+            break
+        np.testing.assert_allclose(obs, seen, atol=1e-4)
+        assert (float(reward), bool(truncated)) == (float(their_reward), bool(their_cut))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Catch-bsuite",
+        "CartPole-v1",
+        "Pendulum-v1",
+        "Breakout-MinAtar",
+        "FrozenLake-misc",
+        "FourRooms-misc",
+        "MemoryChain-bsuite",
+    ],
+)
+def test_gymnax_environments_keep_our_contract(name):
+    jaxrl.check_env(jaxrl.make(f"gymnax:{name}"))
+
+
+def test_time_outs_are_told_from_ends():
+    env = jaxrl.make("gymnax:CartPole-v1")
+    params = env.default_params.replace(max_steps_in_episode=np.int32(2))
+    _, state = env.reset(jax.random.key(0), params)
+    step = jax.jit(env.step)
+    flags = []
+    for t in range(2):
+        _, state, _, terminated, truncated, _ = step(jax.random.key(t), state, jnp.int32(t), params)
+        flags.append((bool(terminated), bool(truncated)))
+    assert flags == [(False, False), (False, True)]
+
+
+@pytest.mark.slow
+def test_ppo_learns_a_game_of_gymnax():
+    config = ppo.Config(env="gymnax:Catch-bsuite", total_timesteps=200_000, num_envs=64, num_steps=32, lr=1e-3)
+    _, metrics = jax.jit(ppo.make_train(config))(jax.random.key(0))
+    assert metrics["return_sum"][-5:].sum() / metrics["episodes"][-5:].sum() > 0.9  # 1 is the best there is
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="use to_jaxmarl"):
+        to_gymnax(jaxrl.make("smax/3m"))
+    with pytest.raises(ValueError, match="no environment 'Pong'; it has"):
+        jaxrl.make("gymnax:Pong")
+    with pytest.raises(TypeError, match="MultiDiscrete"):
+        to_gymnax(jaxrl.make("probe/multi_discrete_action")).action_space()

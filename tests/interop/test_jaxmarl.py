@@ -1,0 +1,124 @@
+"""The dict view against JaxMARL's own base class, wrappers and environments."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrl
+
+pytest.importorskip("jaxmarl")
+import jaxmarl
+from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+from jaxmarl.wrappers.baselines import CTRolloutManager, MPELogWrapper
+
+from jaxrl.interop import from_jaxmarl, to_jaxmarl
+
+
+@pytest.fixture(scope="module")
+def view():
+    return to_jaxmarl(jaxrl.make("mpe/simple_tag", max_steps=3))
+
+
+def test_looks_like_an_environment_of_jaxmarl(view):
+    theirs = jaxmarl.make("MPE_simple_tag_v3")
+    assert isinstance(view, MultiAgentEnv)
+    assert view.num_agents == theirs.num_agents
+    assert view.agents == theirs.agents
+    for agent in theirs.agents:
+        for space in ("observation_space", "action_space"):
+            ours, other = getattr(view, space)(agent), getattr(theirs, space)(agent)
+            assert (type(ours), ours.shape, getattr(ours, "n", 0)) == (type(other), other.shape, getattr(other, "n", 0))
+    assert list(view.agent_classes.values()) == [["adversary_0", "adversary_1", "adversary_2"], ["agent_0"]]
+
+
+def test_steps_as_the_environment_does_and_resets_when_over(view):
+    env = view.env
+    obs, state = view.reset(jax.random.key(0))
+    before = state.env_state
+    action = jnp.array([1, 2, 3, 4])
+    actions = {agent: action[i] for i, agent in enumerate(view.agents)}
+    step = jax.jit(view.step)
+    for t in range(3):
+        obs, state, rewards, dones, infos = step(jax.random.key(t + 1), state, actions)
+        if t == 0:
+            expected, _, reward, *_ = jax.jit(env.step_env)(jax.random.key(9), before, action, env.default_params)
+            for i, agent in enumerate(view.agents):
+                np.testing.assert_allclose(obs[agent], expected[i, : obs[agent].size], atol=1e-6)
+                np.testing.assert_allclose(rewards[agent], reward[i], atol=1e-6)
+        assert {name: bool(done) for name, done in dones.items()} == dict.fromkeys([*view.agents, "__all__"], t == 2)
+        assert infos["truncated"].tolist() == [t == 2] * 4
+    assert state.env_state.step == 0
+    np.testing.assert_array_equal(view.get_obs(state)["agent_0"], obs["agent_0"])
+
+
+def test_the_state_to_reset_to_can_be_chosen(view):
+    _, state = view.reset(jax.random.key(0))
+    _, chosen = view.reset(jax.random.key(7))
+    actions, obs = {agent: jnp.int32(0) for agent in view.agents}, {}
+    for t in range(3):
+        obs, state, *_ = view.step(jax.random.key(t), state, actions, chosen)
+    np.testing.assert_array_equal(obs["agent_0"], view.get_obs(chosen)["agent_0"])
+
+
+def test_jaxmarls_log_wrapper_counts_our_episodes(view):
+    env = MPELogWrapper(view)
+    _, state = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
+    actions = {agent: jnp.zeros(2, jnp.int32) for agent in view.agents}
+    summed, infos = jnp.zeros((2, 4)), {}
+    for t in range(3):
+        keys = jax.random.split(jax.random.key(t), 2)
+        _, state, rewards, _, infos = jax.vmap(env.step)(keys, state, actions)
+        summed += jnp.stack([rewards[agent] for agent in view.agents], 1)
+    assert infos["returned_episode_lengths"].tolist() == [[3] * 4] * 2
+    np.testing.assert_allclose(infos["returned_episode_returns"], summed * 4, rtol=1e-6)  # as their wrapper scales it
+
+
+@pytest.mark.slow
+def test_jaxmarls_rollout_manager_finds_world_state_and_masks_on_smax():
+    env = to_jaxmarl(jaxrl.make("smax/3m"))
+    manager = CTRolloutManager(env, batch_size=2, preprocess_obs=False)
+    obs, state = manager.batch_reset(jax.random.key(0))
+    assert obs["__all__"].shape == (2, env.state_size) == (2, 72)
+    mask = manager.get_valid_actions(state)
+    assert mask["ally_0"].shape == (2, 8)
+    assert env.num_allies == 3  # looked up on our environment
+
+
+def test_jaxmarl_environments_keep_our_contract():
+    jaxrl.check_env(jaxrl.make("jaxmarl:switch_riddle"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["overcooked", "hanabi", "coin_game", "jaxnav", "storm_2p", "MPE_simple_tag_v3"])
+def test_more_jaxmarl_environments_keep_our_contract(name):
+    jaxrl.check_env(jaxrl.make(f"jaxmarl:{name}"))
+
+
+def test_stepping_through_us_equals_stepping_jaxmarl():
+    theirs = jaxmarl.make("MPE_simple_tag_v3")
+    ours = from_jaxmarl(theirs, time_limit=26)
+    obs, state = ours.reset(jax.random.key(3))
+    seen, their_state = theirs.reset(jax.random.key(3))
+    assert obs.shape == (4, 16)
+    np.testing.assert_array_equal(obs[3, :14], seen["agent_0"])
+    assert (obs[3, 14:] == 0).all()
+    action = jnp.array([1, 2, 3, 4])
+    step, their_step = jax.jit(ours.step_env), jax.jit(theirs.step_env)
+    for t in range(26):  # one more than their max_steps: that is when their clock rings
+        obs, state, reward, terminated, truncated, _ = step(jax.random.key(t), state, action, None)
+        actions = {agent: action[i] for i, agent in enumerate(theirs.agents)}
+        seen, their_state, rewards, dones, _ = their_step(jax.random.key(t), their_state, actions)
+        np.testing.assert_array_equal(obs[0], seen["adversary_0"])
+        assert reward[1] == rewards["adversary_1"]
+        assert bool(truncated) == bool(dones["__all__"]) == (t == 25)
+        assert not terminated
+
+
+def test_unknown_names_and_libraries():
+    with pytest.raises(ValueError, match=r"no environment 'overcook'; it has .*overcooked"):
+        jaxrl.make("jaxmarl:overcook")
+    with pytest.raises(ValueError, match=r"jaxmarl:NAME or gymnax:NAME, not atari:pong"):
+        jaxrl.make("atari:pong")
+    with pytest.raises(ValueError, match="time_limit"):
+        jaxrl.make("jaxmarl:coin_game", time_limit=0)

@@ -1,0 +1,75 @@
+"""PettingZoo's own test of the parallel API, and what it does not look at."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrl
+
+pytest.importorskip("pettingzoo")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's tests import a game in a way it deprecates
+    from pettingzoo.test import parallel_api_test
+
+from jaxrl.interop import to_pettingzoo
+
+
+@pytest.fixture(scope="module")
+def tag():
+    return to_pettingzoo(jaxrl.make("mpe/simple_tag", max_steps=6))
+
+
+@pytest.mark.parametrize("options", [{}, {"action_type": "continuous"}])
+def test_official_test(options, tag, capsys):
+    env = to_pettingzoo(jaxrl.make("mpe/simple_speaker_listener", max_steps=6, **options)) if options else tag
+    parallel_api_test(env, num_cycles=20)
+    assert "Passed" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_official_test_on_smax(capsys):
+    parallel_api_test(to_pettingzoo(jaxrl.make("smax/3m", mode="selfplay")), num_cycles=120)
+    assert "Passed" in capsys.readouterr().out
+
+
+def test_each_agent_gets_its_own_part(tag):
+    obs, infos = tag.reset(seed=1)
+    assert {name: x.shape for name, x in obs.items()} == {
+        "adversary_0": (16,), "adversary_1": (16,), "adversary_2": (16,), "agent_0": (14,),
+    }  # fmt: skip
+    for agent, seen in obs.items():
+        assert seen in tag.observation_space(agent)
+        assert infos[agent]["action_mask"].tolist() == [1] * tag.action_space(agent).n
+        assert infos[agent]["alive"]
+    assert tag.state().shape == (20,)
+
+
+def test_equals_the_environment_itself(tag):
+    env = tag.env
+    seen, _ = tag.reset(seed=5)
+    state = tag.stepper.state
+    actions = {"adversary_0": 1, "adversary_1": 2, "adversary_2": 3, "agent_0": 4}
+    obs, rewards, *_ = tag.step(actions)
+    expected, _, reward, *_ = env.step_env(jax.random.key(0), state, np.array([1, 2, 3, 4]), env.default_params)
+    for i, agent in enumerate(env.agents):
+        np.testing.assert_allclose(obs[agent], expected[i, : len(obs[agent])], atol=1e-6)
+        np.testing.assert_allclose(rewards[agent], reward[i], rtol=1e-6)
+    again, _ = tag.reset(seed=5)
+    assert all(np.array_equal(seen[agent], again[agent]) for agent in seen)
+
+
+def test_agents_leave_together_by_the_clock(tag):
+    tag.reset(seed=0)
+    for step in range(6):
+        assert tag.agents == tag.possible_agents
+        *_, terminated, truncated, _ = tag.step(dict.fromkeys(tag.agents, 0))
+        assert set(truncated.values()) == {step == 5}
+        assert set(terminated.values()) == {False}
+    assert tag.agents == []
+
+
+def test_single_agents_are_sent_to_gymnasium():
+    with pytest.raises(ValueError, match="use to_gymnasium"):
+        to_pettingzoo(jaxrl.make("CartPole-v1"))
