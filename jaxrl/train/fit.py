@@ -13,12 +13,14 @@ from jaxrl.algorithm import Algorithm
 from jaxrl.train.artifacts import best_member, save_pictures
 from jaxrl.train.checkpoint import Checkpoints
 from jaxrl.train.divergence import DivergedError
+from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop, OnRow
 from jaxrl.train.members import Members
 from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.programs import Programs, RunConfig, compile_programs
 from jaxrl.train.progress import make_progress
+from jaxrl.train.provenance import on_devices
 from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
@@ -85,6 +87,7 @@ def fit(
     quiet: bool = False,
     resume: bool = False,
     on_row: OnRow | None = None,
+    logger: str | Mapping[str, Any] | Logger | None = None,
     programs: Programs | None = None,
     part: Part | None = None,
     notes: Mapping[str, Any] | None = None,
@@ -112,6 +115,7 @@ def fit(
         quiet: Show no progress.
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
         on_row: Called with each row of metrics; return True to end training there.
+        logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or a `Logger` of your own.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
         part: Only some of the updates; None for all of them.
@@ -140,6 +144,7 @@ def fit(
     algo = handle_nan(algo, on_nan)
     who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
+    log, logger_options = make_logger(logger)
     folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
     about = describe_run(config, num_seeds) | dict(notes or {})
     if members is not None:
@@ -151,10 +156,15 @@ def fit(
         "keep_checkpoints": keep_checkpoints,
         "on_nan": on_nan,
         "pictures": pictures,
+        "logger": logger_options,
     }
     what = "seeds" if members is None else "members"
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
-    with make_progress(title, part.last * config.steps_per_update, quiet) as progress:
+    path = None if folder is None else folder.path
+    with (
+        make_progress(title, part.last * config.steps_per_update, quiet, path, on_devices(about)) as progress,
+        follow(log, about, path, progress.say),
+    ):
         if programs is None:
             progress.phase("compiling…")
         loop = Loop(
@@ -165,6 +175,7 @@ def fit(
             progress=progress,
             folder=folder,
             checkpoints=Checkpoints(folder.checkpoints, keep_checkpoints, progress.say) if folder else None,
+            logger=log,
             on_row=on_row,
         )
         result = _train(loop, folder, about, resume, part)

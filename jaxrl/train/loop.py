@@ -12,6 +12,7 @@ from jaxrl.algorithm import Metrics
 from jaxrl.train.best import keep_best
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.divergence import DivergedError, Divergence
+from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker
 from jaxrl.train.programs import Programs
@@ -37,6 +38,7 @@ class Loop:
         progress: Shows how it goes.
         folder: Where rows and evaluations are written, or None.
         checkpoints: Where states are saved, or None.
+        logger: Told of rows and evaluations besides, or None.
         on_row: Called with every row; if it returns True, training ends there.
     """
 
@@ -50,6 +52,7 @@ class Loop:
         progress: Progress,
         folder: RunFolder | None = None,
         checkpoints: Checkpoints | None = None,
+        logger: Logger | None = None,
         on_row: OnRow | None = None,
     ) -> None:
         self.programs = programs
@@ -67,6 +70,7 @@ class Loop:
         self._progress = progress
         self._folder = folder
         self._checkpoints = checkpoints
+        self._logger = logger or Logger()
         self._on_row = on_row
         self._pacer = Pacer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
@@ -82,6 +86,7 @@ class Loop:
             DivergedError: Every member's losses are NaN or infinite. The last good checkpoint is kept.
         """
         update = self.rows.update
+        self._progress.phase("training")
         self._start_clock()
         with StopRequest() as stop:
             while update < self.schedule.num_updates and not (stop or self.stopped):
@@ -125,6 +130,7 @@ class Loop:
             if self._folder is not None:
                 self._folder.metrics.append(row)
             self._progress.row(row)
+            self._logger.row(row)
             if self._on_row is not None and self._on_row(row):
                 self.stopped = "on_row"
 
@@ -151,6 +157,7 @@ class Loop:
                 if failed:
                     self._progress.say(str(failed))
         self._progress.evaluation(row)
+        self._logger.evaluation(row)
         self._progress.phase("training")
         if running:
             self._start_clock()
@@ -181,6 +188,7 @@ class Loop:
             "metrics_size": self._folder.metrics.size,
             "evaluations_size": self._folder.evaluations.size,
         }
+        self._progress.phase("saving…")
         try:
             self._checkpoints.save(update, state, extra)
             self.save_error, saved = None, update
@@ -188,6 +196,7 @@ class Loop:
             self.save_error, saved = error, self._saved_at[0]
             self._progress.say(str(error))
         self._saved_at = (saved, time.monotonic())
+        self._progress.phase("training")
 
     def _advice(self) -> str:
         kept = (

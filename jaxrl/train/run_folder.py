@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.metadata
 import json
 import os
-import platform
-import subprocess
 import sys
 import typing
 from pathlib import Path
 from typing import Any
 
-import jax
+from jaxrl.train.provenance import device_names, git_state, versions
 
 __all__ = ["JsonLines", "RunFolder", "config_from_json", "config_to_json", "describe_run", "latest_run"]
-
-_PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkpoint", "numpy")
 
 
 class RunFolder:
@@ -37,7 +32,7 @@ class RunFolder:
             FileExistsError: Something is in it already.
         """
         folder = cls(path)
-        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+        if folder.path.exists() and not _is_free(folder.path):
             if (folder.path / "run.json").exists():
                 cure = f"holds a run; continue it with `jaxrl resume {folder.path}`, or"
             else:
@@ -125,21 +120,10 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
         "config": config_to_json(config),
         "config_class": f"{kind.__module__}:{kind.__qualname__}",
         "versions": versions(),
-        "git": _git(),
-        "devices": [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()],
+        "git": git_state(),
+        "devices": device_names(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
-
-
-def versions() -> dict[str, str]:
-    """Python's version and those of the packages that results depend on."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
@@ -178,6 +162,11 @@ def latest_run(root: str | Path = "runs") -> Path:
     return runs[-1].parent
 
 
+def _is_free(path: Path) -> bool:
+    """Whether a run can begin there: live.json alone is left by one that was interrupted before it had begun."""
+    return path.is_dir() and all(file.name == "live.json" for file in path.iterdir())
+
+
 def _typed(hint: Any, value: Any) -> Any:
     """`value` as read from JSON, given back the tuples and dataclasses that JSON does not know."""
     if dataclasses.is_dataclass(hint) and isinstance(value, dict):
@@ -185,16 +174,3 @@ def _typed(hint: Any, value: Any) -> Any:
     if isinstance(value, list) and typing.get_origin(hint) is not list:
         return tuple(tuple(v) if isinstance(v, list) else v for v in value)
     return value
-
-
-def _git() -> dict[str, Any] | None:
-    """Commit of the working folder and whether files differ from it; None outside a repository."""
-    commit = _output("git", "rev-parse", "HEAD")
-    return {"commit": commit, "dirty": bool(_output("git", "status", "--porcelain"))} if commit else None
-
-
-def _output(*command: str) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""

@@ -1,0 +1,75 @@
+"""Curves in the characters of a terminal: a sparkline of one row, and a chart of several with a band."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+__all__ = ["chart", "resample", "sparkline"]
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_BAND = "░"
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """At most `width` characters, the lowest value `▁` and the highest `█`; blanks for None and NaN."""
+    values = resample(values, width)
+    known = [v for v in values if v is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    step = (high - low) / 7 or 1.0
+    return "".join(" " if v is None else _BLOCKS[1 + round((v - low) / step)] for v in values)
+
+
+def chart(
+    mean: Sequence[float | None],
+    most: Sequence[float | None],
+    width: int,
+    height: int,
+    low: float | None = None,
+    high: float | None = None,
+) -> list[str]:
+    """The area below a curve, with what lies between it and a second one above it shaded; top row first.
+
+    Args:
+        mean: The curve; None and NaN leave a gap.
+        most: The upper end of the band, e.g. the best member; as long as `mean`.
+        width: Characters in each of the rows that are returned.
+        height: Rows.
+        low: Value at the bottom; the least one if left out.
+        high: Value at the top; the greatest one if left out.
+    """
+    mean, most = resample(mean, width), resample(most, width)
+    known = [v for v in (*mean, *most) if v is not None]
+    low = min(known, default=0.0) if low is None else low
+    high = max(known, default=1.0) if high is None else high
+    scale = 8 * height / ((high - low) or 1.0)
+    rows = [[" "] * width for _ in range(height)]
+    for x, (value, top) in enumerate(zip(mean, most, strict=True)):
+        if value is None:
+            continue
+        # The lowest value is seen too: a curve at the bottom is a line, not nothing.
+        filled = min(max(round((value - low) * scale), 1), 8 * height)
+        shaded = filled if top is None else min(round((top - low) * scale), 8 * height)
+        for y in range(height):
+            eighths = filled - 8 * y
+            if eighths > 0:
+                rows[y][x] = _BLOCKS[min(eighths, 8)]
+            elif shaded - 8 * y >= 4:
+                rows[y][x] = _BAND
+    return ["".join(row) for row in reversed(rows)]
+
+
+def resample(values: Sequence[float | None], width: int) -> list[float | None]:
+    """At most `width` values: means of neighbours where there are more, None where none of them is a finite number."""
+    if len(values) > width:
+        edges = [round(i * len(values) / width) for i in range(width + 1)]
+        return [_mean(values[a:b]) for a, b in itertools.pairwise(edges)]
+    return [_mean([v]) for v in values]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    return sum(known) / len(known) if known else None

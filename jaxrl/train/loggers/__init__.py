@@ -1,0 +1,16 @@
+"""Where a run's metrics go besides metrics.jsonl: Weights & Biases, TensorBoard, or a logger of your own.
+
+fit(algo, config, "runs/a", logger="wandb")
+fit(algo, config, "runs/b", logger={"kind": "tensorboard", "names": "cleanrl", "per_seed": True})
+
+class Print(Logger):
+    def row(self, row):
+        print(row["timesteps"], row["return_mean"])
+
+fit(algo, config, logger=Print())
+"""
+
+from jaxrl.train.loggers.base import Logger, LoggerOptions, follow, make_logger
+from jaxrl.train.loggers.tracks import Track, tracks
+
+__all__ = ["Logger", "LoggerOptions", "Track", "follow", "make_logger", "tracks"]

@@ -1,0 +1,130 @@
+"""Weights & Biases. Without a login everything is written for a later `wandb sync`, and nothing is asked."""
+
+from __future__ import annotations
+
+import json
+import netrc
+import os
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jaxrl.train.curve import MissingExtraError
+from jaxrl.train.loggers.base import Logger, Names
+from jaxrl.train.loggers.tracks import Track, tracks
+
+try:
+    import wandb
+except ImportError as error:
+    raise MissingExtraError("The wandb logger needs wandb: pip install 'jaxrl[wandb]'") from error
+
+__all__ = ["WandbLogger"]
+
+INIT_SECONDS = 8.0
+"""How long the server may take to answer before the run goes offline."""
+FINISH_SECONDS = 60.0
+"""How long the last rows may take to be uploaded."""
+
+
+class WandbLogger(Logger):
+    """A wandb run for a run, or for each of its members in one wandb group.
+
+    Project, entity and server are those of wandb's environment variables (`WANDB_PROJECT`, otherwise `jaxrl`).
+    """
+
+    def __init__(self, names: Names = "jaxrl", per_seed: bool = False) -> None:
+        self._names: Names = names
+        self._per_seed = per_seed
+        self._runs: list[tuple[Track, Any]] = []
+        self._mode: str | None = None
+
+    def open(self, about: dict[str, Any], folder: Path | None, say: Callable[[str], None]) -> None:
+        self._mode = _mode()
+        chosen = tracks(about, self._names, self._per_seed)
+        ids = _ids(folder, chosen)
+        group = f"{about['algorithm']} {about['env']} {ids[chosen[0].name]}" if len(chosen) > 1 else None
+        for track in chosen:
+            self._runs.append((track, self._begin(track, ids[track.name], group, about, folder, say)))
+        if self._mode == "offline":
+            place = (folder or Path()) / "wandb"
+            say(f"wandb is offline; `wandb sync {place}/offline-run-*` uploads this run later.")
+
+    def row(self, row: dict[str, Any]) -> None:
+        for track, run in self._runs:
+            run.log(track.row(row))
+
+    def evaluation(self, row: dict[str, Any]) -> None:
+        for track, run in self._runs:
+            run.log(track.evaluation(row))
+
+    def close(self, about: dict[str, Any]) -> None:
+        runs, self._runs = self._runs, []
+        for track, run in runs:
+            if about.get("evaluation"):
+                run.summary.update(track.evaluation({"timesteps": about["timesteps"], **about["evaluation"]}))
+            run.summary.update({"status": about["status"]})
+        for _, run in runs:
+            run.finish(exit_code=0 if about["status"] in ("finished", "stopped") else 1)
+
+    def _begin(
+        self,
+        track: Track,
+        run_id: str,
+        group: str | None,
+        about: dict[str, Any],
+        folder: Path | None,
+        say: Callable[[str], None],
+    ) -> Any:
+        """A wandb run: online if that can be had within seconds, otherwise offline, which is said."""
+        settings = {"silent": True, "console": "off", "init_timeout": INIT_SECONDS}
+        if "finish_timeout" in wandb.Settings.model_fields:
+            settings["finish_timeout"] = FINISH_SECONDS
+
+        def init(mode: Any) -> Any:
+            return wandb.init(
+                project=os.environ.get("WANDB_PROJECT", "jaxrl"),
+                id=run_id,
+                name=track.title,
+                group=group,
+                dir=folder,
+                config={**track.hyperparameters, "versions": about["versions"], "git": about["git"]},
+                mode=mode,
+                resume=None if mode == "offline" else "allow",
+                reinit="create_new",
+                settings=wandb.Settings(**settings),
+            )
+
+        try:
+            run = init(self._mode)
+        except (wandb.Error, OSError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            say(f"wandb cannot be reached, so this run goes offline. It said: {reason}")
+            self._mode = "offline"
+            run = init("offline")
+        run.define_metric("*", step_metric=track.step)
+        return run
+
+
+def _mode() -> Any:
+    """What the user has set as `WANDB_MODE`; otherwise online with a login and offline without."""
+    if "WANDB_MODE" in os.environ:
+        return os.environ["WANDB_MODE"]
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return "online"
+    host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    try:
+        return "online" if netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") else "offline"
+    except (OSError, netrc.NetrcParseError):
+        return "offline"
+
+
+def _ids(folder: Path | None, chosen: list[Track]) -> dict[str, str]:
+    """An id for each track; a run that is continued finds those it had."""
+    file = None if folder is None else folder / "wandb" / "ids.json"
+    had = json.loads(file.read_text()) if file is not None and file.exists() else {}
+    ids = {track.name: had.get(track.name) or wandb.util.generate_id() for track in chosen}
+    if file is not None:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps({**had, **ids}) + "\n")
+    return ids

@@ -1,0 +1,144 @@
+"""A run as loggers see it: for each seed, or for all together, flat rows of numbers under one of two sets of names.
+
+CleanRL's names are those that the tools of Open RL Benchmark read: `charts/episodic_return` over `global_step`, with
+`env_id`, `exp_name` and `seed` in the config.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+from jaxrl.train.loggers.base import Names
+from jaxrl.train.members import describe_member
+from jaxrl.train.metrics import mean_over_members
+from jaxrl.train.run_folder import config_from_json
+
+__all__ = ["Track", "tracks"]
+
+_CLEANRL = {
+    "return_mean": "charts/episodic_return",
+    "length_mean": "charts/episodic_length",
+    "win_rate": "charts/win_rate",
+    "losses/policy": "losses/policy_loss",
+    "losses/value": "losses/value_loss",
+    "losses/clip_fraction": "losses/clipfrac",
+}
+"""What CleanRL calls by another name; the other losses keep theirs."""
+_CLEANRL_EVALUATION = {
+    "return_mean": "eval/episodic_return",
+    "length_mean": "eval/episodic_length",
+    "win_rate": "eval/win_rate",
+}
+_RANGED = ("return_mean", "length_mean", "win_rate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Track:
+    """One curve of each metric: that of a member, or the mean over all of them."""
+
+    name: str
+    """Good for a file: `seed-3`, or `all`."""
+    title: str
+    """For people: `ippo smax/3m seed 3, lr=0.1`."""
+    seed: int
+    """Of the member, or of the first one."""
+    config: dict[str, Any]
+    """With the member's own fields."""
+    names: Names
+    member: int | None
+    """None for all of them, or for the only one."""
+    algorithm: str
+    _config_class: str
+
+    @property
+    def step(self) -> str:
+        """The name of the column that counts environment steps."""
+        return "timesteps" if self.names == "jaxrl" else "global_step"
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """The config, for CleanRL's tools with the environment and the algorithm as these look for them."""
+        extra = {"env_id": self.config["env"], "exp_name": self.algorithm} if self.names == "cleanrl" else {}
+        return {"algorithm": self.algorithm, **self.config, **extra}
+
+    def row(self, row: dict[str, Any]) -> dict[str, float]:
+        """A row of metrics.jsonl as flat numbers, the steps among them; what is not known is left out."""
+        flat = {
+            **{k: v for k, v in row.items() if k != "losses"},
+            **{f"losses/{k}": v for k, v in row["losses"].items()},
+        }
+        if self.names == "jaxrl":
+            return self._numbers(flat)
+        numbers = self._numbers({_CLEANRL.get(k, k): v for k, v in flat.items() if k in _CLEANRL or "losses/" in k})
+        seconds, steps = row["seconds"], row["timesteps"]
+        numbers["charts/SPS"] = steps / max(seconds, 1e-9)
+        rate = self._learning_rate(steps)
+        return {"global_step": steps, **numbers} | ({} if rate is None else {"charts/learning_rate": rate})
+
+    def evaluation(self, row: dict[str, Any]) -> dict[str, float]:
+        """Likewise a row of evaluations.jsonl."""
+        if self.names == "cleanrl":
+            known = {_CLEANRL_EVALUATION[k]: v for k, v in row.items() if k in _CLEANRL_EVALUATION}
+            return {"global_step": row["timesteps"], **self._numbers(known)}
+        known = {k if k == "timesteps" else f"evaluation/{k}": v for k, v in row.items() if k != "seconds"}
+        return self._numbers(known)
+
+    def _numbers(self, flat: dict[str, Any]) -> dict[str, float]:
+        """One number for each name: the member's, or the mean with the least and the greatest."""
+        numbers: dict[str, float | None] = {}
+        for name, value in flat.items():
+            if not isinstance(value, list):
+                numbers[name] = value
+            elif self.member is not None:
+                numbers[name] = value[self.member]
+            else:
+                known = [v for v in value if v is not None]
+                numbers[name] = mean_over_members(value)
+                if name.rpartition("/")[2] in _RANGED:
+                    numbers[f"{name}_min"] = min(known, default=None)
+                    numbers[f"{name}_max"] = max(known, default=None)
+        return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+
+    def _learning_rate(self, steps: int) -> float | None:
+        """The one of the last update in a row; None where the config has no schedule."""
+        config = self._typed_config
+        if not hasattr(config, "scheduled"):
+            return None
+        update = steps // config.steps_per_update - 1
+        return float(config.scheduled(config.hyperparams, update).lr)
+
+    @functools.cached_property
+    def _typed_config(self) -> Any:
+        return config_from_json(self._config_class, self.config)
+
+
+def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
+    """The tracks of a run: one for each member, or a single one.
+
+    Args:
+        about: What run.json says.
+        names: What metrics are called.
+        per_seed: Whether every member has its own.
+    """
+    base, count = about["config"], about["num_seeds"]
+    members = about.get("members") or [{"seed": base["seed"] + m} for m in range(count)]
+    if not per_seed and count > 1:
+        members, index = members[:1], [None]
+    else:
+        index = list(range(count)) if count > 1 else [None]
+    made, seen = [], set()
+    for m, own in zip(index, members, strict=True):
+        config = {**base, **own}
+        who = (
+            describe_member({"seed": config["seed"], **own}) if m is not None or count == 1 else f"all {count} members"
+        )
+        name = "all" if m is None and count > 1 else f"seed-{config['seed']}"
+        if name in seen:  # several members may share a seed
+            name = f"{name}-member-{m}"
+        seen.add(name)
+        title = f"{about['algorithm']} {about['env']} {who}"
+        made.append(Track(name, title, config["seed"], config, names, m, about["algorithm"], about["config_class"]))
+    return made

@@ -1,0 +1,101 @@
+"""Where results come from: versions, git and devices; and in what two runs differ."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import jaxrl
+
+__all__ = ["device_names", "differences", "git_state", "on_devices", "versions"]
+
+_PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkpoint", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def device_names() -> list[str]:
+    """For example `["gpu:0 NVIDIA H200"]`."""
+    return [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()]
+
+
+def on_devices(about: dict[str, Any]) -> str:
+    """What a run uses, by its run.json, for example `2 x cpu`."""
+    count = about["mesh"]["member"] * about["mesh"]["data"]
+    kind = about["devices"][0].partition(" ")[2]
+    return f"{count} x {kind}"
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of jaxrl's source, if that is a checkout, otherwise of the working folder, and whether files differ.
+
+    None outside of repositories.
+    """
+    source = Path(jaxrl.__file__).resolve().parent
+    # A package that was installed into somebody's repository is not a part of it: git must know its files.
+    if not _git(source, "ls-files", "__init__.py"):
+        source = Path.cwd()
+    commit = _git(source, "rev-parse", "HEAD")
+    return {"commit": commit, "dirty": bool(_git(source, "status", "--porcelain"))} if commit else None
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What could give the same training other numbers, by the run.json of two runs: a sentence each."""
+    found = []
+    for name in dict.fromkeys([*before["versions"], *now["versions"]]):
+        then, today = before["versions"].get(name, "none"), now["versions"].get(name, "none")
+        if then != today:
+            found.append(f"{name} was {then} and is {today} now.")
+    found += _git_differences(before.get("git"), now.get("git"))
+    kinds = [sorted({device.partition(" ")[2] for device in about["devices"]}) for about in (before, now)]
+    if kinds[0] != kinds[1]:
+        found.append(f"The device was {', '.join(kinds[0])} and is {', '.join(kinds[1])} now.")
+    flags = [_without_device_count(about.get("xla_flags", "")) for about in (before, now)]
+    if flags[0] != flags[1]:
+        found.append(f"XLA_FLAGS was {flags[0]!r} and is {flags[1]!r} now.")
+    return found
+
+
+def _git_differences(before: dict[str, Any] | None, now: dict[str, Any] | None) -> list[str]:
+    if before is None or now is None:
+        return [] if before == now else ["The git commit of one of the two is not known."]
+    found = []
+    if before["commit"] != now["commit"]:
+        found.append(f"The git commit was {before['commit'][:10]} and is {now['commit'][:10]} now.")
+    for about, when in ((before, "then"), (now, "now")):
+        if about["dirty"]:
+            found.append(
+                f"Files differed from their git commit {when}." if when == "then" else "Files differ from it now."
+            )
+    return found
+
+
+def _without_device_count(flags: str) -> str:
+    """How many devices a processor pretends to be is told by the mesh."""
+    return " ".join(flag for flag in flags.split() if "device_count" not in flag)
+
+
+def _git(folder: Path, *command: str) -> str:
+    """What git says; nothing if it fails."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(
+            ["git", *command], cwd=folder, env=env, capture_output=True, text=True, timeout=5, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,135 @@
+"""What is shown of a run while it goes on: numbers only, made of its rows and phases, drawn elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+from jaxrl.train.metrics import mean_over_members
+
+__all__ = ["Band", "RunView", "duration", "number"]
+
+PARTS = ("compiling", "training", "evaluating", "saving", "drawing", "starting")
+"""What a run's time is split into. A rollout and its optimisation are one compiled program: both are training."""
+
+
+@dataclasses.dataclass
+class Band:
+    """The course of one metric: for every row the mean over the members, and the least and the greatest of them."""
+
+    mean: list[float | None] = dataclasses.field(default_factory=list)
+    least: list[float | None] = dataclasses.field(default_factory=list)
+    most: list[float | None] = dataclasses.field(default_factory=list)
+
+    def add(self, value: Any) -> None:
+        """One more row's number, or list of the members' numbers."""
+        numbers = [v for v in (value if isinstance(value, list) else [value]) if v is not None and math.isfinite(v)]
+        self.mean.append(mean_over_members(numbers))
+        self.least.append(min(numbers, default=None))
+        self.most.append(max(numbers, default=None))
+
+    def cut(self, length: int) -> None:
+        """Forget all but the first rows."""
+        for values in (self.mean, self.least, self.most):
+            del values[length:]
+
+
+@dataclasses.dataclass
+class RunView:
+    """The state of a run as people see it."""
+
+    title: str
+    total: int
+    """Environment steps of one member in the run."""
+    device: str = ""
+    """For example `2 x cpu`."""
+    phase: str = "starting"
+    """What is going on now: one of `PARTS`, or how it ended."""
+    since: float = dataclasses.field(default_factory=time.time)
+    """When that began, in seconds since 1970."""
+    spent: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Seconds in each of `PARTS`, the present phase apart."""
+    memory: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Bytes: `host`, and where the device tells them `device` and `device_limit`."""
+    row: dict[str, Any] | None = None
+    """The last row of metrics."""
+    evaluation: dict[str, Any] | None = None
+    """The last evaluation."""
+    bands: dict[str, Band] = dataclasses.field(default_factory=dict)
+    """Of win_rate, return_mean, length_mean and each loss (`losses/policy` …)."""
+    timesteps: list[int] = dataclasses.field(default_factory=list)
+    """Of each row, as long as the bands."""
+    message: str = ""
+    """The last thing that was said."""
+    _recent: list[tuple[float, int]] = dataclasses.field(default_factory=lambda: [(0.0, 0)])
+
+    def enter(self, phase: str, now: float | None = None) -> None:
+        """Another phase begins."""
+        now = time.time() if now is None else now
+        self.spent = self.split(now)
+        self.phase, self.since = phase, now
+
+    def split(self, now: float | None = None) -> dict[str, float]:
+        """Seconds in each part so far."""
+        spent = dict(self.spent)
+        if self.phase in PARTS:
+            now = time.time() if now is None else now
+            spent[self.phase] = spent.get(self.phase, 0.0) + max(now - self.since, 0.0)
+        return spent
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """One more row of metrics. One that lies before others, after going back to a checkpoint, replaces them."""
+        if self.timesteps and row["timesteps"] <= self.timesteps[-1]:
+            kept = sum(t < row["timesteps"] for t in self.timesteps)
+            del self.timesteps[kept:]
+            for band in self.bands.values():
+                band.cut(kept)
+            self._recent = [(0.0, 0)]
+        self.row = row
+        self.timesteps.append(row["timesteps"])
+        shown = {name: row[name] for name in ("win_rate", "return_mean", "length_mean") if name in row}
+        for name, value in {**shown, **{f"losses/{k}": v for k, v in row["losses"].items()}}.items():
+            self.bands.setdefault(name, Band()).add(value)
+        self._recent = [*self._recent[-19:], (row["seconds"], row["timesteps"])]
+
+    @property
+    def members(self) -> int:
+        """M, as far as the rows tell."""
+        return len(self.row["episodes"]) if self.row and isinstance(self.row["episodes"], list) else 1
+
+    @property
+    def done(self) -> float:
+        """The share of the run that is trained, 0 … 1."""
+        return min(self.timesteps[-1] / max(self.total, 1), 1.0) if self.timesteps else 0.0
+
+    @property
+    def speed(self) -> float:
+        """Environment steps a second of all members, over the last rows."""
+        return self._own_speed * self.members
+
+    @property
+    def left(self) -> float:
+        """Seconds of training to go."""
+        steps = self.total - self.timesteps[-1] if self.timesteps else self.total
+        return max(steps, 0) / self._own_speed if self._own_speed else math.inf
+
+    @property
+    def _own_speed(self) -> float:
+        (then, before), (now, after) = self._recent[0], self._recent[-1]
+        return (after - before) / max(now - then, 1e-9)
+
+
+def duration(seconds: float) -> str:
+    """For example `1:05` or `2:46:40`."""
+    if not math.isfinite(seconds):
+        return "–"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """For people: so many decimals, a dash for what is no number."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
