@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
     from jaxrl.train.sweep import sweep
+    from jaxrl.tuning import search
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "list_envs",
     "make",
     "register",
+    "search",
     "sweep",
 ]
 
@@ -32,6 +34,7 @@ _LAZY = {  # imported on first use: `import jaxrl` is light
     "check_env": "jaxrl.check",
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
+    "search": "jaxrl.tuning",
     "sweep": "jaxrl.train.sweep",
 }
 

@@ -23,6 +23,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl eval [RUN]              play greedy episodes with what a run has learned
   jaxrl render [RUN]            film one of them, as GIF or as HTML page
   jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
+  jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -60,6 +61,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "train": "train:main",
     "resume": "train:resume",
     "sweep": "sweep:main",
+    "search": "search:main",
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
     "report": "report:main",

@@ -18,18 +18,23 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import MeshFlags, new_run_dir, parse_flags
 
-__all__ = ["main"]
+__all__ = ["MANY_VALUES", "main", "read_space"]
 
 _USAGE = """\
 usage: jaxrl sweep ALGO --env ID [flags]
 
 ALGO is one of: {names}.
-Flags of the algorithm take several values, and all combinations are trained: --lr 1e-4 3e-4 1e-3
-  --ent-coef 1e-4:1e-1:log    draws from a range (without :log uniformly), --samples times
-  --hidden 64,64 128,128      values that are lists are written with commas
-  --anneal-lr True False      switches can be tried both ways
+All combinations are trained, with --samples draws from each range.
+{many}
 `jaxrl sweep ALGO --help` tells all flags.
 """
+
+MANY_VALUES = """\
+Flags of the algorithm take several values:
+  --lr 1e-4 3e-4 1e-3         values
+  --ent-coef 1e-4:1e-1:log    a range (without :log its numbers are uniform, not their logarithms)
+  --hidden 64,64 128,128      values that are lists are written with commas
+  --anneal-lr True False      switches can be tried both ways"""
 
 _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
@@ -70,11 +75,11 @@ def main(argv: list[str]) -> int:
         names = ", ".join(algos.names())
         if not {"-h", "--help"} & set(argv):
             raise ValueError(f"Say which algorithm: jaxrl sweep ALGO, where ALGO is one of {names}.")
-        print(_USAGE.format(names=names), end="")
+        print(_USAGE.format(names=names, many=MANY_VALUES), end="")
         return 0
     name = argv[0]
     module = algos.load(name)
-    config, flags, space = _read(name, module, argv[1:])
+    config, flags, space = read_space(name, module, argv[1:], SweepFlags(), "sweep")
     run_dir = flags.run_dir or new_run_dir(f"sweep-{name}", config.env)
     options = {k: v for k, v in vars(flags).items() if k not in ("preset", "num_seeds", "run_dir")}
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
@@ -116,8 +121,18 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _read(name: str, module: ModuleType, argv: list[str]) -> tuple[Any, SweepFlags, dict[str, Any]]:
-    """The config, the flags, and the hyperparameters that were given several values or a range."""
+def read_space(
+    name: str, module: ModuleType, argv: list[str], default: Any, command: str
+) -> tuple[Any, Any, dict[str, Any]]:
+    """The config, the command's own flags, and the hyperparameters that were given several values or a range.
+
+    Args:
+        name: Of the algorithm.
+        module: The algorithm.
+        argv: The flags, as typed.
+        default: The command's own flags with their defaults, a dataclass.
+        command: Its name, for help.
+    """
     defaults = {field.name: getattr(module.Config(), field.name) for field in dataclasses.fields(module.Config)}
     flags = _flags(argv)
     choices: dict[int, list[list[str]]] = {}  # by the flag's place
@@ -138,8 +153,8 @@ def _read(name: str, module: ModuleType, argv: list[str]) -> tuple[Any, SweepFla
             space[field] = i
     plain = [choices[i][0] if i in choices else [flag, *values] for i, (flag, values) in enumerate(flags)]
 
-    def parse(words: list[list[str]]) -> tuple[Any, SweepFlags]:
-        return parse_flags(name, module, [word for each in words for word in each], SweepFlags(), "sweep")
+    def parse(words: list[list[str]]) -> tuple[Any, Any]:
+        return parse_flags(name, module, [word for each in words for word in each], default, command)
 
     config, run = parse(plain)
     for field, i in space.items():

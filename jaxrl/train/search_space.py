@@ -1,4 +1,4 @@
-"""Which hyperparameters a sweep tries: lists make a grid, ranges are sampled."""
+"""Which hyperparameters a sweep or a search tries: lists and ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import jax
 
 from jaxrl.registry import UnknownNameError, nearest
 
-__all__ = ["Point", "Space", "points"]
+__all__ = ["Choice", "Point", "Range", "Space", "describe_space", "draws", "grid", "points", "read_space"]
 
 Space = Mapping[str, Any]
 """Field names of a config to lists of values, or to ranges `(low, high)` or `(low, high, "log")`."""
@@ -23,6 +23,51 @@ Point = dict[str, Any]
 """A value for each name in a space."""
 
 _STREAM = 2  # of the config's seed; training has 0, evaluation 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`."""
+
+    low: float
+    high: float
+    log: bool
+    """Whether it is their logarithms that are uniform."""
+
+    def at(self, share: float) -> float:
+        """The number a share from 0 to 1 of the way up."""
+        if self.log:
+            return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        return self.low + share * (self.high - self.low)
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A list of values."""
+
+    values: tuple[Any, ...]
+
+    def at(self, share: float) -> Any:
+        """The value a share from 0 to less than 1 of the way through the list."""
+        return self.values[int(share * len(self.values))]
+
+
+def read_space(config: Any, space: Space) -> dict[str, Range | Choice]:
+    """A space, made sure of.
+
+    Raises:
+        UnknownNameError: The config has no such field; the message lists the nearest.
+        ValueError: Neither list nor range, or an empty or repeated one.
+    """
+    return {
+        name: _range(config, name, values) if isinstance(values, tuple) else _choice(config, name, values)
+        for name, values in space.items()
+    }
+
+
+def describe_space(dimensions: Mapping[str, Range | Choice]) -> dict[str, dict[str, Any]]:
+    """For a file: `{"lr": {"low": 0.0001, "high": 0.1, "log": true}, "hidden": {"values": …}}`."""
+    return {name: dataclasses.asdict(dimension) for name, dimension in dimensions.items()}
 
 
 def points(config: Any, space: Space, samples: int) -> list[Point]:
@@ -37,29 +82,51 @@ def points(config: Any, space: Space, samples: int) -> list[Point]:
         samples: How many points of the ranges to draw.
 
     Raises:
-        UnknownNameError: The config has no such field; the message lists the nearest.
-        ValueError: Neither list nor range, an empty or repeated one, or a value that the config refuses.
+        ValueError: As in `read_space`, or a value that the config refuses.
     """
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}.")
-    ranges = {name: _range(config, name, values) for name, values in space.items() if isinstance(values, tuple)}
-    grid = {name: _values(config, name, values) for name, values in space.items() if not isinstance(values, tuple)}
-    draws: list[Point] = [{}]
-    if ranges:
-        columns = [_draw(config.seed, name, *span, samples) for name, span in ranges.items()]
-        draws = [dict(zip(ranges, row, strict=True)) for row in zip(*columns, strict=True)]
-    found = []
-    for values in itertools.product(*grid.values()):
-        for draw in draws:
-            point = dict(zip(grid, values, strict=True)) | draw
-            found.append({name: point[name] for name in space})
+    dimensions = read_space(config, space)
+    ranges = {name: each for name, each in dimensions.items() if isinstance(each, Range)}
+    drawn = _drawn(config, ranges, samples) if ranges else [{}]
+    combined = grid({name: each for name, each in dimensions.items() if isinstance(each, Choice)})
+    return _accepted(config, space, [{**values, **draw} for values in combined for draw in drawn])
+
+
+def draws(config: Any, space: Space, count: int) -> list[Point]:
+    """`count` draws from the whole space, lists and ranges alike; fewer where lists alone give repeated ones.
+
+    Raises:
+        ValueError: As in `points`.
+    """
+    drawn = _drawn(config, read_space(config, space), count)
+    return _accepted(config, space, list({repr(point): point for point in drawn}.values()))
+
+
+def grid(choices: Mapping[str, Choice]) -> list[Point]:
+    """All combinations."""
+    rows = itertools.product(*(choice.values for choice in choices.values()))
+    return [dict(zip(choices, row, strict=True)) for row in rows]
+
+
+def _accepted(config: Any, space: Space, found: list[Point]) -> list[Point]:
+    """The points, if the config takes them; it says itself what it does not like."""
     for point in found:
-        dataclasses.replace(config, **point)  # it says itself what it does not like
-    return found
+        dataclasses.replace(config, **point)
+    return [{name: point[name] for name in space} for point in found]
 
 
-def _values(config: Any, name: str, values: Any) -> list[Any]:
-    """The values of a list, made sure of."""
+def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) -> list[Point]:
+    """Independent draws; those for a name do not depend on the other names."""
+    columns = []
+    for name, dimension in dimensions.items():
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), _STREAM), zlib.crc32(name.encode()))
+        columns.append([dimension.at(float(u)) for u in jax.random.uniform(key, (count,))])
+    return [dict(zip(dimensions, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _choice(config: Any, name: str, values: Any) -> Choice:
+    """The values of a list."""
     _check_name(config, name)
     if not isinstance(values, list):
         raise ValueError(
@@ -77,10 +144,10 @@ def _values(config: Any, name: str, values: Any) -> list[Any]:
     for value in values:
         if values.count(value) > 1:
             raise ValueError(f"{name} lists {value!r} twice; once is enough, more seeds come from seeds.")
-    return values
+    return Choice(tuple(values))
 
 
-def _range(config: Any, name: str, span: tuple[Any, ...]) -> tuple[float, float, bool]:
+def _range(config: Any, name: str, span: tuple[Any, ...]) -> Range:
     """Low, high, and whether logarithms are uniform."""
     _check_name(config, name)
     if typing.get_type_hints(type(config))[name] not in (float, float | None):
@@ -93,7 +160,7 @@ def _range(config: Any, name: str, span: tuple[Any, ...]) -> tuple[float, float,
         raise ValueError(f"{name} needs the lower end of its range first, got {span!r}.")
     if log and low <= 0:
         raise ValueError(f"{name} has the range {span!r}, of which there is no logarithm; start above 0.")
-    return low, high, log
+    return Range(low, high, log)
 
 
 def _check_name(config: Any, name: str) -> None:
@@ -103,11 +170,3 @@ def _check_name(config: Any, name: str) -> None:
     if name not in names:
         kind = type(config).__module__.rpartition(".")[2]
         raise UnknownNameError(f"{kind} has no hyperparameter {name!r}. {nearest(name, names)}")
-
-
-def _draw(seed: int, name: str, low: float, high: float, log: bool, samples: int) -> list[float]:
-    """Independent draws, uniform in the values or in their logarithms."""
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _STREAM), zlib.crc32(name.encode()))
-    ends = (math.log(low), math.log(high)) if log else (low, high)
-    drawn = [ends[0] + float(u) * (ends[1] - ends[0]) for u in jax.random.uniform(key, (samples,))]
-    return [math.exp(x) for x in drawn] if log else drawn

@@ -116,7 +116,7 @@ def test_every_member_is_its_own_run(ppo_sweep: Any) -> None:
 
 def test_the_table_is_tidy_and_kept(ppo_sweep: Any) -> None:
     table = ppo_sweep.table
-    names = ["lr", "ent_coef", "seed", "episodes", "return_mean", "return_std", "length_mean", "diverged"]
+    names = ["lr", "ent_coef", "seed", "episodes", "return_mean", "return_std", "length_mean", "curve_mean", "diverged"]
     assert [list(row) for row in table] == [names] * 4
     assert [(row["lr"], row["seed"]) for row in table] == [(1e-3, 3), (1e-3, 5), (1e-2, 3), (1e-2, 5)]
     kept = json.loads((ppo_sweep.run_dir / "sweep.json").read_text())
@@ -211,7 +211,7 @@ def test_seeds_are_spread_over_devices() -> None:
 
 
 def test_what_is_finished_is_not_run_again(toy_sweep: Any, toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jaxrl.train.sweep.fit", None)
+    monkeypatch.setattr("jaxrl.train.groups.fit", None)
     assert sweep_toys(toy_folder).table == toy_sweep.table
 
 
@@ -227,7 +227,7 @@ def test_a_stopped_sweep_goes_on_where_it_was(
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("jaxrl.train.sweep.fit", lambda *args, **options: fit(*args, **options, on_row=on_row))
+        patch.setattr("jaxrl.train.groups.fit", lambda *args, **options: fit(*args, **options, on_row=on_row))
         stopped = sweep_toys(folder, log_every=1)
     assert stopped.stopped == "SIGTERM"
     assert stopped.table == toy_sweep.table[:2]

@@ -1,0 +1,108 @@
+"""`jaxrl search`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from jaxrl import algos
+from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
+from jaxrl.cli.sweep import MANY_VALUES, read_space
+from jaxrl.cli.train import new_run_dir
+
+__all__ = ["main"]
+
+_USAGE = """\
+usage: jaxrl search ALGO --env ID [--method METHOD] [--budget RUNS] [flags]
+
+ALGO is one of: {names}.
+METHOD is random (the default), grid, halving, pbt or optuna. The best is trained anew on other seeds at the end.
+{many}
+`jaxrl search ALGO --help` tells all flags.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchFlags:
+    """How to run it."""
+
+    preset: str | None = None
+    """Named defaults of the algorithm, which the other flags override."""
+    method: Literal["random", "grid", "halving", "pbt", "optuna"] = "random"
+    """How to search; pbt and optuna change their mind as they go, halving ends early what does badly."""
+    budget: int = 16
+    """Environment steps for the search, in whole runs, each with every tuning seed; the same for all methods."""
+    tuning_seeds: int = 3
+    """Seeds to choose by, from seed on."""
+    test_seeds: int = 5
+    """Seeds to train the best with at the end, from the last tuning seed on."""
+    max_members: int | None = None
+    """Members to train at the same time; left out, as many as share a program."""
+    run_dir: Path | None = None
+    """Where to write; a new folder under runs/ if left out. One that holds this search, unfinished, is continued."""
+    log_every: int | None = None
+    """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
+    eval_episodes: int = 512
+    """Episodes in an evaluation."""
+    checkpoint_every_updates: int | None = None
+    """Updates between checkpoints; one is always saved at the end of a group."""
+    checkpoint_every_minutes: float | None = None
+    """Minutes between checkpoints."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl search ALGO …`; returns the exit code."""
+    if not argv or argv[0].startswith("-"):
+        names = ", ".join(algos.names())
+        if not {"-h", "--help"} & set(argv):
+            raise ValueError(f"Say which algorithm: jaxrl search ALGO, where ALGO is one of {names}.")
+        print(_USAGE.format(names=names, many=MANY_VALUES), end="")
+        return 0
+    name = argv[0]
+    module = algos.load(name)
+    config, flags, space = read_space(name, module, argv[1:], SearchFlags(), "search")
+    if not space:
+        raise ValueError("Say what to search: give a flag a range or several values, e.g. --lr 1e-5:1e-1:log.")
+    run_dir = flags.run_dir or new_run_dir(f"search-{name}", config.env)
+    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir")}
+    use_cache()
+    use_cores()
+    from jaxrl.tuning import search
+
+    result = search(module, config, run_dir, **options, **space)
+    if result.stopped:
+        given = argv if flags.run_dir else [*argv, "--run-dir", str(run_dir)]
+        print(f"Stopped by {result.stopped}; continue with: jaxrl search {shlex.join(given)}", file=sys.stderr)
+        return EXIT_STOPPED
+    if not flags.quiet:
+        print(_outcome(result, run_dir))
+    return 0
+
+
+def _outcome(result: Any, run_dir: Path) -> str:
+    """What was found, how well it does on the test seeds, what to type next."""
+    from jaxrl import stats
+    from jaxrl.train.groups import metric_of
+
+    metric = metric_of(result.test)
+    scores = result.test[metric]
+    scores = scores if isinstance(scores, list) else [scores]
+    name = "win rate" if metric == "win_rate" else "return"
+    best = ", ".join(f"{name}={_text(value)}" for name, value in result.best.items())
+    changing = ", the last of a schedule" if result.schedule else ""
+    return (
+        f"Best: {best}{changing}\n"
+        f"On {len(scores)} test seeds: {name} {stats.iqm(scores):.4g} (IQM), {min(scores):.4g} to {max(scores):.4g}\n\n"
+        f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {run_dir}"
+    )
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

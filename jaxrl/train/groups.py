@@ -1,0 +1,222 @@
+"""Points times seeds in as few programs as possible: members that one program can train make a group."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrl.train.checkpoint import Checkpoints
+from jaxrl.train.fit import fit
+from jaxrl.train.loop import DivergedError
+from jaxrl.train.members import describe_member, traced_fields
+from jaxrl.train.mesh import choose_mesh
+from jaxrl.train.metrics import columns
+from jaxrl.train.programs import Programs
+from jaxrl.train.run_folder import RunFolder
+from jaxrl.train.schedule import Schedule
+from jaxrl.train.search_space import Point
+
+__all__ = [
+    "Group",
+    "Row",
+    "can_resume",
+    "check_groups",
+    "chosen_seeds",
+    "curve_means",
+    "make_groups",
+    "metric_of",
+    "train_groups",
+]
+
+Row = dict[str, Any]
+"""Of a table: a member's hyperparameters, its seed, its final greedy evaluation, `curve_mean` (its win rate, or else
+its return, over the whole of training), whether it has diverged."""
+
+
+class Group(NamedTuple):
+    """Members that one program trains."""
+
+    config: Any
+    """With the hyperparameters that all of them have."""
+    members: list[Point]
+    """For each its seed and the hyperparameters it has of its own."""
+    folder: RunFolder | None
+
+    def like(self, other: Group) -> bool:
+        """Whether one program does for both."""
+        return self.config == other.config and len(self.members) == len(other.members)
+
+    def describe(self, names: Iterable[str]) -> str:
+        """For example `16 members, hidden=(64, 64)`."""
+        shared = {name: getattr(self.config, name) for name in names if name not in self.members[0]}
+        return ", ".join([f"{len(self.members)} members", *([describe_member(shared)] if shared else [])])
+
+
+def make_groups(
+    config: Any, tried: Sequence[Point], seeds: Sequence[int], max_members: int | None, path: Path | None
+) -> list[Group]:
+    """All members, by what needs a program of its own and then in parts of about the same size.
+
+    Args:
+        config: From which all else is taken.
+        tried: The points.
+        seeds: Of each of them.
+        max_members: In a group.
+        path: Where the groups have their folders; None for none.
+    """
+    if max_members is not None and max_members < 1:
+        raise ValueError(f"max_members must be at least 1, got {max_members}.")
+    traced = traced_fields(config)
+    alike: dict[str, tuple[Any, list[Point]]] = {}
+    for point in tried:
+        statics = {name: value for name, value in point.items() if name not in traced}
+        own = {name: value for name, value in point.items() if name in traced}
+        _, members = alike.setdefault(repr(statics), (dataclasses.replace(config, **statics), []))
+        members += [{"seed": seed, **own} for seed in seeds]
+    groups = []
+    for common, members in alike.values():
+        parts = -(-len(members) // (max_members or len(members)))
+        size = -(-len(members) // parts)
+        for start in range(0, len(members), size):
+            folder = None if path is None else RunFolder(path / f"group-{len(groups):03d}")
+            groups.append(Group(common, members[start : start + size], folder))
+    return groups
+
+
+def check_groups(groups: Sequence[Group], options: dict[str, Any]) -> None:
+    """Raise now what `fit` would with these options, before anything is written and an hour has passed."""
+    if options["eval_episodes"] < 1:
+        raise ValueError(f"eval_episodes must be at least 1, got {options['eval_episodes']}.")
+    names = [field.name for field in dataclasses.fields(Schedule) if field.name in options]
+    for group in groups:
+        Schedule(group.config.num_updates, **{name: options[name] for name in names})
+        group.config.make_env()
+        choose_mesh(group.config, len(group.members), options["mesh"])
+
+
+def train_groups(
+    algorithm: ModuleType,
+    groups: Sequence[Group],
+    names: Iterable[str],
+    options: dict[str, Any],
+    after: Callable[[list[Row]], None] = lambda table: None,
+) -> tuple[list[Row], str | None]:
+    """Train one group after the other.
+
+    Args:
+        algorithm: The module.
+        groups: Finished ones, by their folders, are kept, and an interrupted one goes on.
+        names: Of the hyperparameters, the first columns of the table.
+        options: For `fit`.
+        after: Called with the table so far when a group has ended.
+
+    Returns:
+        The table, and the signal that ended training early, if one did.
+    """
+    table: list[Row] = []
+    programs = None
+    for number, group in enumerate(groups):
+        if not options["quiet"]:
+            print(f"Group {number + 1} of {len(groups)}: {group.describe(names)}")
+        shared = programs if number and group.like(groups[number - 1]) else None
+        outcome = _train(algorithm, group, shared, options)
+        if outcome.stopped:
+            return table, outcome.stopped
+        programs = outcome.programs or shared
+        table += _rows(names, group, outcome)
+        after(table)
+    return table, None
+
+
+def chosen_seeds(name: str, seeds: int | Sequence[int], first: int) -> list[int]:
+    """The seeds one by one: so many from `first` on, or those that were listed."""
+    chosen = [first + i for i in range(seeds)] if isinstance(seeds, int) else list(seeds)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"{name} must be a number of at least 1 or a list of different ones, got {seeds}.")
+    return chosen
+
+
+def can_resume(folder: RunFolder | None) -> bool:
+    """Whether there is a checkpoint to go on from; what an interrupted run left that has none is removed."""
+    if folder is None or not (folder.path / "run.json").is_file():
+        return False
+    if Checkpoints(folder.checkpoints).updates:
+        return True
+    print(f"{folder.path} was interrupted before its first checkpoint; it begins anew.")
+    shutil.rmtree(folder.path)
+    return False
+
+
+def metric_of(known: Mapping[str, Any]) -> str:
+    """What is compared: the win rate where the environment knows one, else the return."""
+    return "win_rate" if "win_rate" in known else "return_mean"
+
+
+def curve_means(metrics: Mapping[str, np.ndarray], members: int) -> list[float | None]:
+    """For each member the mean of its learning curve, None if no episode has ended.
+
+    Args:
+        metrics: Columns of metrics.jsonl.
+        members: M.
+    """
+    curves = metrics.get(metric_of(metrics), np.zeros((0, members))).reshape(-1, members)
+    return [float(curve[np.isfinite(curve)].mean()) if np.isfinite(curve).any() else None for curve in curves.T]
+
+
+class _Outcome(NamedTuple):
+    """What a group has brought."""
+
+    evaluation: dict[str, Any] | None
+    curve_means: list[float | None]
+    diverged: list[int]
+    stopped: str | None = None
+    programs: Programs | None = None
+
+
+def _train(algorithm: ModuleType, group: Group, programs: Programs | None, options: dict[str, Any]) -> _Outcome:
+    """Train a group, or what is left of it."""
+    if group.folder is not None and (group.folder.path / "run.json").is_file():
+        about = group.folder.read()
+        if about["members"] != group.members:
+            raise ValueError(f"{group.folder.path} holds other members than are to be trained; name another folder.")
+        if about["status"] in ("finished", "diverged"):
+            means = curve_means(columns(group.folder.metrics.read()), len(group.members))
+            return _Outcome(about.get("evaluation"), means, about["diverged"])
+    path = None if group.folder is None else group.folder.path
+    try:
+        result = fit(
+            algorithm.make(group.config),
+            group.config,
+            path,
+            members=group.members,
+            programs=programs,
+            resume=can_resume(group.folder),
+            pictures=False,
+            **options,
+        )
+    except DivergedError as error:
+        print(f"{error} No member of this group is left.")
+        everyone = range(len(group.members))
+        return _Outcome(None, [None for _ in everyone], list(everyone))
+    means = curve_means(result.metrics, len(group.members))
+    return _Outcome(result.evaluation, means, result.diverged, result.stopped, result.programs)
+
+
+def _rows(names: Iterable[str], group: Group, outcome: _Outcome) -> list[Row]:
+    """The part of the table that a group makes."""
+    rows = []
+    for m, own in enumerate(group.members):
+        row = {name: own[name] if name in own else getattr(group.config, name) for name in names}
+        row["seed"] = own["seed"]
+        for name, value in (outcome.evaluation or {}).items():
+            value = value[m] if isinstance(value, list) else value
+            row[name] = None if m in outcome.diverged else value
+        diverged = m in outcome.diverged
+        rows.append({**row, "curve_mean": None if diverged else outcome.curve_means[m], "diverged": diverged})
+    return rows

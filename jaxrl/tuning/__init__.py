@@ -1,0 +1,32 @@
+"""Search for good hyperparameters: random, grid, successive halving, population-based training, Optuna.
+
+    result = jaxrl.search(ppo, config, method="halving", budget=16, lr=(1e-5, 1e-1, "log"))
+    result.best           # {"lr": 0.0021}
+    result.test           # the greedy evaluation of that, trained anew on seeds that the search has not seen
+
+Each method is a small class with its options and one call, `method(task) -> Found`; `search` does what they share.
+"""
+
+from jaxrl.tuning.fixed import Grid, Random
+from jaxrl.tuning.halving import Halving
+from jaxrl.tuning.optuna import Optuna
+from jaxrl.tuning.pbt import PBT
+from jaxrl.tuning.search import METHODS, SearchResult, search
+from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
+
+__all__ = [
+    "METHODS",
+    "PBT",
+    "Found",
+    "Grid",
+    "Halving",
+    "Incumbent",
+    "Method",
+    "Optuna",
+    "Random",
+    "SearchResult",
+    "StoppedError",
+    "Task",
+    "Trial",
+    "search",
+]

@@ -1,0 +1,169 @@
+"""A population that breeds within the compiled loop: what a member is, and how a new generation begins."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.train.search_space import Choice, Range
+
+__all__ = ["Member", "Past", "evolve", "population"]
+
+Dimensions = Mapping[str, Range | Choice]
+
+_STREAM = 3  # of a member's key; see `seed_keys`
+_FACTORS = (0.8, 1.2)
+_STEP = 0.1
+
+
+class Past(NamedTuple):
+    """What a member was in each of G generations."""
+
+    hyperparams: Any  # leaves [G]
+    score: jax.Array  # [G]; NaN for the last one, and those to come
+    parent: jax.Array  # int32 [G], whom it took over when the generation began
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A train state and what breeding needs to know."""
+
+    own: Any
+    score_sum: jax.Array  # over the episodes of this generation
+    episodes: jax.Array
+    past: Past
+    key: jax.Array
+
+    @property
+    def params(self) -> Any:
+        """Of the algorithm."""
+        return self.own.params
+
+
+def population(algo: Algorithm, generations: int) -> Algorithm:
+    """The algorithm of one `Member`; `evolve` is what they do together."""
+
+    def init(key: jax.Array, hyperparams: Any = None) -> Member:
+        own_key = jax.random.fold_in(key, _STREAM)
+        own = algo.init(key, hyperparams)
+        h = jax.tree.map(lambda leaf: jnp.zeros(generations).at[0].set(leaf), own.hyperparams)
+        past = Past(h, jnp.full(generations, jnp.nan), jnp.zeros(generations, jnp.int32))
+        return Member(own, jnp.float32(0), jnp.float32(0), past, own_key)
+
+    def update(state: Member) -> tuple[Member, Metrics]:
+        own, metrics = algo.update(state.own)
+        score_sum = state.score_sum + metrics.get("won_sum", metrics["return_sum"])
+        return dataclasses.replace(
+            state, own=own, score_sum=score_sum, episodes=state.episodes + metrics["episodes"]
+        ), metrics
+
+    def act(state: Member, *args: Any, **given: Any) -> tuple[Any, Any]:
+        return algo.act(state.own, *args, **given)
+
+    return Algorithm(init, update, act)
+
+
+def evolve(space: Dimensions, quantile: float, resample: float, every: int, state: Member) -> Member:
+    """A new generation of the members `[M, …]`, if it is time.
+
+    Args:
+        space: What is explored.
+        quantile: The share that is replaced by as many of the best.
+        resample: The probability that a hyperparameter is drawn anew.
+        every: Updates in a generation.
+        state: The members.
+    """
+    updates, generations = state.own.update[0], state.past.score.shape[1]
+    ends = (updates % every == 0) & (updates < every * generations)
+    breed = partial(_breed, space, quantile, resample, updates // every)
+    return jax.lax.cond(ends, breed, lambda unchanged: unchanged, state)
+
+
+def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.Array, state: Member) -> Member:
+    """A new generation, whatever the time."""
+    own, past = state.own, state.past
+    members = len(state.episodes)
+    healthy = jax.vmap(_finite)((own.params, state.score_sum))
+    score = _scores(state, healthy)
+    count = max(1, int(members * quantile))
+    best_last = jnp.argsort(score)
+    rank = jnp.argsort(best_last)
+    key, key_parent, key_explore = jax.vmap(lambda k: jax.random.split(k, 3), out_axes=1)(state.key)
+    drawn = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(key_parent)
+    replaced = rank < count
+    parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members))
+
+    taken = _take(own, parent)
+    # Environments stay, unless what has diverged may have acted on them.
+    loop = {"loop": _take(own.loop, jnp.where(healthy, jnp.arange(members), parent))} if hasattr(own, "loop") else {}
+    moved = jax.vmap(partial(_explore, space, resample))(taken.hyperparams, key_explore)
+    h = jax.tree.map(lambda new, old: jnp.where(replaced, new, old), moved, taken.hyperparams)
+    own = dataclasses.replace(taken, hyperparams=h, key=own.key, **loop)
+    past = Past(
+        jax.tree.map(lambda column, now: column.at[:, generation].set(now), past.hyperparams, h),
+        past.score.at[:, generation - 1].set(score),
+        past.parent.at[:, generation].set(parent),
+    )
+    nothing = jnp.zeros(members)
+    return Member(own, nothing, nothing, past, key)
+
+
+def _scores(state: Member, healthy: jax.Array) -> jax.Array:
+    """`[M]`: the mean of the generation's episodes; average where none has ended, the worst of all if diverged."""
+    mean = jnp.where(healthy & (state.episodes > 0), state.score_sum / state.episodes, jnp.nan)
+    middle = jnp.nan_to_num(jnp.nanmedian(mean))
+    return jnp.where(healthy, jnp.where(jnp.isnan(mean), middle, mean), -jnp.inf)
+
+
+def _finite(tree: Any) -> jax.Array:
+    """Whether all is finite."""
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
+
+
+def _take(tree: Any, index: jax.Array) -> Any:
+    """The members with these numbers."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _explore(space: Dimensions, resample: float, h: Any, key: jax.Array) -> Any:
+    """Other hyperparameters, near these or drawn anew."""
+    changed = {}
+    for (name, dimension), k in zip(space.items(), jax.random.split(key, len(space)), strict=True):
+        key_up, key_which, key_share = jax.random.split(k, 3)
+        up, share = jax.random.bernoulli(key_up), jax.random.uniform(key_share)
+        near = _moved(dimension, getattr(h, name), up)
+        anew = jax.random.bernoulli(key_which, resample)
+        changed[name] = jnp.where(anew, _at(dimension, share), near)
+    return dataclasses.replace(h, **changed)
+
+
+def _at(dimension: Range | Choice, share: jax.Array) -> jax.Array:
+    """`dimension.at(share)`."""
+    if isinstance(dimension, Choice):
+        values = jnp.asarray(np.array(dimension.values, np.float32))
+        return values[(share * len(dimension.values)).astype(jnp.int32)]
+    low, high = (math.log(end) if dimension.log else end for end in (dimension.low, dimension.high))
+    value = low + share * (high - low)
+    return jnp.exp(value) if dimension.log else value
+
+
+def _moved(dimension: Range | Choice, value: jax.Array, up: jax.Array) -> jax.Array:
+    """A value near another one, within the space."""
+    if isinstance(dimension, Choice):
+        values = jnp.asarray(np.sort(np.array(dimension.values, np.float32)))
+        now = jnp.argmin(jnp.abs(values - value))
+        return values[jnp.clip(now + jnp.where(up, 1, -1), 0, len(dimension.values) - 1)]
+    if dimension.log:
+        near = value * jnp.where(up, _FACTORS[1], _FACTORS[0])
+    else:
+        near = value + jnp.where(up, _STEP, -_STEP) * (dimension.high - dimension.low)
+    return jnp.clip(near, dimension.low, dimension.high)

@@ -1,0 +1,77 @@
+"""Optuna's tree-structured Parzen estimator, asked for a batch of points at a time so that these share a program."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from jaxrl.train.curve import MissingExtraError
+from jaxrl.train.search_space import Choice, Point
+from jaxrl.tuning.task import Found, Task, Trial, best_so_far
+
+__all__ = ["Optuna"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Optuna:
+    """Ask for a batch of points, train them side by side, tell their scores, until the budget is spent.
+
+    The first batch is drawn at random. The sampler's seed is the config's, so that a search repeats itself.
+    """
+
+    batch: int = 8
+    """Points asked for at a time."""
+
+    def check(self, task: Task) -> None:
+        """See `Method`.
+
+        Raises:
+            MissingExtraError: Optuna is not installed.
+        """
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, got {self.batch}.")
+        _optuna()
+        task.check(task.draws(min(self.batch, task.budget)))
+
+    def __call__(self, task: Task) -> Found:
+        """See `Method`."""
+        optuna = _optuna()
+        sampler = optuna.samplers.TPESampler(seed=task.config.seed, n_startup_trials=self.batch)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        distributions = {name: _distribution(optuna, each) for name, each in task.dimensions.items()}
+        trials: list[Trial] = []
+        while len(trials) < task.budget:
+            asked = [study.ask(distributions) for _ in range(min(self.batch, task.budget - len(trials)))]
+            tried = task.train([_point(task, each.params) for each in asked], f"batch-{len(trials):03d}")
+            for each, trial in zip(asked, tried, strict=True):
+                if math.isfinite(trial.score):
+                    study.tell(each, trial.score)
+                else:
+                    study.tell(each, state=optuna.trial.TrialState.FAIL)
+            trials += tried
+        incumbents = best_so_far(trials)
+        return Found(trials, incumbents, incumbents[-1].point if incumbents else {})
+
+
+def _distribution(optuna: Any, dimension: Any) -> Any:
+    """Values of lists are known to Optuna by their number: it takes no tuples."""
+    if isinstance(dimension, Choice):
+        return optuna.distributions.CategoricalDistribution(range(len(dimension.values)))
+    return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def _point(task: Task, params: dict[str, Any]) -> Point:
+    return {
+        name: each.values[params[name]] if isinstance(each, Choice) else params[name]
+        for name, each in task.dimensions.items()
+    }
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingExtraError("method optuna needs Optuna: pip install 'jaxrl[optuna]'") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

@@ -1,0 +1,112 @@
+"""Population-based training (Jaderberg et al. 2017, https://arxiv.org/abs/1711.09846), within the compiled loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl.train.fit import Result
+from jaxrl.train.groups import curve_means, metric_of
+from jaxrl.train.members import Members
+from jaxrl.train.mesh import MeshShape, choose_mesh
+from jaxrl.train.programs import compile_programs
+from jaxrl.train.search_space import Point
+from jaxrl.tuning.evolve import evolve, population
+from jaxrl.tuning.schedule import lineage
+from jaxrl.tuning.task import Found, Incumbent, Task, Trial
+
+__all__ = ["PBT"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PBT:
+    """One population of all that the budget pays for, each member with its own seed.
+
+    After each generation the worst quarter takes over the parameters, the optimiser's state and the hyperparameters of
+    members drawn from the best quarter, and then changes the hyperparameters. Scores are means over the episodes that
+    ended in the generation. Environments and keys stay each member's own.
+    """
+
+    generations: int = 20
+    """Parts of equal length into which training is cut."""
+    quantile: float = 0.25
+    """The share of the members that is replaced, and the share that replaces them."""
+    resample: float = 0.25
+    """The probability that a hyperparameter is drawn anew; otherwise it moves: in a range with "log" by a factor of 0.8
+    or 1.2, in another one by a tenth of its width, in a list to a neighbour."""
+    draw: bool = True
+    """Begin with draws from the space; False: all members begin with what the config has."""
+
+    def check(self, task: Task) -> None:
+        """See `Method`."""
+        if self.generations < 2 or not 0 < self.quantile <= 0.5 or not 0 <= self.resample <= 1:
+            raise ValueError(
+                f"PBT needs at least 2 generations, a quantile above 0 and up to 0.5 and a probability resample; got "
+                f"{self.generations}, {self.quantile} and {self.resample}."
+            )
+        members = task.budget * len(task.seeds)
+        if members < 2:
+            raise ValueError("PBT needs a population: a budget of at least 2, or several tuning seeds.")
+        if task.config.num_updates < self.generations:
+            raise ValueError(
+                f"{task.config.num_updates} updates cannot be cut into {self.generations} generations; raise "
+                f"total_timesteps, or give method=PBT(generations={max(2, task.config.num_updates // 2)})."
+            )
+        task.draws(1)
+        task.only_traced("pbt", members)
+
+    def __call__(self, task: Task) -> Found:
+        """See `Method`."""
+        algo = task.algorithm.make(task.config)
+        start = {name: getattr(task.config, name) for name in task.space}
+        drawn = task.draws(task.budget) if self.draw else [start]
+        tried = [drawn[i % len(drawn)] for i in range(task.budget)]
+        members = task.members(tried)
+        mesh = choose_mesh(task.config, len(members), MeshShape(data=1))
+        every = task.config.num_updates // self.generations
+        grown = population(algo, self.generations)
+        across = partial(evolve, task.dimensions, self.quantile, self.resample, every)
+        who = Members.of(task.config, members)
+        if not task.options["quiet"]:
+            print(f"A population of {len(members)}, {self.generations} generations; compiling…")
+        programs = compile_programs(grown, task.config, who, task.options["eval_episodes"], mesh, across)
+        result = task.fit(grown, members, "population", programs=programs)
+        return _found(task, members, result, every)
+
+
+def _found(task: Task, members: list[Point], result: Result, every: int) -> Found:
+    """What is to be said of a population that has been trained."""
+    past = jax.device_get(result.state.past)
+    columns = {name: getattr(past.hyperparams, name) for name in task.space}  # [M, G]
+
+    def point(member: int, generation: int) -> Point:
+        return {name: float(column[member, generation]) for name, column in columns.items()}
+
+    evaluation = result.evaluation or {}
+    scores = np.array(evaluation[metric_of(evaluation)], np.float64)
+    scores[~np.isfinite(scores) | ~_finite(result.state.params, len(members))] = -np.inf
+    steps, last = task.config.steps_per_update, past.score.shape[1] - 1
+    total = task.config.num_updates * steps
+    trials = [
+        Trial(point(m, last), [float(score) if np.isfinite(score) else None], mean or -np.inf, total)
+        for m, (score, mean) in enumerate(zip(scores, curve_means(result.metrics, len(members)), strict=True))
+    ]
+    incumbents = []
+    for generation in range(last):
+        best = int(past.score[:, generation].argmax())
+        spent = (generation + 1) * every * steps * len(members)
+        incumbents.append(Incumbent(spent, float(past.score[best, generation]), point(best, generation)))
+    best = max(range(len(members)), key=lambda m: trials[m].rank)
+    incumbents.append(Incumbent(total * len(members), float(scores[best]), point(best, last)))
+    schedule = [point(m, generation) for generation, m in enumerate(lineage(past.parent, best))]
+    return Found(trials, [i for i in incumbents if np.isfinite(i.score)], schedule[-1], schedule)
+
+
+def _finite(params: Any, members: int) -> np.ndarray:
+    """Whether all of its parameters are numbers, for each member: bool `[M]`."""
+    leaves = [np.reshape(leaf, (members, -1)) for leaf in jax.tree.leaves(jax.device_get(params))]
+    return np.array([np.isfinite(row).all() for row in np.concatenate(leaves, axis=1)])
