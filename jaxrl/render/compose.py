@@ -54,12 +54,13 @@ def with_banner(scene: Scene, text: str, color: str) -> Scene:
     at_end = np.arange(num_frames) == num_frames - 1
     height = 0.1 * scene.width
     y = bottom + 0.75 * height + 0.02 * scene.width  # low, so as not to hide what happened
+    size = min(0.055, 1.4 / max(len(text), 1))  # a long text is made to fit
     banner = (
         Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.72 * at_end),
         Rect(
             x=left, y=y, dy=-height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end
         ),
         Rect(x=left, y=y, dy=height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end),
-        Text(x=(left + right) / 2, y=y, text=text, size=0.055 * scene.width, fill=color, alpha=1.0 * at_end),
+        Text(x=(left + right) / 2, y=y, text=text, size=size * scene.width, fill=color, alpha=1.0 * at_end),
     )
     return dataclasses.replace(scene, num_frames=num_frames, shapes=(*map(longer, scene.shapes), *banner))

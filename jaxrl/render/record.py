@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment, Step
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.render import compose, html
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Discrete
@@ -58,7 +58,14 @@ class Replay:
 
     @property
     def outcome(self) -> str:
-        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return."""
+        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return.
+
+        Several kinds of agents have a return each, the mean over them.
+        """
+        kinds = self.env.kinds if isinstance(self.env, MultiAgentEnvironment) else {}
+        if "won" not in self.info and len(kinds) > 1:
+            returns = self.rewards.sum(0)
+            return "  ".join(f"{name} {returns[list(agents)].mean():.1f}" for name, agents in kinds.items())
         if "won" not in self.info:
             return f"return {self.episode_return:.1f}"
         if np.any(self.info["won"]):

@@ -1,10 +1,13 @@
 """The picture of an episode, checked against the episode itself."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxrl
 from jaxrl.render import record, save_gif, save_html
 from jaxrl.render.scene import Circle, Line, Rect, Text
 
@@ -102,6 +105,13 @@ def test_captions(env):
         f"message {message}, key {key}",
         "step 0",
     ]
+
+
+def test_a_replay_ends_with_the_return_of_each_kind_of_agents(replay):
+    assert replay.outcome == f"return {replay.episode_return:.1f}"  # there is one kind
+    rewards = np.arange(6.0).reshape(2, 3)
+    tag = dataclasses.replace(replay, env=jaxrl.make("mpe/simple_adversary"), rewards=rewards)
+    assert tag.outcome == "adversary 3.0  agent 6.0"
 
 
 def test_files(tmp_path, replay):
