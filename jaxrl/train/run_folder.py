@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import json
@@ -11,6 +12,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from jaxrl.train.disk import check_writable, why
+from jaxrl.train.json_lines import JsonLines
 from jaxrl.train.provenance import device_names, git_state, versions
 
 __all__ = ["JsonLines", "RunFolder", "config_from_json", "config_to_json", "describe_run", "latest_run"]
@@ -30,6 +33,7 @@ class RunFolder:
 
         Raises:
             FileExistsError: Something is in it already.
+            OSError: Nothing can be written there.
         """
         folder = cls(path)
         if folder.path.exists() and not _is_free(folder.path):
@@ -38,7 +42,12 @@ class RunFolder:
             else:
                 cure = "has something else in it;"
             raise FileExistsError(f"The folder {folder.path} already {cure} name another one with --run-dir.")
-        folder.path.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = why(error, folder.path)
+            raise OSError(f"The folder {path} cannot be made: {reason}. Choose another --run-dir.") from error
+        check_writable(folder.path)
         return folder
 
     @classmethod
@@ -75,36 +84,22 @@ class RunFolder:
         return json.loads((self.path / "run.json").read_text())
 
     def write(self, content: dict[str, Any]) -> None:
-        """Replace run.json, in one go: who reads it sees the old one or the new one."""
+        """Replace run.json, in one go: who reads it sees the old one or the new one.
+
+        Raises:
+            OSError: It is as it was.
+        """
         new = self.path / "run.json.new"
-        new.write_text(json.dumps(content, indent=2) + "\n")
-        os.replace(new, self.path / "run.json")
-
-
-class JsonLines:
-    """A file with one JSON object a line."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def append(self, row: dict[str, Any]) -> None:
-        """Write one more line."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-
-    def read(self) -> list[dict[str, Any]]:
-        """All lines."""
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
-
-    def truncate(self, size: int) -> None:
-        """Forget what was written after the file had `size` bytes."""
-        if self.path.exists():
-            os.truncate(self.path, size)
+        try:
+            with new.open("w") as file:
+                file.write(json.dumps(content, indent=2) + "\n")
+                file.flush()
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the old name
+            os.replace(new, self.path / "run.json")
+        except OSError:
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise
 
 
 def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
