@@ -1,0 +1,79 @@
+"""Do searches recover from a bad learning rate? `python baselines/recover.py` (minutes); writes results/recovery.json.
+
+The learning rate of the configuration is 1e-6, with which nothing is learned. Halving and population-based training get
+the range from 1e-6 to 0.1; every member of the population begins with 1e-6. For each of five seeds the search is run
+from nothing and what it has found is trained with five other seeds. It has recovered if all of these reach the goal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jaxrl
+from jaxrl.algos import ppo
+from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
+from jaxrl.train.run_folder import describe_run
+from jaxrl.tuning import PBT, Halving
+
+RESULT = Path(__file__).parent / "results" / "recovery.json"
+BAD = 1e-6
+PROBE = ppo.Config(
+    env="probe/observation_action", lr=BAD, num_envs=16, num_steps=8, total_timesteps=16 * 8 * 100, hidden=(16,)
+)
+TASKS = {"probe": (PROBE, 0.95), "cartpole": (ppo.Config(env="CartPole-v1", lr=BAD), 475.0)}
+METHODS = {"halving": Halving(), "pbt": PBT(draw=False)}
+
+
+def recover(task: str, method: str, seed: int) -> dict[str, Any]:
+    """One search and its test."""
+    config, goal = TASKS[task]
+    config = dataclasses.replace(config, seed=seed)
+    began = time.perf_counter()
+    found = jaxrl.search(ppo, config, method=METHODS[method], lr=(BAD, 1e-1, "log"), eval_episodes=128, quiet=True)
+    assert found.test is not None
+    scores = found.test["return_mean"]
+    return {
+        "task": task,
+        "method": method,
+        "seed": seed,
+        "best": found.best,
+        "schedule": found.schedule,
+        "test": scores,
+        "recovered": min(scores) >= goal,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def without(task: str) -> list[float]:
+    """What the bad learning rate reaches, five seeds."""
+    config, _ = TASKS[task]
+    result = jaxrl.fit(ppo.make(config), config, num_seeds=5, eval_episodes=128, quiet=True)
+    assert result.evaluation is not None
+    return result.evaluation["return_mean"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=RESULT)
+    arguments = parser.parse_args()
+    use_cache()
+    use_cores()
+    report = {**describe_run(TASKS["cartpole"][0], 5), "status": "finished", "without": {}, "searches": []}
+    for name in arguments.tasks:
+        report["without"][name] = without(name)
+        print(f"{name}: with lr={BAD} {report['without'][name]}")
+        for how in arguments.methods:
+            for number in range(arguments.seeds):
+                row = recover(name, how, number)
+                report["searches"].append(row)
+                print(f"{name} {how} seed {number}: {row['best']} {row['test']} {row['seconds']} s", flush=True)
+                arguments.out.write_text(json.dumps(report, indent=2) + "\n")
