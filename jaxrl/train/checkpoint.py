@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+
+from jaxrl.train import hosts
 
 __all__ = ["CheckpointError", "Checkpoints", "Restored"]
 
@@ -40,7 +41,8 @@ class Restored(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run, one folder for each under `folder`, named by the number of updates.
 
-    Saving is synchronous: when `save` returns, the checkpoint is complete on disk. Use it as a context manager.
+    Saving is synchronous: when `save` returns, the checkpoint is complete on disk. Use it as a context manager. With
+    several processes, all must call `save` and `restore`; only process 0 touches the folder.
 
     Args:
         folder: Made when the first checkpoint is saved.
@@ -81,10 +83,16 @@ class Checkpoints:
         Raises:
             CheckpointError: Nothing was written (full disk, no permission …); older checkpoints are untouched.
         """
+        arrays = jax.tree.map(hosts.fetch, state)  # NumPy's own: the same on any number of devices and hosts
         content = ocp.args.Composite(
-            state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else jnp.zeros(1), state)),
-            manifest=ocp.args.JsonSave({"update": update, "leaves": _manifest(state), "extra": extra or {}}),
+            # Orbax refuses arrays without elements, so a number stands for them.
+            state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
+            manifest=ocp.args.JsonSave({"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}),
         )
+        hosts.on_main(lambda: self._write(update, content), CheckpointError)
+        return self.folder / str(update)
+
+    def _write(self, update: int, content: ocp.args.Composite) -> None:
         folder = self.folder / str(update)
         try:
             self._give_way(update)
@@ -94,7 +102,6 @@ class Checkpoints:
             raise CheckpointError(f"The checkpoint {folder} could not be written: {error}") from error
         if not saved:
             raise CheckpointError(f"The checkpoint {folder} was not written; is another process using the folder?")
-        return folder
 
     def restore(self, target: Any) -> Restored:
         """The newest good checkpoint, in the form of `target`.
@@ -105,6 +112,12 @@ class Checkpoints:
         Raises:
             CheckpointError: There is none, none is good, or it belongs to another configuration.
         """
+        read = hosts.on_main(lambda: self._newest(target), CheckpointError)
+        update, extra = hosts.main_says((read.update, read.extra) if read else (0, {}))
+        return Restored(update, hosts.broadcast(read.state if read else None, target), extra)
+
+    def _newest(self, target: Any) -> Restored:
+        """The newest good checkpoint, its state as NumPy arrays."""
         updates = self.updates
         if not updates:
             raise CheckpointError(f"There is no checkpoint in {self.folder}.")
@@ -124,26 +137,26 @@ class Checkpoints:
         manager = self._orbax()
         manifest = manager.restore(update, args=ocp.args.Composite(manifest=ocp.args.JsonRestore()))["manifest"]
         _compare(manifest["leaves"], _describe(target), self.folder / str(update))
-        here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-
-        def placed(x: Any) -> jax.ShapeDtypeStruct:
-            if not x.size:  # Orbax refuses arrays without elements, so a number stands for them
-                return jax.ShapeDtypeStruct((1,), jnp.float32, sharding=here)
-            return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding or here)
-
-        content = ocp.args.StandardRestore(jax.tree.map(placed, target))
-        state = manager.restore(update, args=ocp.args.Composite(state=content))["state"]
-        state = jax.tree.map(lambda x, t: x if t.size else jnp.zeros(t.shape, t.dtype), state, target)
-        for name, leaf in _manifest(state).items():
+        shapes = jax.tree.map(hosts.plain, target)
+        places = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype) if x.size else np.zeros(1, np.float32), shapes)
+        content = ocp.args.Composite(state=ocp.args.StandardRestore(places))
+        arrays = manager.restore(update, args=content)["state"]
+        arrays = jax.tree.map(lambda x, shape: x if shape.size else np.zeros(shape.shape, shape.dtype), arrays, shapes)
+        for name, leaf in _manifest(target, arrays).items():
             if leaf["sha256"] != manifest["leaves"][name]["sha256"]:
                 raise ValueError(f"the content of {name} is not what was saved")
-        return Restored(update, state, manifest["extra"])
+        return Restored(update, arrays, manifest["extra"])
 
     def _orbax(self) -> Any:
         if self._manager is None:
             options = ocp.CheckpointManagerOptions(
-                max_to_keep=self._keep, enable_async_checkpointing=False, cleanup_tmp_directories=True
+                max_to_keep=self._keep,
+                enable_async_checkpointing=False,
+                cleanup_tmp_directories=True,
+                create=False,
+                multiprocessing_options=ocp.options.MultiprocessingOptions(0, {0}, barrier_sync_key_prefix="main"),
             )
+            self.folder.mkdir(parents=True, exist_ok=True)
             self._manager = ocp.CheckpointManager(self.folder, options=options)
         return self._manager
 
@@ -168,14 +181,11 @@ def _describe(tree: Any) -> dict[str, dict[str, Any]]:
     return {jax.tree_util.keystr(p): {"dtype": str(x.dtype), "shape": list(x.shape)} for p, x in leaves}
 
 
-def _manifest(state: Any) -> dict[str, dict[str, Any]]:
-    """Leaf name to dtype, shape and hash of the bytes."""
+def _manifest(state: Any, arrays: Any) -> dict[str, dict[str, Any]]:
+    """Leaf name to dtype, shape and hash of the bytes, which are those of `arrays`."""
     manifest = _describe(state)
-    for (path, leaf), entry in zip(jax.tree_util.tree_leaves_with_path(state), manifest.values(), strict=True):
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        array = np.ascontiguousarray(jax.device_get(jax.random.key_data(leaf) if is_key else leaf))
-        assert jax.tree_util.keystr(path) in manifest
-        entry["sha256"] = hashlib.sha256(array.tobytes()).hexdigest()
+    for entry, array in zip(manifest.values(), jax.tree.leaves(arrays), strict=True):
+        entry["sha256"] = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
     return manifest
 
 

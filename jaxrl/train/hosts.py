@@ -1,0 +1,189 @@
+"""Several hosts: joining them, agreeing on what depends on one of them, moving a state between them and process 0.
+
+Every process runs the same program on the same numbers, and all hold on to one rule: what a process does next follows
+from what all of them know. A signal, a clock, a file are known to one alone, so they are exchanged first; processes
+that went different ways would wait for each other for ever. With one process nothing here costs anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+__all__ = ["broadcast", "exchange", "fetch", "gather", "is_main", "join", "main_says", "on_main", "plain"]
+
+HEARTBEAT_SECONDS = 60
+"""A host that was not heard of for so long is taken for dead, and the processes that wait for it end."""
+
+T = TypeVar("T")
+
+_WIDTH = 256  # bytes in an exchange, so that most need one round
+_HEAD = 8  # of these, for the length
+
+
+def join(coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None) -> None:
+    """Connect this process with the others of the run. Call it before anything touches a device.
+
+    Args:
+        coordinator: `host:port` of process 0; None finds all three under SLURM, Open MPI, Kubernetes and on TPUs.
+        num_processes: How many there are.
+        process_id: Which one this is, from 0.
+
+    Raises:
+        ValueError: Only some of the three are given, or none where nothing tells them.
+        RuntimeError: The others cannot be reached, or JAX has begun to use devices.
+    """
+    given = (coordinator, num_processes, process_id)
+    if any(value is None for value in given) and any(value is not None for value in given):
+        raise ValueError("coordinator, num_processes and process_id go together: give all three, or none of them.")
+    # JAX's own handler of SIGTERM would replace the one that saves.
+    jax.config.update("jax_enable_preemption_service", False)
+    detection = None if coordinator is None else "deactivate"
+    try:
+        jax.distributed.initialize(
+            *given, cluster_detection_method=detection, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+        )
+    except ValueError as error:
+        if coordinator is not None:
+            raise
+        raise ValueError(
+            "Neither SLURM, Open MPI, Kubernetes nor a TPU tells which processes belong together; say it on every "
+            "host: --distributed --coordinator HOST:PORT --num-processes N --process-id I, where HOST runs process 0."
+        ) from error
+
+
+def is_main() -> bool:
+    """Whether this is process 0, the one that writes files and speaks."""
+    return jax.process_index() == 0
+
+
+def exchange(fact: Any) -> list[Any]:
+    """What each process knows, in the order of processes: all must call it, at the same point of the program.
+
+    Args:
+        fact: JSON-able.
+    """
+    if jax.process_count() == 1:
+        return [fact]
+    data = json.dumps(fact).encode()
+    head = len(data).to_bytes(_HEAD, "big")
+    rows = _rows((head + data[: _WIDTH - _HEAD]).ljust(_WIDTH, b"\0"))
+    sizes = [int.from_bytes(row[:_HEAD], "big") for row in rows]
+    if max(sizes) > _WIDTH - _HEAD:
+        rows = _rows(head + data.ljust(1 << max(sizes).bit_length(), b"\0"))  # powers of two: few programs
+    return [json.loads(row[_HEAD : _HEAD + size]) for row, size in zip(rows, sizes, strict=True)]
+
+
+def main_says(fact: T) -> T:
+    """The `fact` (JSON-able) that process 0 knows."""
+    return exchange(fact)[0]
+
+
+def on_main(work: Callable[[], T], error: type[Exception] = RuntimeError) -> T | None:
+    """Process 0 does something, the others wait and get None.
+
+    Raises:
+        Exception: What `work` raised in process 0; an `error` with the same text in the others.
+    """
+    if not is_main():
+        text = main_says(None)
+        if text is not None:
+            raise error(text)
+        return None
+    try:
+        result = work()
+    except Exception as raised:
+        main_says(str(raised))
+        raise
+    main_says(None)
+    return result
+
+
+def fetch(leaf: Any) -> np.ndarray:
+    """A whole array on this host, wherever its parts lie; of keys, their data. All processes must call it."""
+    leaf = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+    if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
+        assert isinstance(leaf.sharding, NamedSharding)
+        leaf = _replicate(leaf.sharding.mesh)(leaf)
+    return np.asarray(leaf)
+
+
+def gather(tree: Any) -> Any:
+    """Every leaf whole, on a device of this host; with one process `tree` itself. All processes must call it.
+
+    Leaves are fetched one after the other, so no device holds more than one of them twice.
+    """
+    if jax.process_count() == 1:
+        return tree
+    here = jax.local_devices()[0]
+    return jax.tree.map(lambda leaf: _placed(fetch(leaf), leaf, here), tree)
+
+
+def plain(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of what `fetch` returns."""
+    return jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def broadcast(arrays: Any, target: Any) -> Any:
+    """What process 0 has fetched before, bit for bit and in its place on all devices.
+
+    Args:
+        arrays: As from `fetch`; what the other processes pass does not matter.
+        target: Arrays, or shapes, with the shardings of the leaves; one without lies whole on a device of each host.
+    """
+    here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    targets, structure = jax.tree.flatten(target)
+    mine = jax.tree.leaves(arrays) if is_main() else [None] * len(targets)
+    leaves = [_sent(array, leaf) for array, leaf in zip(mine, targets, strict=True)]
+    return structure.unflatten(
+        [_placed(value, leaf, leaf.sharding or here) for value, leaf in zip(leaves, targets, strict=True)]
+    )
+
+
+def _sent(array: np.ndarray | None, leaf: Any) -> np.ndarray:
+    """The array of process 0, as bytes: a sum with zeros would turn -0.0 into 0.0."""
+    if jax.process_count() == 1 or not leaf.size:
+        return np.zeros(leaf.shape, plain(leaf).dtype) if array is None else array
+    shape = plain(leaf)
+    size = shape.size * np.dtype(shape.dtype).itemsize
+    row = _rows(b"\0" * size if array is None else array.tobytes())[0]
+    return np.frombuffer(row, shape.dtype).reshape(shape.shape)
+
+
+def _placed(value: np.ndarray, leaf: Any, place: Any) -> Any:
+    """A fetched array as the kind of leaf that it was, on devices of this host or of all."""
+    whole = jax.random.wrap_key_data(jnp.asarray(value)) if _is_key(leaf) else value
+    if isinstance(place, NamedSharding) and not place.is_fully_addressable:
+        return jax.jit(lambda x: x, out_shardings=place)(whole)
+    return jax.device_put(whole, place)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _rows(mine: bytes) -> list[bytes]:
+    """The bytes of every process, as many from each."""
+    mesh = _hosts()
+    split = NamedSharding(mesh, PartitionSpec("host"))
+    everyone = jax.make_array_from_process_local_data(split, np.frombuffer(mine, np.uint8)[None])
+    return [row.tobytes() for row in np.asarray(_replicate(mesh)(everyone))]
+
+
+@functools.cache
+def _hosts() -> Mesh:
+    """One device of every process."""
+    first = {device.process_index: device for device in reversed(jax.devices())}
+    return Mesh(np.array([first[i] for i in range(jax.process_count())]), ("host",))
+
+
+@functools.cache
+def _replicate(mesh: Any) -> Callable[[Any], Any]:
+    return jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, PartitionSpec()))
