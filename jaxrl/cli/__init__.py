@@ -20,11 +20,14 @@ jaxrl: JAX-native, massively parallel reinforcement learning
 
   jaxrl train ALGO --env ID     train, e.g. jaxrl train ippo --env smax/3m
   jaxrl resume [RUN]            continue a run that was stopped, exactly where it was
+  jaxrl watch [RUN]             look at a run that goes on in another terminal
+  jaxrl rerun [RUN]             train a run once more and see whether the same numbers come out
   jaxrl eval [RUN]              play greedy episodes with what a run has learned
   jaxrl render [RUN]            film one of them, as GIF or as HTML page
   jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
+  jaxrl export [RUN]            metrics for other tools: CSV, TensorBoard, wandb, by CleanRL's names or ours
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
@@ -60,6 +63,9 @@ def run_algorithm(name: str, argv: Sequence[str] | None = None) -> None:
 _COMMANDS = {  # module and function, imported when the command is used
     "train": "train:main",
     "resume": "train:resume",
+    "watch": "watch:watch",
+    "rerun": "rerun:rerun_run",
+    "export": "export:export",
     "sweep": "sweep:main",
     "search": "search:main",
     "eval": "runs:evaluate_run",

@@ -16,6 +16,7 @@ from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.registry import UnknownNameError, nearest
+from jaxrl.train.loggers import Kind, Names
 
 __all__ = ["MeshFlags", "main", "new_run_dir", "parse_flags", "resume"]
 
@@ -42,8 +43,12 @@ class RunFlags:
     """Devices to use; left out, as many of the visible ones as can be."""
     run_dir: Path | None = None
     """Where to write; a new folder under runs/ if left out."""
-    logger: Literal["jsonl"] = "jsonl"
-    """How metrics are written."""
+    logger: Kind = "jsonl"
+    """Where metrics go besides metrics.jsonl. wandb stays offline unless you are logged in."""
+    logger_names: Names = "jaxrl"
+    """What the logger calls them; cleanrl is what the tools of Open RL Benchmark read."""
+    logger_per_seed: bool = False
+    """One wandb run or TensorBoard folder for each seed, instead of one with the mean over all of them."""
     log_every: int | None = None
     """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_every: int | None = None
@@ -77,7 +82,10 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(name, config.env))
-    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "logger", "run_dir")}
+    options = {
+        k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir", "logger_names", "logger_per_seed")
+    }
+    options["logger"] = {"kind": flags.logger, "names": flags.logger_names, "per_seed": flags.logger_per_seed}
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     config.make_env()  # an unknown name is said before anything is compiled
     use_cache()

@@ -48,7 +48,7 @@ def draw(view: RunView, width: int = 80, now: float | None = None) -> Renderable
         title_align="left",
         subtitle=f"{_escaped(view.phase)}{clock}",
         subtitle_align="left",
-        border_style="green" if view.phase == "finished" else "yellow" if ended else "cyan",
+        border_style="green" if view.phase in ("finished", "done") else "yellow" if ended else "cyan",
         width=width,
     )
 
@@ -81,7 +81,7 @@ def _range(band: Band, name: str) -> tuple[float, float]:
 def _numbers(view: RunView, room: int) -> RenderableType:
     """Counts on the left, losses with their course on the right."""
     row = view.row or {}
-    left = [("steps", f"{row['timesteps']:,}"), ("steps/s", f"{view.speed:,.0f}")]
+    left = [("steps", f"{row['timesteps']:,} of {view.total:,}"), ("steps/s", f"{view.speed:,.0f}")]
     for name in ("return_mean", "length_mean"):
         if name in view.bands:
             left.append((_NAMES[name], _with_range(view.bands[name], 2 if name == "return_mean" else 1, view.members)))

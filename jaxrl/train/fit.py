@@ -115,7 +115,7 @@ def fit(
         quiet: Show no progress.
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
         on_row: Called with each row of metrics; return True to end training there.
-        logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or a `Logger` of your own.
+        logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
         part: Only some of the updates; None for all of them.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.train.run_folder import RunFolder
-from jaxrl.train.view import RunView
+from jaxrl.train.view import PARTS, RunView
 
 __all__ = ["Follower", "Heartbeat", "memory_in_use"]
 
@@ -81,10 +81,9 @@ class Follower:
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        about = folder.read()
-        self.view = RunView(f"{about['algorithm']} on {about['env']}", total=0)
-        self.status: str = about["status"]
-        """`running`, or how the run ended."""
+        self.view = RunView(folder.path.name, total=0)
+        self.status = "running"
+        """Or how the run ended."""
         self.error: str | None = None
         """Why it diverged, if it has."""
         self._folder = folder
@@ -94,7 +93,7 @@ class Follower:
 
     def read(self) -> RunView:
         """Take in what is new."""
-        about = self._folder.read()  # first: what was written before a run ended is then read below
+        about = _read(self._folder.path / "run.json")  # first: what was written before a run ended is then read below
         self._live = _read(self._folder.path / "live.json")
         for name in _SHARED:
             if name in self._live:
@@ -103,10 +102,23 @@ class Follower:
             self.view.add_row(row)
         for row in self._evaluations.new():
             self.view.evaluation = row
-        self.status, self.error = about["status"], about.get("error")
+        # The process knows best: run.json of a run that is continued says for a while how it ended before.
+        status, phase = about.get("status", "running"), self._live.get("phase")
+        if phase in PARTS or (phase is None and status == "running"):
+            self.status = "running"
+        else:
+            self.status = "failed" if status == "running" else status
+        self.error = about.get("error")
         if self.status != "running":
             self.view.enter(self.status)
+        elif self.gone:
+            self.view.enter("gone", self._live["time"])
         return self.view
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status != "running" or self.gone
 
     @property
     def gone(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxrl.train.metrics import mean_over_members
 
-__all__ = ["Band", "RunView", "duration", "number"]
+__all__ = ["PARTS", "Band", "RunView", "duration", "number"]
 
 PARTS = ("compiling", "training", "evaluating", "saving", "drawing", "starting")
 """What a run's time is split into. A rollout and its optimisation are one compiled program: both are training."""
@@ -24,11 +24,14 @@ class Band:
     most: list[float | None] = dataclasses.field(default_factory=list)
 
     def add(self, value: Any) -> None:
-        """One more row's number, or list of the members' numbers."""
+        """One more row's number, or list of the members' numbers; where none is known the last ones stay."""
         numbers = [v for v in (value if isinstance(value, list) else [value]) if v is not None and math.isfinite(v)]
-        self.mean.append(mean_over_members(numbers))
-        self.least.append(min(numbers, default=None))
-        self.most.append(max(numbers, default=None))
+        for values, known in (
+            (self.mean, mean_over_members(numbers)),
+            (self.least, min(numbers, default=None)),
+            (self.most, max(numbers, default=None)),
+        ):
+            values.append(known if numbers or not values else values[-1])
 
     def cut(self, length: int) -> None:
         """Forget all but the first rows."""

@@ -10,7 +10,7 @@ class Print(Logger):
 fit(algo, config, logger=Print())
 """
 
-from jaxrl.train.loggers.base import Logger, LoggerOptions, follow, make_logger
+from jaxrl.train.loggers.base import Kind, Logger, LoggerOptions, Names, follow, make_logger
 from jaxrl.train.loggers.tracks import Track, tracks
 
-__all__ = ["Logger", "LoggerOptions", "Track", "follow", "make_logger", "tracks"]
+__all__ = ["Kind", "Logger", "LoggerOptions", "Names", "Track", "follow", "make_logger", "tracks"]

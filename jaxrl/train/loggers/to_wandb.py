@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import netrc
 import os
+import secrets
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
@@ -123,7 +124,7 @@ def _ids(folder: Path | None, chosen: list[Track]) -> dict[str, str]:
     """An id for each track; a run that is continued finds those it had."""
     file = None if folder is None else folder / "wandb" / "ids.json"
     had = json.loads(file.read_text()) if file is not None and file.exists() else {}
-    ids = {track.name: had.get(track.name) or wandb.util.generate_id() for track in chosen}
+    ids = {track.name: had.get(track.name) or secrets.token_hex(4) for track in chosen}
     if file is not None:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps({**had, **ids}) + "\n")

@@ -1,0 +1,59 @@
+"""`jaxrl rerun`: train a run once more and compare the curves."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import tyro
+
+from jaxrl.cli import EXIT_FAILED, EXIT_STOPPED
+from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
+from jaxrl.cli.train import new_run_dir
+
+__all__ = ["rerun_run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RerunFlags:
+    """Train a run once more from its run.json: the same curve, bit for bit, on the same devices and versions."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """The run folder; the latest one in runs/ if left out."""
+    run_dir: Path | None = None
+    """Where to write; a new folder under runs/ if left out."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+
+def rerun_run(argv: list[str]) -> int:
+    """`jaxrl rerun [RUN]`; returns the exit code: 1 if other numbers came out."""
+    flags = tyro.cli(RerunFlags, args=argv, prog="jaxrl rerun")
+    use_cache()
+    use_cores()
+    from jaxrl.train.load import load_run
+    from jaxrl.train.rerun import compare_rows, rerun, warnings_for
+
+    run = load_run(flags.run)
+    run_dir = flags.run_dir or new_run_dir(f"rerun-{run.about['algorithm']}", run.config.env)
+    for sentence in warnings_for(run.about):
+        print(f"Not the same as then: {sentence}", file=sys.stderr)
+    result = rerun(run, run_dir, flags.quiet)
+    if result.stopped:
+        print(f"Stopped by {result.stopped}; all is saved. Continue with: jaxrl resume {run_dir}", file=sys.stderr)
+        return EXIT_STOPPED
+    before, after = run.folder.metrics.read(), type(run.folder)(run_dir).metrics.read()
+    found = compare_rows(before, after)
+    if found.first is not None:
+        print(f"Not reproduced: the curves differ from step {found.first:,} on, in {', '.join(found.fields)}.")
+        return EXIT_FAILED
+    if not found.same:
+        print(f"There is nothing to compare: {run.folder.path} has no row of metrics.")
+        return EXIT_FAILED
+    rest = (
+        f"; the other {abs(len(before) - len(after))} are in one of the runs only" if len(before) != len(after) else ""
+    )
+    print(f"Reproduced: {found.rows} rows of metrics are the same, bit for bit{rest}.")
+    return 0

@@ -1,0 +1,115 @@
+"""`jaxrl watch`: the dashboard of a run that goes on in another terminal, or of one that has ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from jaxrl.train.live import Follower
+from jaxrl.train.progress import evaluation_line, on_terminal, row_line
+from jaxrl.train.run_folder import RunFolder, latest_run
+
+__all__ = ["watch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class WatchFlags:
+    """Show a run while it goes on in another terminal, until it ends. Ctrl-C ends the watching only."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """The run folder; the latest one in runs/ if left out."""
+    every: float = 1.0
+    """Seconds between two looks."""
+    once: bool = False
+    """Show how it stands now and leave."""
+    svg: Path | None = None
+    """Save the view as an SVG picture as well, when it ends or with --once."""
+    width: int | None = None
+    """Characters in a line; left out, as wide as the terminal, up to 120."""
+
+
+def watch(argv: list[str]) -> int:
+    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run has diverged or its process is gone."""
+    flags = tyro.cli(WatchFlags, args=argv, prog="jaxrl watch")
+    if flags.every <= 0:
+        raise ValueError(f"--every must be positive, got {flags.every}.")
+    folder = flags.run or latest_run()
+    if not (folder / "live.json").exists():  # a run that compiles has no run.json yet
+        RunFolder.open(folder)
+    follower = Follower(RunFolder(folder))
+    try:
+        if on_terminal() and not flags.once:
+            _show(follower, flags)
+        else:
+            _print(follower, flags)
+    except KeyboardInterrupt:
+        print(f"The run goes on. Look again with: jaxrl watch {folder}")
+        return 0
+    if flags.svg is not None:
+        _save(follower, flags)
+    if follower.error:
+        print(follower.error)
+    if follower.gone:
+        print(f"Its process is gone. What was saved can be continued with: jaxrl resume {folder}")
+    return 1 if follower.gone or follower.status in ("diverged", "failed") else 0
+
+
+def _show(follower: Follower, flags: WatchFlags) -> None:
+    """The dashboard, until the run ends."""
+    from rich.live import Live
+
+    with Live(get_renderable=lambda: _drawn(follower, flags, live.console.width), auto_refresh=False) as live:
+        while True:
+            follower.read()
+            live.refresh()
+            if follower.ended:
+                return
+            time.sleep(flags.every)
+
+
+def _print(follower: Follower, flags: WatchFlags) -> None:
+    """For what is no terminal: the dashboard once, or a line whenever there is news."""
+    from rich.console import Console
+
+    view = follower.read()
+    if flags.once:
+        console = Console()
+        console.print(_drawn(follower, flags, console.width))
+        return
+    print(view.title, flush=True)
+    shown: tuple[Any, Any] = (None, None)
+    while True:
+        if view.row is not None and view.row is not shown[0]:
+            print(row_line(view), flush=True)
+        if view.evaluation is not None and view.evaluation is not shown[1]:
+            print(evaluation_line(view.evaluation), flush=True)
+        shown = (view.row, view.evaluation)
+        if follower.ended:
+            print(view.phase)
+            return
+        time.sleep(flags.every)
+        view = follower.read()
+
+
+def _drawn(follower: Follower, flags: WatchFlags, width: int) -> Any:
+    from jaxrl.train.dashboard import draw
+
+    return draw(follower.view, flags.width or width)
+
+
+def _save(follower: Follower, flags: WatchFlags) -> None:
+    """The view as a picture that needs no terminal."""
+    import io
+
+    from rich.console import Console
+
+    assert flags.svg is not None
+    width = flags.width or 100
+    console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(_drawn(follower, flags, width))
+    flags.svg.write_text(console.export_svg(title=f"jaxrl watch {flags.run or ''}".strip()))
+    print(f"Wrote {flags.svg}")

@@ -1,0 +1,83 @@
+"""Run something again from its run.json, and say whether the same numbers came out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxrl.train.fit import Result, fit
+from jaxrl.train.load import LoadedRun
+from jaxrl.train.provenance import device_names, differences, git_state, versions
+
+__all__ = ["Comparison", "compare_rows", "rerun", "warnings_for"]
+
+_TIMES = ("seconds", "steps_per_second")
+
+
+class Comparison(NamedTuple):
+    """Two curves, row by row; times apart."""
+
+    rows: int
+    """How many both have."""
+    first: int | None
+    """`timesteps` of the first one that differs; None if none does."""
+    fields: tuple[str, ...]
+    """What differs there."""
+
+    @property
+    def same(self) -> bool:
+        """Whether every number of every row is the same, bit for bit."""
+        return self.rows > 0 and self.first is None
+
+
+def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
+    """Train from the beginning with the config, options, members and mesh that run.json tells.
+
+    On the same kind of device with the same versions it makes the same curve, bit for bit. Other loggers than
+    metrics.jsonl are left out.
+
+    Args:
+        run: Which one.
+        run_dir: A new folder.
+        quiet: Show no progress.
+    """
+    about = run.about
+    options = {**about["options"], "logger": None, "quiet": quiet}
+    who = {"num_seeds": about["num_seeds"], "members": about.get("members")}
+    return fit(run.algo, run.config, run_dir, **who, mesh=_mesh(about), **options)
+
+
+def warnings_for(about: dict[str, Any]) -> list[str]:
+    """Why the numbers may be other ones this time, a sentence each."""
+    now = {
+        "versions": versions(),
+        "git": git_state(),
+        "devices": device_names(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+    found = differences(about, now)
+    if _mesh(about) is None:
+        mesh, there = about["mesh"], jax.device_count()
+        found.append(
+            f"It ran on {mesh['member'] * mesh['data']} devices and {there} can be seen, so it is spread otherwise."
+        )
+    return found
+
+
+def compare_rows(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Comparison:
+    """Compare the rows of two metrics.jsonl as far as both go."""
+    both = min(len(before), len(after))
+    for old, new in zip(before[:both], after[:both], strict=True):
+        fields = tuple(name for name in {**old, **new} if name not in _TIMES and old.get(name) != new.get(name))
+        if fields:
+            return Comparison(both, old.get("timesteps"), fields)
+    return Comparison(both, None, ())
+
+
+def _mesh(about: dict[str, Any]) -> Any:
+    """The devices it used; None if there are not as many here."""
+    member, data = about["mesh"]["member"], about["mesh"]["data"]
+    return (member, data) if member * data <= jax.device_count() else None
