@@ -168,7 +168,7 @@ class FromJaxMARL(MultiAgentEnvironment):
         self.time_limit = time_limit
         self._names = list(env.agents)  # numbers in some environments
         self.agents = tuple(map(str, self._names))
-        obs, state = jax.eval_shape(env.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        obs, state = jax.eval_shape(partial(narrow, env.reset), jax.eval_shape(lambda: jax.random.key(0)))
         own: list[spaces.Space] = [observed_space(obs[name]) for name in self._names]
         acts = [_action_space(env.action_space(name)) for name in self._names]
         self._observation_spaces = dict(zip(self.agents, own, strict=True))
