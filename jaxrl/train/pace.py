@@ -161,9 +161,9 @@ class Pace:
         self._told[kind] = share
         return True
 
-    def _listen(self, event: str, seconds: float, **_: str | int) -> None:
+    def _listen(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == _COMPILED and self._free is not None:
-            self._window[2] += seconds
+            self._window[2] += duration_secs
             self._compiled += 1
 
 

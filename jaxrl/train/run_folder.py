@@ -18,6 +18,8 @@ from jaxrl.train.provenance import device_names, git_state, versions
 
 __all__ = ["JsonLines", "RunFolder", "config_from_json", "config_to_json", "describe_run", "latest_run"]
 
+_LEFTOVERS = ("live.", "run.json.new", "events.jsonl", "interrupted-", ".probe-")
+
 
 class RunFolder:
     """Names and files of one run."""
@@ -26,6 +28,7 @@ class RunFolder:
         self.path = Path(path)
         self.metrics = JsonLines(self.path / "metrics.jsonl")
         self.evaluations = JsonLines(self.path / "evaluations.jsonl")
+        self.events = JsonLines(self.path / "events.jsonl")
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
@@ -67,6 +70,18 @@ class RunFolder:
             raise FileNotFoundError(
                 f"{folder.path} holds no run (there is no run.json in it); `ls runs` shows what there is."
             )
+        return folder
+
+    @classmethod
+    def reopen(cls, path: str | Path) -> RunFolder:
+        """A folder that holds a run, to go on writing into it.
+
+        Raises:
+            FileNotFoundError: It does not.
+            OSError: Nothing can be written there.
+        """
+        folder = cls.open(path)
+        check_writable(folder.path)
         return folder
 
     @property
@@ -158,8 +173,8 @@ def latest_run(root: str | Path = "runs") -> Path:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether a run can begin there: live.json alone is left by one that was interrupted before it had begun."""
-    return path.is_dir() and all(file.name == "live.json" for file in path.iterdir())
+    """Whether a run can begin there: some files are left by one that was interrupted before it had begun."""
+    return path.is_dir() and all(file.name.startswith(_LEFTOVERS) for file in path.iterdir())
 
 
 def _typed(hint: Any, value: Any) -> Any:

@@ -9,6 +9,10 @@ import time
 __all__ = ["Clock", "Pacer", "Schedule"]
 
 
+DEFAULT_MINUTES = 5.0
+"""Between checkpoints. To save one takes about a tenth of a second."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Schedule:
     """Intervals in updates (and minutes). None stands for the default, which is said at each field."""
@@ -20,9 +24,9 @@ class Schedule:
     eval_every: int | None = None
     """Updates between evaluations (default: only at the start and at the end)."""
     checkpoint_every_updates: int | None = None
-    """Updates between checkpoints (default: only at the end)."""
+    """Updates between checkpoints, besides those by time and the one at the end."""
     checkpoint_every_minutes: float | None = None
-    """Minutes between checkpoints (default: only at the end)."""
+    """Minutes between checkpoints (default: 5)."""
 
     def __post_init__(self) -> None:
         if self.num_updates < 1:
@@ -51,7 +55,7 @@ class Schedule:
     def saves(self, update: int, seconds_since_save: float) -> bool:
         """Whether a checkpoint is due after `update` updates, the end apart."""
         by_updates = self.checkpoint_every_updates and update % self.checkpoint_every_updates == 0
-        by_time = self.checkpoint_every_minutes and seconds_since_save >= 60 * self.checkpoint_every_minutes
+        by_time = seconds_since_save >= 60 * (self.checkpoint_every_minutes or DEFAULT_MINUTES)
         return update < self.num_updates and bool(by_updates or by_time)
 
 

@@ -10,7 +10,7 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl.train.load import load_run
-from jaxrl.train.run_folder import JsonLines, RunFolder, config_from_json, config_to_json, describe_run, latest_run
+from jaxrl.train.run_folder import RunFolder, config_from_json, config_to_json, describe_run, latest_run
 
 
 def test_a_new_or_empty_folder_is_taken(tmp_path: Path) -> None:
@@ -67,15 +67,6 @@ def test_configs_come_back_as_they_were(config: Outer) -> None:
 def test_options_of_another_version_are_named() -> None:
     with pytest.raises(ValueError, match="has no option warp_factor"):
         config_from_json(Inner, {"sizes": [1], "warp_factor": 9})
-
-
-def test_json_lines_can_be_cut_back(tmp_path: Path) -> None:
-    lines = JsonLines(tmp_path / "x.jsonl")
-    lines.append({"a": 1})
-    size = lines.size
-    lines.append({"a": 2})
-    lines.truncate(size)
-    assert lines.read() == [{"a": 1}]
 
 
 def test_run_json_is_enough_to_build_everything_again(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Lines are neither lost nor spoilt when the disk is full or a writer is killed."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from jaxrl.train.json_lines import JsonLines
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> JsonLines:
+    lines = JsonLines(tmp_path / "x.jsonl")
+    assert lines.append({"a": 1}) is None
+    return lines
+
+
+def full(self: Path, mode: str = "r", **options: object) -> object:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+
+def test_lines_can_be_cut_back(lines: JsonLines) -> None:
+    size = lines.size
+    lines.append({"a": 2})
+    assert lines.truncate(size) == 0
+    assert lines.read() == [{"a": 1}]
+
+
+def test_lines_that_cannot_be_written_wait(lines: JsonLines) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        error = lines.append({"a": 2})
+        assert error is not None
+        assert error.errno == errno.ENOSPC
+        assert lines.append({"a": 3}) is None  # it is said once
+        with pytest.raises(OSError, match="No space left"):
+            lines.flush()
+    assert lines.read() == [{"a": 1}, {"a": 2}, {"a": 3}]  # they are not forgotten
+    assert JsonLines(lines.path).read() == [{"a": 1}]
+    lines.append({"a": 4})
+    assert JsonLines(lines.path).read() == [{"a": 1}, {"a": 2}, {"a": 3}, {"a": 4}]
+
+
+def test_a_line_that_was_written_in_part_is_taken_back(lines: JsonLines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit on the size of files stands in for the last bytes of a disk."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (lines.size + 5, limits[1]))
+    try:
+        assert lines.append({"a": 2}) is not None
+        assert lines.path.read_text() == '{"a": 1}\n'
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    lines.flush()
+    assert lines.path.read_text() == '{"a": 1}\n{"a": 2}\n'
+
+
+def test_a_line_that_a_killed_process_left_unfinished_is_not_read(lines: JsonLines) -> None:
+    with lines.path.open("a") as file:
+        file.write('{"a": ')
+    assert lines.read() == [{"a": 1}]
+
+
+def test_a_file_that_has_become_shorter_is_not_filled_with_zeros(lines: JsonLines) -> None:
+    assert lines.truncate(100) == 100 - lines.size
+    assert lines.read() == [{"a": 1}]
