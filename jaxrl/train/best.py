@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl.train import hosts
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.run_folder import RunFolder
 
@@ -25,7 +26,7 @@ def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | N
     """
     *before, last = folder.evaluations.read()
     before = [row for row in before if row["timesteps"]]  # the first is of what has learned nothing
-    if before and score(last) <= max(map(score, before)):
+    if not hosts.main_says(not before or score(last) > max(map(score, before))):
         return None
     try:
         with Checkpoints(folder.best, keep=1) as best:

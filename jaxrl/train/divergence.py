@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Metrics
+from jaxrl.train.hosts import fetch
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import columns, flatten
 
@@ -90,7 +91,7 @@ class Divergence:
                 bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
         for leaf in jax.tree.leaves(getattr(state, "params", None)):
             if jnp.issubdtype(leaf.dtype, np.floating):
-                bad |= ~np.isfinite(jax.device_get(leaf)).reshape(members, -1).all(1)
+                bad |= ~np.isfinite(fetch(leaf)).reshape(members, -1).all(1)
         return np.flatnonzero(bad).tolist()
 
 
@@ -103,7 +104,8 @@ def _not_finite(tree: Any, member: int | None = None) -> list[str]:
     """Names of the floating leaves that hold NaN or infinity."""
     names = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        leaf = leaf if member is None else leaf[member]
-        if jnp.issubdtype(leaf.dtype, np.floating) and not np.isfinite(jax.device_get(leaf)).all():
-            names.append(jax.tree_util.keystr(path))
+        if jnp.issubdtype(leaf.dtype, np.floating):
+            value = fetch(leaf) if member is None else fetch(leaf)[member]
+            if not np.isfinite(value).all():
+                names.append(jax.tree_util.keystr(path))
     return names

@@ -7,9 +7,12 @@ that went different ways would wait for each other for ever. With one process no
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
@@ -17,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["broadcast", "exchange", "fetch", "gather", "is_main", "join", "main_says", "on_main", "plain"]
+__all__ = ["broadcast", "exchange", "fetch", "gather", "is_main", "join", "main_says", "on_main", "plain", "scratch"]
 
 HEARTBEAT_SECONDS = 60
 """A host that was not heard of for so long is taken for dead, and the processes that wait for it end."""
@@ -64,14 +67,16 @@ def is_main() -> bool:
     return jax.process_index() == 0
 
 
-def exchange(fact: Any) -> list[Any]:
+def exchange(fact: Any, after: Any = None) -> list[Any]:
     """What each process knows, in the order of processes: all must call it, at the same point of the program.
 
     Args:
         fact: JSON-able.
+        after: Arrays to wait for first: two programs at once could take each other's messages.
     """
     if jax.process_count() == 1:
         return [fact]
+    jax.block_until_ready(after)
     data = json.dumps(fact).encode()
     head = len(data).to_bytes(_HEAD, "big")
     rows = _rows((head + data[: _WIDTH - _HEAD]).ljust(_WIDTH, b"\0"))
@@ -81,9 +86,9 @@ def exchange(fact: Any) -> list[Any]:
     return [json.loads(row[_HEAD : _HEAD + size]) for row, size in zip(rows, sizes, strict=True)]
 
 
-def main_says(fact: T) -> T:
-    """The `fact` (JSON-able) that process 0 knows."""
-    return exchange(fact)[0]
+def main_says(fact: T, after: Any = None) -> T:
+    """The `fact` (JSON-able) that process 0 knows; see `exchange`."""
+    return exchange(fact, after)[0]
 
 
 def on_main(work: Callable[[], T], error: type[Exception] = RuntimeError) -> T | None:
@@ -104,6 +109,14 @@ def on_main(work: Callable[[], T], error: type[Exception] = RuntimeError) -> T |
         raise
     main_says(None)
     return result
+
+
+@functools.cache
+def scratch() -> Path:
+    """A folder for what a process other than 0 writes, where all look the same and only process 0's files are kept."""
+    folder = tempfile.TemporaryDirectory(prefix="jaxrl-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def fetch(leaf: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxrl.rl.devices import AXIS
 
-__all__ = ["MeshShape", "choose_mesh", "place", "spread"]
+__all__ = ["MeshShape", "choose_mesh", "everywhere", "place", "spread"]
 
 MEMBER = "member"
 
@@ -28,7 +28,9 @@ class MeshShape(NamedTuple):
 
 
 def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Mesh | None:
-    """As many of the visible devices as can be used, members first, or just as many as `shape` says; None for one.
+    """As many of the visible devices as can be used, or just as many as `shape` says; None for one.
+
+    Members come first: they need no communication.
 
     Args:
         config: Of the algorithm; its `shards`, where it has them, can be spread.
@@ -36,7 +38,8 @@ def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Me
         shape: What was asked for.
 
     Raises:
-        ValueError: More devices than there are, or a number that does not divide the members or the shards.
+        ValueError: More devices than there are, a number that does not divide the members or the shards, or too few
+            for a run of several processes.
     """
     member, data = shape or MeshShape()
     devices, shards = jax.devices(), getattr(config, "shards", 1)
@@ -44,13 +47,20 @@ def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Me
         if count < 0 or (count and whole % count):
             fits = ", ".join(str(d) for d in range(1, whole + 1) if whole % d == 0)
             raise ValueError(f"mesh.{name}={count} does not divide the {whole} {what}; use one of {fits}.")
-    room = len(devices) // max(data, 1)
-    member = member or max((d for d in range(1, room + 1) if members % d == 0), default=1)
-    data = data or max((d for d in range(1, len(devices) // member + 1) if shards % d == 0), default=1)
+    members_on = [member] if member else [d for d in range(1, members + 1) if members % d == 0]
+    shards_on = [data] if data else [d for d in range(1, shards + 1) if shards % d == 0]
+    pairs = [(m, d) for m in members_on for d in shards_on if m * d <= len(devices)]
+    member, data = max(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]), default=(members_on[0], shards_on[0]))
     if member * data > len(devices):
         raise ValueError(
             f"mesh.member={member} times mesh.data={data} needs {member * data} devices, but only {len(devices)} are "
             f"visible. On a CPU, XLA_FLAGS=--xla_force_host_platform_device_count={member * data} makes as many."
+        )
+    if jax.process_count() > 1 and member * data < len(devices):
+        raise ValueError(
+            f"The processes of this run have {len(devices)} devices, of which {members} seeds and {shards} shards of "
+            f"environments can use {member * data}, and none may be left out: let num_seeds be a multiple of "
+            f"{len(devices)}, or num_shards and num_envs."
         )
     if member * data == 1:
         return None
@@ -67,6 +77,11 @@ def place(state: Any, mesh: Mesh | None, members: int) -> Any:
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, spec))
 
     return jax.tree.map(placed, state, _specs(state, members))
+
+
+def everywhere(mesh: Mesh) -> NamedSharding:
+    """The place of what every device, and so every host, has whole."""
+    return NamedSharding(mesh, PartitionSpec())
 
 
 def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members: int) -> Callable[[Any], Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from jaxrl.train.hosts import is_main
 from jaxrl.train.live import Heartbeat
 from jaxrl.train.metrics import mean_over_members
 from jaxrl.train.view import RunView, duration, number
@@ -57,7 +58,8 @@ class Progress:
     def say(self, text: str) -> None:
         """Something the reader should know now and find afterwards."""
         self._note(text)
-        print(text, file=sys.stderr)
+        if is_main():
+            print(text, file=sys.stderr)
 
     def _note(self, text: str) -> None:
         """Those who watch from elsewhere read it too."""
@@ -133,7 +135,7 @@ def make_progress(
     title: str, total: int, quiet: bool = False, folder: Path | None = None, device: str = ""
 ) -> Progress:
     """The kind of progress that suits where the output goes."""
-    kind = Progress if quiet else LiveProgress if on_terminal() else LineProgress
+    kind = Progress if quiet or not is_main() else LiveProgress if on_terminal() else LineProgress
     return kind(title, total, folder, device)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import shutil
 import sys
@@ -43,11 +44,21 @@ def trained(module, config, data: int) -> dict:
     for _ in range(5):
         state, metrics = update(state)
         losses.append({k: float(v) for k, v in metrics["losses"].items()})
-    sizes = [
-        len(re.findall(r"f32\[[\d,]+\]", line)) for line in str(update.as_text()).splitlines() if " all-reduce(" in line
-    ]
     numbers = flat((state.params, state.normaliser))
-    return {"params": numbers, "losses": losses, "all_reduces_of_arrays": sum(size > 2 for size in sizes)}
+    reduced = with_gradients(str(update.as_text()), len(flat(state.params)))
+    return {"params": numbers, "losses": losses, "reduced": reduced}
+
+
+def with_gradients(program: str, num_params: int) -> list[list[int]]:
+    """The collectives of each computation that reduces gradients, as the numbers of elements that each one moves."""
+    found = []
+    for computation in program.split("\n\n"):
+        results = re.findall(r"= (.*) (?:all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation)
+        shapes = [re.findall(r"\w\d+\[([\d,]*)\]", result) for result in results]
+        moved = [sum(math.prod(map(int, filter(None, s.split(",")))) for s in shape) for shape in shapes]
+        if any(size >= num_params for size in moved):
+            found.append(sorted(moved))
+    return found
 
 
 def flat(tree) -> list[float]:
