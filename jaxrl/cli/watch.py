@@ -60,9 +60,13 @@ def watch(argv: list[str]) -> int:
 
 def _show(follower: Follower, flags: WatchFlags) -> None:
     """The dashboard, until the run ends."""
+    from rich.console import Console
     from rich.live import Live
 
-    with Live(get_renderable=lambda: _drawn(follower, flags, live.console.width), auto_refresh=False) as live:
+    console = Console()
+    with Live(
+        get_renderable=lambda: _drawn(follower, flags, console.width), console=console, auto_refresh=False
+    ) as live:
         while True:
             follower.read()
             live.refresh()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jaxrl.train.hosts import is_main
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.view import PARTS, RunView
 
@@ -22,12 +23,12 @@ class Heartbeat:
     """Writes live.json whenever the phase changes, and at most every `seconds` otherwise.
 
     Args:
-        folder: The run's; None writes nothing.
+        folder: The run's; None writes nothing, and neither do processes other than the first.
         seconds: Between two writes.
     """
 
     def __init__(self, folder: Path | None, seconds: float = 1.0) -> None:
-        self._file = None if folder is None else folder / "live.json"
+        self._file = None if folder is None or not is_main() else folder / "live.json"
         self._seconds = seconds
         self._last = -float("inf")
 

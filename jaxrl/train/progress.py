@@ -107,10 +107,12 @@ class LiveProgress(Progress):
     """The dashboard, drawn anew twice a second."""
 
     def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "") -> None:
+        from rich.console import Console
         from rich.live import Live
 
         super().__init__(title, total, folder, device)
-        self._live = Live(get_renderable=self._draw, refresh_per_second=2)
+        self._console = Console()
+        self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=2)
 
     def __enter__(self) -> LiveProgress:
         super().__enter__()
@@ -123,12 +125,12 @@ class LiveProgress(Progress):
 
     def say(self, text: str) -> None:
         self._note(text)
-        self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _draw(self) -> Any:
         from jaxrl.train.dashboard import draw
 
-        return draw(self.view, self._live.console.width)
+        return draw(self.view, self._console.width)
 
 
 def make_progress(
