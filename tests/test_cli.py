@@ -134,7 +134,9 @@ def test_train_eval_and_an_existing_folder(capsys: pytest.CaptureFixture[str], w
     text = capsys.readouterr().out
     assert f"{folder.name}: toy_algorithm on toy/countdown, 16 greedy episodes" in text
     assert "seeds 1.000 1.000" in text
-    assert "already holds a run" in error_of(capsys, "train", "toy", "--run-dir", str(folder))
+    assert "already holds another run: num_seeds is 2 there and 1 here" in error_of(
+        capsys, "train", "toy", "--run-dir", str(folder)
+    )
 
 
 def test_without_viz_training_ends_well_and_says_what_to_install(

@@ -65,9 +65,9 @@ def _check(path: Path, about: dict[str, Any], config: Any, options: dict[str, An
     had |= {name: about["options"].get(name) for name in _OPTIONS}
     differing = list(_differences(had, json.loads(json.dumps(asked))))
     if differing:
+        other = "" if about["status"] == "finished" else f", or continue that one with `jaxrl resume {path}`"
         raise FileExistsError(
-            f"{path} holds another run: {', '.join(differing)}. Name another folder with --run-dir, or continue that "
-            f"one with `jaxrl resume {path}`."
+            f"{path} already holds another run: {', '.join(differing)}. Name another folder with --run-dir{other}."
         )
     if about["status"] == "finished":
         raise FileExistsError(

@@ -19,6 +19,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from jaxrl.train import hosts
+from jaxrl.train.disk import why
 
 __all__ = ["CheckpointError", "Checkpoints", "Restored"]
 
@@ -89,17 +90,19 @@ class Checkpoints:
             state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
             manifest=ocp.args.JsonSave({"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}),
         )
-        hosts.on_main(lambda: self._write(update, content), CheckpointError)
+        needed = sum(array.nbytes for array in jax.tree.leaves(arrays))
+        hosts.on_main(lambda: self._write(update, content, needed), CheckpointError)
         return self.folder / str(update)
 
-    def _write(self, update: int, content: ocp.args.Composite) -> None:
+    def _write(self, update: int, content: ocp.args.Composite, needed: int) -> None:
         folder = self.folder / str(update)
         try:
             self._give_way(update)
             saved = self._orbax().save(update, args=content)
         except Exception as error:
             self._sweep()
-            raise CheckpointError(f"The checkpoint {folder} could not be written: {error}") from error
+            reason = why(error, self.folder, needed)
+            raise CheckpointError(f"The checkpoint {folder} could not be written: {reason}.") from error
         if not saved:
             raise CheckpointError(f"The checkpoint {folder} was not written; is another process using the folder?")
 

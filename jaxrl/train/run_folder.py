@@ -84,6 +84,15 @@ class RunFolder:
         check_writable(folder.path)
         return folder
 
+    def flush(self) -> None:
+        """See to it that all rows are on the disk.
+
+        Raises:
+            OSError: Some are not.
+        """
+        self.metrics.flush()
+        self.evaluations.flush()
+
     @property
     def checkpoints(self) -> Path:
         """Where the checkpoints lie."""

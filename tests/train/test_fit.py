@@ -252,7 +252,7 @@ def test_a_failed_save_does_not_end_training_but_is_an_error_in_the_end(
     with pytest.raises(CheckpointError, match="The disk is full"):
         run(run_dir=tmp_path / "run", checkpoint_every_updates=5)
     assert capsys.readouterr().err.count("The disk is full") == 2
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "unsaved"
 
 
 # Wrong input
