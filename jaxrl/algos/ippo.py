@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos import ppo
@@ -48,8 +48,13 @@ class Config(TeamConfig):
     """IPPO's configuration."""
 
 
+# In the particle world returns are large next to SMAX's and an episode is only 25 steps: a critic that must not drown
+# the policy in a torso of both, nor be held back by clipping, and that looks about as far ahead.
+_MPE: dict[str, Any] = {"lr": 1e-3, "gamma": 0.95, "clip_value": False, "share_torso": False}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
+    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
         num_envs=128,

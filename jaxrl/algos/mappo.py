@@ -50,6 +50,7 @@ class Config(TeamConfig):
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
+    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, lr=1e-3, gamma=0.95, clip_value=False),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
         num_envs=128,
