@@ -1,6 +1,7 @@
 """Shared by all tests: every key is consumed once, or the test fails; compiling is what takes the time."""
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Almost half of the suite's time is LLVM optimising programs that run for milliseconds.
@@ -8,6 +9,7 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_opti
 
 import jax
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 jax.config.update("jax_debug_key_reuse", True)
 
@@ -17,3 +19,16 @@ def _forget_compiled_programs():
     """Compiled programs are shared within a module; kept for the whole suite they would fill the memory."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def shared_compilation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs of the same toy share their compilation."""
+    before = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", before)
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()

@@ -114,7 +114,8 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Grou
     """Read runs and put them into groups, ordered by environment and label.
 
     Args:
-        paths: Run folders, of one seed or several each, and folders of sweeps, which hold run folders.
+        paths: Run folders, of one seed or several each, folders of sweeps, which hold run folders, and of searches, of
+            which the test counts.
         metric: One of `METRICS`; None for the win rate where every run on an environment knows one, else the return.
 
     Raises:
@@ -136,7 +137,11 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Grou
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """The run folders of a sweep's folder; any other folder is one itself."""
+    """The run folders of a sweep's folder, the test of a search's; any other folder is one itself."""
+    if (path / "checklist.json").is_file():
+        if not (path / "test" / "run.json").is_file():
+            raise FileNotFoundError(f"The search in {path} has not come to its test yet: let it end, or continue it.")
+        return [path / "test"]
     is_sweep = (path / "sweep.json").is_file()
     return sorted(run.parent for run in path.glob("*/run.json")) if is_sweep else [path]
 

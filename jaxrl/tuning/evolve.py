@@ -97,7 +97,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     count = max(1, int(members * quantile))
     best_last = jnp.argsort(score)
     rank = jnp.argsort(best_last)
-    key, key_parent, key_explore = jax.vmap(lambda k: jax.random.split(k, 3), out_axes=1)(state.key)
+    key, key_parent, key_explore = jax.vmap(lambda k: tuple(jax.random.split(k, 3)))(state.key)
     drawn = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(key_parent)
     replaced = rank < count
     parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members))

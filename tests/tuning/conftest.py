@@ -1,0 +1,13 @@
+"""Makes `echo` importable by the tests beside it, and lets its runs share their compilation."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared(shared_compilation: None) -> None:
+    pass
