@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["EXIT_STOPPED", "main", "run_algorithm"]
+__all__ = ["EXIT_STOPPED", "guarded", "main", "run_algorithm"]
 
 EXIT_FAILED = 1  # training diverged, or the final state could not be saved
 EXIT_WRONG_INPUT = 2
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         print(f"jaxrl {__version__}")
         return
-    _guarded(lambda: _dispatch(argv[0], argv[1:]))
+    guarded(lambda: _dispatch(argv[0], argv[1:]))
 
 
 def run_algorithm(name: str, argv: Sequence[str] | None = None) -> None:
@@ -87,7 +87,7 @@ def _dispatch(command: str, argv: list[str]) -> int:
     return getattr(importlib.import_module(f"jaxrl.cli.{module}"), function)(argv)
 
 
-def _guarded(command: Callable[[], int]) -> None:
+def guarded(command: Callable[[], int]) -> None:
     """Run a command; errors that jaxrl itself raises become one sentence and an exit code."""
     try:
         code = command()

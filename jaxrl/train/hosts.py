@@ -20,7 +20,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["broadcast", "exchange", "fetch", "gather", "is_main", "join", "main_says", "on_main", "plain", "scratch"]
+__all__ = [
+    "broadcast",
+    "exchange",
+    "fetch",
+    "gather",
+    "is_main",
+    "join",
+    "leave",
+    "main_says",
+    "on_main",
+    "plain",
+    "scratch",
+]
 
 HEARTBEAT_SECONDS = 60
 """A host that was not heard of for so long is taken for dead, and the processes that wait for it end."""
@@ -60,6 +72,12 @@ def join(coordinator: str | None = None, num_processes: int | None = None, proce
             "Neither SLURM, Open MPI, Kubernetes nor a TPU tells which processes belong together; say it on every "
             "host: --distributed --coordinator HOST:PORT --num-processes N --process-id I, where HOST runs process 0."
         ) from error
+
+
+def leave() -> None:
+    """Wait until all processes are here, then part."""
+    exchange(None)
+    jax.distributed.shutdown()
 
 
 def is_main() -> bool:

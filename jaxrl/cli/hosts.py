@@ -1,0 +1,87 @@
+"""The flags of a run on several hosts, and how such a run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+
+from jaxrl.cli import guarded
+
+__all__ = ["EXIT_LOST", "HostFlags", "joined"]
+
+EXIT_LOST = 76  # another process of the run is gone; the same command on all hosts continues
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFlags:
+    """Several processes as one run: start the same command in each."""
+
+    distributed: bool = False
+    """Join the other processes; found by themselves under SLURM, Open MPI, Kubernetes and on TPUs."""
+    coordinator: str | None = None
+    """HOST:PORT of process 0, where nothing tells."""
+    num_processes: int | None = None
+    """How many processes there are, where nothing tells."""
+    process_id: int | None = None
+    """Which one this is, from 0, where nothing tells."""
+
+
+@contextlib.contextmanager
+def joined(flags: HostFlags) -> Iterator[None]:
+    """Within this context the processes are one run.
+
+    One that fails ends at once, with its exit code: the usual farewell would wait for processes that wait for it.
+    """
+    given = [flags.coordinator, flags.num_processes, flags.process_id]
+    if not flags.distributed:
+        if any(value is not None for value in given):
+            raise ValueError("--coordinator, --num-processes and --process-id belong to --distributed; add it.")
+        yield
+        return
+    from jaxrl.train import hosts
+
+    hosts.join(*given)
+    try:
+        yield
+        hosts.leave()
+    except BaseException as error:
+        code = _exit_code(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Say what is wrong, as the command line does it; returns the exit code."""
+    if _is_lost(error):
+        if os.environ.get("JAXRL_TRACEBACK"):
+            traceback.print_exception(error)
+        print(
+            "jaxrl: Another process of this run is gone, so this one ends too. Start the same command on all hosts "
+            "again: it continues from the newest checkpoint.",
+            file=sys.stderr,
+        )
+        return EXIT_LOST
+
+    def fail() -> int:
+        raise error
+
+    try:
+        guarded(fail)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    return 1
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether a collective broke off because a process at its other end has died."""
+    text = str(error)
+    return isinstance(error, ValueError | RuntimeError) and any(
+        sign in text for sign in ("Gloo", "NCCL", "ncclRemoteError", "Connection reset", "coordination service")
+    )
