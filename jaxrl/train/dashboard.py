@@ -21,7 +21,7 @@ _NAMES = {"win_rate": "win rate", "return_mean": "return", "length_mean": "lengt
 _LOSSES = 6  # the rows of numbers beside them
 
 
-def draw(view: RunView, width: int = 80, now: float | None = None) -> RenderableType:
+def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
     """The dashboard.
 
     Args:

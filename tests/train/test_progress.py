@@ -34,32 +34,34 @@ def test_quiet_shows_nothing_but_what_must_be_known(capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("", "something is wrong\n")
 
 
-def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_the_dashboard_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr("sys.stdout", screen)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
     with make_progress("ippo on smax/3m", total=4000) as progress:
         assert isinstance(progress, LiveProgress)
         progress.phase("compiling…")
         progress.row(row(1000, 0.5, win_rate=[0.25, 0.75, None]))
+        progress.say("Something has happened.")
         progress.evaluation(row(500, 0.5, win_rate=0.875))
     text = screen.getvalue()
-    for word in (
-        "ippo on smax/3m",
-        "compiling…",
-        "1,000",
-        "2,000",
-        "win rate",
-        "0.50",
-        "0:02",
-        "after 500 steps: win rate 0.875",
-    ):
+    for word in ("ippo on smax/3m", "compiling", "1,000 of 4,000", "2,000", "0.50", "0:02", "win rate 0.875"):
         assert word in text
+    assert "Something has happened.\n" in text  # above the dashboard as well as in it
+
+
+@pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("CI", "true")])
+def test_lines_where_a_dashboard_would_be_a_nuisance(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv(name, value)
+    assert isinstance(make_progress("t", 1), LineProgress)
 
 
 def test_times_to_go_are_readable(capsys: pytest.CaptureFixture[str]) -> None:

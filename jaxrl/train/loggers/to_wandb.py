@@ -82,7 +82,7 @@ class WandbLogger(Logger):
         if "finish_timeout" in wandb.Settings.model_fields:
             settings["finish_timeout"] = FINISH_SECONDS
 
-        def init(mode: Any) -> Any:
+        def init(mode: Any, run_id: str) -> Any:
             return wandb.init(
                 project=os.environ.get("WANDB_PROJECT", "jaxrl"),
                 id=run_id,
@@ -97,12 +97,12 @@ class WandbLogger(Logger):
             )
 
         try:
-            run = init(self._mode)
+            run = init(self._mode, run_id)
         except (wandb.Error, OSError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             say(f"wandb cannot be reached, so this run goes offline. It said: {reason}")
             self._mode = "offline"
-            run = init("offline")
+            run = init("offline", secrets.token_hex(4))  # wandb still holds the other id
         run.define_metric("*", step_metric=track.step)
         return run
 
@@ -113,7 +113,7 @@ def _mode() -> Any:
         return os.environ["WANDB_MODE"]
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return "online"
-    host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL") or wandb.Settings().base_url).hostname
     try:
         return "online" if netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") else "offline"
     except (OSError, netrc.NetrcParseError):

@@ -66,13 +66,12 @@ class Track:
 
     def row(self, row: dict[str, Any]) -> dict[str, float]:
         """A row of metrics.jsonl as flat numbers, the steps among them; what is not known is left out."""
-        flat = {
-            **{k: v for k, v in row.items() if k != "losses"},
-            **{f"losses/{k}": v for k, v in row["losses"].items()},
-        }
+        flat = _flat(row)
         if self.names == "jaxrl":
             return self._numbers(flat)
-        numbers = self._numbers({_CLEANRL.get(k, k): v for k, v in flat.items() if k in _CLEANRL or "losses/" in k})
+        numbers = self._numbers(
+            {_CLEANRL.get(k, k): v for k, v in flat.items() if k in _CLEANRL or k.startswith("losses/")}
+        )
         seconds, steps = row["seconds"], row["timesteps"]
         numbers["charts/SPS"] = steps / max(seconds, 1e-9)
         rate = self._learning_rate(steps)
@@ -83,7 +82,7 @@ class Track:
         if self.names == "cleanrl":
             known = {_CLEANRL_EVALUATION[k]: v for k, v in row.items() if k in _CLEANRL_EVALUATION}
             return {"global_step": row["timesteps"], **self._numbers(known)}
-        known = {k if k == "timesteps" else f"evaluation/{k}": v for k, v in row.items() if k != "seconds"}
+        known = {k if k == "timesteps" else f"evaluation/{k}": v for k, v in _flat(row).items() if k != "seconds"}
         return self._numbers(known)
 
     def _numbers(self, flat: dict[str, Any]) -> dict[str, float]:
@@ -113,6 +112,14 @@ class Track:
     @functools.cached_property
     def _typed_config(self) -> Any:
         return config_from_json(self._config_class, self.config)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """`{"losses": {"policy": …}}` as `{"losses/policy": …}`."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        flat |= {f"{name}/{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:

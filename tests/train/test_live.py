@@ -1,0 +1,137 @@
+"""live.json and who reads it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaxrl.train.live import Follower, Heartbeat, memory_in_use
+from jaxrl.train.progress import Progress
+from jaxrl.train.run_folder import RunFolder
+
+
+def row(timesteps: int) -> dict[str, Any]:
+    means = {"return_mean": 1.5, "length_mean": 20.0}
+    return {"timesteps": timesteps, "seconds": timesteps / 1000, "episodes": 5, **means, "losses": {}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / "run")
+
+
+@pytest.mark.quick
+def test_a_run_is_followed_from_its_folder(folder: RunFolder) -> None:
+    progress = Progress("ppo on classic/cartpole", 4000, folder.path, "2 x cpu")
+    follower = Follower(folder)
+    with progress:
+        progress.phase("compiling…")
+        view = follower.read()
+        assert (view.title, view.total, view.device) == ("ppo on classic/cartpole", 4000, "2 x cpu")
+        assert (view.phase, view.row, follower.ended) == ("compiling", None, False)
+        folder.write({"status": "running"})
+        progress.phase("training")
+        folder.metrics.append(row(1000))
+        folder.evaluations.append(row(1000))
+        assert follower.read().row == row(1000)
+        assert view.evaluation == row(1000)
+        assert set(view.spent) == {"starting", "compiling"}
+        folder.metrics.append(row(2000))
+        assert follower.read().timesteps == [1000, 2000]
+        folder.write({"status": "finished"})
+        progress.phase("drawing…")
+        follower.read()
+        assert not follower.ended
+        progress.phase("done")
+    assert follower.read().phase == "finished"
+    assert follower.ended
+
+
+def test_half_a_line_is_left_until_it_is_whole(folder: RunFolder) -> None:
+    line = json.dumps(row(1000)) + "\n"
+    folder.metrics.path.write_text(line[:20])
+    follower = Follower(folder)
+    assert follower.read().row is None
+    folder.metrics.path.write_text(line)
+    assert follower.read().row == row(1000)
+
+
+def test_a_run_that_goes_back_to_its_checkpoint_is_followed_there(folder: RunFolder) -> None:
+    follower = Follower(folder)
+    for steps in (1000, 2000, 3000):
+        folder.metrics.append(row(steps))
+    follower.read()
+    folder.metrics.path.write_text(json.dumps(row(1000)) + "\n")
+    assert follower.read().timesteps == [1000]
+
+
+def test_a_continued_run_counts_as_running_and_keeps_its_times(folder: RunFolder) -> None:
+    with Progress("t", 10, folder.path) as first:
+        first.view.spent["training"] = 100.0
+        first.phase("stopped by SIGTERM")
+    folder.write({"status": "stopped"})
+    follower = Follower(folder)
+    follower.read()
+    assert follower.status == "stopped"
+    with Progress("t", 10, folder.path) as second:
+        second.phase("training")
+        assert follower.read().split()["training"] >= 100.0
+        assert not follower.ended
+        second.phase("done")
+
+
+def test_an_error_ends_the_watching(folder: RunFolder) -> None:
+    def fail() -> None:
+        with Progress("t", 10, folder.path) as progress:
+            progress.phase("training")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    follower = Follower(folder)
+    assert follower.read().phase == "failed"
+    assert follower.ended
+
+
+def test_a_killed_process_is_noticed(folder: RunFolder) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    live = {"phase": "training", "since": 0.0, "time": 5.0, "pid": dead.pid, "host": socket.gethostname()}
+    (folder.path / "live.json").write_text(json.dumps(live))
+    follower = Follower(folder)
+    assert follower.read().phase == "gone"
+    assert follower.gone
+    assert follower.view.spent == {"training": 5.0}
+    (folder.path / "live.json").write_text(json.dumps({**live, "host": "elsewhere"}))  # nobody here can tell
+    follower.read()
+    assert not follower.ended
+
+
+def test_heartbeats_are_rare_unless_something_happens(tmp_path: Path) -> None:
+    progress = Progress("t", 10, tmp_path)
+    with progress:
+        file = tmp_path / "live.json"
+        progress.row(row(1))
+        file.unlink()
+        progress.row(row(2))
+        assert not file.exists()
+        progress.phase("saving…")
+        assert json.loads(file.read_text())["phase"] == "saving"
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    view = Progress("t", 10).view
+    Heartbeat(tmp_path / "missing").beat(view, at_once=True)
+    Heartbeat(None).beat(view, at_once=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell it")
+def test_memory_of_this_process() -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    assert memory_in_use()["host"] == pytest.approx(pages * os.sysconf("SC_PAGE_SIZE"), rel=0.2)
