@@ -149,9 +149,9 @@ class MultiAgentEnvironment(Environment):
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:
-        """The numbers of the agents by the stems of their names, as in `{"adversary": (0, 1), "agent": (2,)}`.
+        """The numbers of the agents by the stems of their names.
 
-        Where there are several, returns are also told for each of them.
+        For example `{"adversary": (0, 1), "agent": (2,)}`. Where there are several, returns are also told for each.
         """
         kinds: dict[str, tuple[int, ...]] = {}
         for i, agent in enumerate(self.agents):
