@@ -24,6 +24,10 @@ from jaxrl.train.disk import why
 __all__ = ["CheckpointError", "Checkpoints", "Restored"]
 
 
+_OVERHEAD = 100_000
+"""Bytes that Orbax writes besides the arrays, about."""
+
+
 class CheckpointError(RuntimeError):
     """No checkpoint could be written, or none that is good and fits could be read."""
 
@@ -90,7 +94,7 @@ class Checkpoints:
             state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
             manifest=ocp.args.JsonSave({"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}),
         )
-        needed = sum(array.nbytes for array in jax.tree.leaves(arrays))
+        needed = _OVERHEAD + sum(array.nbytes for array in jax.tree.leaves(arrays))
         hosts.on_main(lambda: self._write(update, content, needed), CheckpointError)
         return self.folder / str(update)
 

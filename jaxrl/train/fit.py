@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl.algorithm import Algorithm
+from jaxrl.train import hosts
+from jaxrl.train.again import earlier
 from jaxrl.train.artifacts import best_member, save_pictures
 from jaxrl.train.checkpoint import Checkpoints
 from jaxrl.train.divergence import DivergedError
+from jaxrl.train.lock import locked
 from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop, OnRow
 from jaxrl.train.members import Members
@@ -44,7 +47,8 @@ class Result:
     """What a run has brought."""
 
     state: Any
-    """The train state; with several seeds every leaf has a leading members axis `[M, …]`."""
+    """The train state; with several seeds every leaf has a leading members axis `[M, …]`. With several processes each
+    has the whole of it."""
     metrics: dict[str, np.ndarray]
     """The columns of metrics.jsonl, `[R]` or, with several seeds, `[R, M]`: timesteps, win_rate, losses/policy …"""
     evaluation: dict[str, Any] | None
@@ -108,7 +112,7 @@ def fit(
             start and one at the end.
         eval_episodes: Episodes in an evaluation.
         checkpoint_every_updates: Updates between checkpoints; one is always saved at the end.
-        checkpoint_every_minutes: Minutes between checkpoints; goes together with the former.
+        checkpoint_every_minutes: Minutes between checkpoints, 5 for None; goes together with the former.
         keep_checkpoints: How many of the newest are kept.
         on_nan: When losses or parameters are not finite, "stop" ends training and "skip" leaves out that update.
         pictures: Whether to make curve.png and the replays.
@@ -128,7 +132,8 @@ def fit(
     Raises:
         ValueError: A count that is not positive, a checkpoint option without `run_dir`, or a member that needs another
             program.
-        FileExistsError: `run_dir` holds something already.
+        FileExistsError: `run_dir` holds something already, or another process trains in it.
+        OSError: Nothing can be written in `run_dir`.
         DivergedError: Losses or parameters are no longer finite.
         CheckpointError: The final state could not be saved, or nothing good was found to resume.
     """
@@ -144,9 +149,10 @@ def fit(
     algo = handle_nan(algo, on_nan)
     who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
-    log, logger_options = make_logger(logger)
-    folder = None if run_dir is None else RunFolder.open(run_dir) if resume else RunFolder.create(run_dir)
-    about = describe_run(config, num_seeds) | dict(notes or {})
+    log, logger_options = make_logger(logger if hosts.is_main() else None)
+    opened = RunFolder.reopen if resume else RunFolder.create
+    folder = None if run_dir is None else hosts.on_main(lambda: opened(run_dir), OSError) or RunFolder(hosts.scratch())
+    about = describe_run(config, num_seeds) | dict(notes or {}) | earlier(folder)
     if members is not None:
         about["members"] = [dict(own) for own in members]
     about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
@@ -162,6 +168,7 @@ def fit(
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
     path = None if folder is None else folder.path
     with (
+        locked(path),
         make_progress(title, part.last * config.steps_per_update, quiet, path, on_devices(about)) as progress,
         follow(log, about, path, progress.say),
     ):
@@ -178,24 +185,24 @@ def fit(
             logger=log,
             on_row=on_row,
         )
-        result = _train(loop, folder, about, resume, part)
-        if folder is not None and pictures and result.evaluation is not None:
+        result = _train(loop, path, about, resume, part)
+        if folder is not None and pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
             state = best_member(result.state, result.evaluation, num_seeds)
             save_pictures(folder, algo, config.make_env(), state, title, progress.say)
+        loop.finish()
         progress.phase(f"stopped by {result.stopped}" if result.stopped else "done")
     if loop.save_error is not None:
         raise loop.save_error
     return result
 
 
-def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: bool, part: Part) -> Result:
+def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, part: Part) -> Result:
     """From the first state, or the restored one, to the final evaluation; run.json says at any time how far it is."""
 
     def note(**facts: Any) -> None:
         about.update(facts)
-        if folder is not None:
-            folder.write(about)
+        loop.note(about)
 
     programs = loop.programs
     note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
@@ -217,13 +224,15 @@ def _train(loop: Loop, folder: RunFolder | None, about: dict[str, Any], resume: 
     interrupted = (loop.stopped or "").startswith("SIG")
     evaluation = None if interrupted else loop.evaluate(state)
     diverged = loop.divergence.found(loop.table, state)
-    note(status="stopped" if interrupted else "finished", evaluation=evaluation, diverged=diverged)
+    state = hosts.gather(state)
+    status = "unsaved" if loop.save_error else "stopped" if interrupted else "finished"
+    note(status=status, evaluation=evaluation, diverged=diverged)
     return Result(
         state=state,
         metrics=columns(loop.table),
         evaluation=evaluation,
         diverged=diverged,
-        run_dir=None if folder is None else folder.path,
+        run_dir=path,
         compile_seconds=programs.seconds,
         compile_cached=programs.cached,
         train_seconds=seconds,

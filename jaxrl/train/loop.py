@@ -9,12 +9,16 @@ from typing import Any
 import jax
 
 from jaxrl.algorithm import Metrics
+from jaxrl.train import hosts
 from jaxrl.train.best import keep_best
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.train.disk import why
 from jaxrl.train.divergence import DivergedError, Divergence
+from jaxrl.train.json_lines import JsonLines
 from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker
+from jaxrl.train.pace import Pace
 from jaxrl.train.programs import Programs
 from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
@@ -64,7 +68,7 @@ class Loop:
         self.stopped: str | None = None
         """Why training ended early: the name of a signal, or `"on_row"`."""
         self.save_error: CheckpointError | None = None
-        """Of the last save, if it failed."""
+        """Of the last save, or of the last attempt to write another file, if it failed."""
         self.divergence = Divergence(members, schedule.num_updates, self._advice)
         self._skips = Skips(members, schedule.num_updates, programs.state_shape)
         self._progress = progress
@@ -72,6 +76,7 @@ class Loop:
         self._checkpoints = checkpoints
         self._logger = logger or Logger()
         self._on_row = on_row
+        self._pace = Pace(self._tell)
         self._pacer = Pacer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
         self._chunk_began = 0.0
@@ -88,23 +93,33 @@ class Loop:
         update = self.rows.update
         self._progress.phase("training")
         self._start_clock()
-        with StopRequest() as stop:
-            while update < self.schedule.num_updates and not (stop or self.stopped):
-                n = self._pacer.next(self.schedule.until_next_stop(update))
+        with StopRequest() as stop, self._pace:
+            while n := self._next(update, stop, state):
+                self._pace.dispatch(n, idle=self._pending is None or _ready(self._pending[1]))
                 state, metrics = self.programs.chunk(state, n)
                 update += n
                 self._read(state)
                 self._pending = (n, metrics)
                 self._pause(state, update)
             self._read(state)
-            self.stopped = stop.name or self.stopped
-            self._save(state, update)
+            self._next(update, stop, state)
+            self._save(state, update, last=True)
         self.clock.stop()
         return state
 
+    def _next(self, update: int, stop: StopRequest, state: Any) -> int:
+        """Updates in the next chunk: process 0 sets the pace, and whichever process is told to stop stops all."""
+        left = self.schedule.until_next_stop(update)
+        wishes = hosts.exchange((stop.name or self.stopped, self._pacer.next(left) if left else 0), after=state)
+        self.stopped = next((why for why, _ in wishes if why), None)
+        return 0 if self.stopped else wishes[0][1]
+
     def _pause(self, state: Any, update: int) -> None:
         """Evaluate and save, if either is due; both need the chunk to have ended."""
-        saves = self.schedule.saves(update, time.monotonic() - self._saved_at[1])
+        saves = False
+        if self._checkpoints is not None:
+            saves = self.schedule.saves(update, time.monotonic() - self._saved_at[1])
+            saves = hosts.main_says(saves, after=state)  # clocks differ
         if self.schedule.evaluates(update):
             self._read(state)
             self.evaluate(state)
@@ -116,27 +131,36 @@ class Loop:
         """Wait for the pending chunk's metrics and make rows of them."""
         if self._pending is None:
             return
-        n, metrics = self._pending[0], jax.device_get(self._pending[1])
+        n, waits = self._pending[0], not _ready(self._pending[1])
+        metrics = jax.device_get(self._pending[1])
         self._pending = None
+        self._pace.finished(self.rows.update + n, waits)
         began, ended = self._chunk_began, self.clock.seconds
         self._chunk_began = ended
         self._pacer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
         metrics, said = self._skips.take(metrics, self.rows.update)
         for text in said + self.divergence.check_losses(metrics, self.rows.update, state):
-            self._progress.say(text)
+            self._tell("not_finite", text)
         for row in self.rows.feed(metrics, began, ended):
-            self.table.append(row)
+            self._hand_on(row)
+
+    def _hand_on(self, row: dict[str, Any]) -> None:
+        """A row of metrics to everybody who wants it."""
+        self.table.append(row)
+        with self._pace.host("writing and showing metrics"):
             if self._folder is not None:
-                self._folder.metrics.append(row)
+                self._write(self._folder.metrics, row)
             self._progress.row(row)
             self._logger.row(row)
+        with self._pace.host("on_row"):
             if self._on_row is not None and self._on_row(row):
                 self.stopped = "on_row"
 
     def _start_clock(self) -> None:
         self.clock.start()
         self._chunk_began = self.clock.seconds
+        self._pace.pause()
 
     # Evaluation
 
@@ -148,10 +172,10 @@ class Loop:
         played = jax.device_get(self.programs.evaluate(state))
         if not played.finished.all():
             self._progress.say(f"{(~played.finished).sum()} episodes of the evaluation had no end and were cut.")
-        summary = played.summary()
+        summary = hosts.main_says(played.summary())
         row = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary}
         if self._folder is not None:
-            self._folder.evaluations.append(row)
+            self._write(self._folder.evaluations, row)
             if self.schedule.eval_every and self.rows.update:
                 failed = keep_best(self._folder, self.rows.update, state)
                 if failed:
@@ -172,31 +196,78 @@ class Loop:
         restored = self._checkpoints.restore(state_shape)
         self.rows.load(restored.extra["rows"])
         self.clock = Clock(restored.extra["seconds"])
-        self._folder.metrics.truncate(restored.extra["metrics_size"])
-        self._folder.evaluations.truncate(restored.extra["evaluations_size"])
+        for file in (self._folder.metrics, self._folder.evaluations):
+            missing = file.truncate(restored.extra[f"{file.path.stem}_size"])
+            if missing and hosts.is_main():
+                self._tell("lost", f"{file.path} has lost the last {missing} bytes that belong to the checkpoint.")
         self.table = self._folder.metrics.read()
         self._saved_at = (restored.update, time.monotonic())
+        self._tell("resumed", f"Continues after update {restored.update} of {self.schedule.num_updates}.")
         return restored.state
 
-    def _save(self, state: Any, update: int) -> None:
+    def _save(self, state: Any, update: int, last: bool = False) -> None:
         if self._checkpoints is None or self._folder is None or self._saved_at[0] == update:
             return
         self.divergence.check_params(state)
-        extra = {
-            "rows": self.rows.save(),
-            "seconds": self.clock.seconds,
-            "metrics_size": self._folder.metrics.size,
-            "evaluations_size": self._folder.evaluations.size,
-        }
         self._progress.phase("saving…")
-        try:
-            self._checkpoints.save(update, state, extra)
-            self.save_error, saved = None, update
-        except CheckpointError as error:  # training goes on; the next save may succeed
-            self.save_error, saved = error, self._saved_at[0]
-            self._progress.say(str(error))
-        self._saved_at = (saved, time.monotonic())
+        with self._pace.host("saving checkpoints"):
+            self.save_error = self._try_to_save(self._checkpoints, self._folder, state, update)
+        if self.save_error is not None:
+            self._tell("unsaved", f"{self.save_error}" if last else f"{self.save_error} Training goes on.")
+        self._saved_at = (self._saved_at[0] if self.save_error else update, time.monotonic())
         self._progress.phase("training")
+
+    def _try_to_save(
+        self, checkpoints: Checkpoints, folder: RunFolder, state: Any, update: int
+    ) -> CheckpointError | None:
+        """Returns what went wrong, if anything: the next save may succeed."""
+        try:
+            hosts.on_main(folder.flush, OSError)  # a checkpoint counts on the rows before it
+            extra = {
+                "rows": self.rows.save(),
+                "seconds": self.clock.seconds,
+                "metrics_size": folder.metrics.size,
+                "evaluations_size": folder.evaluations.size,
+            }
+            checkpoints.save(update, state, extra)
+        except CheckpointError as error:
+            return error
+        except OSError as error:
+            return CheckpointError(f"No checkpoint can be written: {why(error, folder.path)}.")
+        return None
+
+    # Files and words
+
+    def note(self, about: dict[str, Any]) -> None:
+        """Write run.json."""
+        self._attempt(lambda folder: folder.write(about), "run.json")
+
+    def finish(self) -> None:
+        """See to it that all rows are on the disk; `save_error` tells if that failed."""
+        self._attempt(RunFolder.flush, "Rows of metrics")
+
+    def _attempt(self, write: Callable[[RunFolder], None], what: str) -> None:
+        if self._folder is None:
+            return
+        try:
+            write(self._folder)
+        except OSError as error:
+            self.save_error = CheckpointError(f"{what} cannot be written: {why(error, self._folder.path)}.")
+            self._tell("unwritten", str(self.save_error))
+
+    def _write(self, file: JsonLines, row: dict[str, Any]) -> None:
+        """Add a row, now or when that is possible again."""
+        error = file.append(row)
+        if error is not None:
+            reason = why(error, file.path.parent)
+            self._tell("unwritten", f"{file.path.name} cannot be written: {reason}. Its rows wait; training goes on.")
+
+    def _tell(self, kind: str, text: str) -> None:
+        """Say something, and write it down in events.jsonl."""
+        self._progress.say(text)
+        if self._folder is not None:
+            now = round(time.time(), 3)
+            self._folder.events.append({"time": now, "update": self.rows.update, "kind": kind, "text": text})
 
     def _advice(self) -> str:
         kept = (
@@ -205,3 +276,8 @@ class Loop:
             else ""
         )
         return f"Try a lower --lr or a lower --max-grad-norm.{kept}"
+
+
+def _ready(metrics: Metrics) -> bool:
+    """Whether the device is done with the chunk that these are of."""
+    return all(leaf.is_ready() for leaf in jax.tree.leaves(metrics)[:1])

@@ -22,7 +22,7 @@ from jaxrl.train.disk import check_writable, why
     ],
 )
 def test_the_reason_is_found(error: Exception, reason: str, tmp_path: Path) -> None:
-    assert re.fullmatch(rf"{reason} \([\d.]+ [MG]B are free in .*\)", why(error, tmp_path / "not" / "yet"))
+    assert re.fullmatch(rf"{reason} \([\d.]+ [kMG]B are free in .*\)", why(error, tmp_path / "not" / "yet"))
 
 
 def test_bytes_are_named(tmp_path: Path) -> None:
