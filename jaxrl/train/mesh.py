@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxrl.rl.devices import AXIS
 
-__all__ = ["MeshShape", "choose_mesh", "everywhere", "place", "spread"]
+__all__ = ["MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
 
 MEMBER = "member"
 
@@ -30,8 +30,6 @@ class MeshShape(NamedTuple):
 def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Mesh | None:
     """As many of the visible devices as can be used, or just as many as `shape` says; None for one.
 
-    Members come first: they need no communication.
-
     Args:
         config: Of the algorithm; its `shards`, where it has them, can be spread.
         members: M.
@@ -41,31 +39,46 @@ def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Me
         ValueError: More devices than there are, a number that does not divide the members or the shards, or too few
             for a run of several processes.
     """
-    member, data = shape or MeshShape()
-    devices, shards = jax.devices(), getattr(config, "shards", 1)
-    for name, count, whole, what in (("member", member, members, "seeds"), ("data", data, shards, "shards")):
-        if count < 0 or (count and whole % count):
-            fits = ", ".join(str(d) for d in range(1, whole + 1) if whole % d == 0)
-            raise ValueError(f"mesh.{name}={count} does not divide the {whole} {what}; use one of {fits}.")
-    members_on = [member] if member else [d for d in range(1, members + 1) if members % d == 0]
-    shards_on = [data] if data else [d for d in range(1, shards + 1) if shards % d == 0]
-    pairs = [(m, d) for m in members_on for d in shards_on if m * d <= len(devices)]
-    member, data = max(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]), default=(members_on[0], shards_on[0]))
-    if member * data > len(devices):
-        raise ValueError(
-            f"mesh.member={member} times mesh.data={data} needs {member * data} devices, but only {len(devices)} are "
-            f"visible. On a CPU, XLA_FLAGS=--xla_force_host_platform_device_count={member * data} makes as many."
-        )
-    if jax.process_count() > 1 and member * data < len(devices):
-        raise ValueError(
-            f"The processes of this run have {len(devices)} devices, of which {members} seeds and {shards} shards of "
-            f"environments can use {member * data}, and none may be left out: let num_seeds be a multiple of "
-            f"{len(devices)}, or num_shards and num_envs."
-        )
+    devices = jax.devices()
+    member, data = choose_shape(getattr(config, "shards", 1), members, len(devices), shape, jax.process_count())
     if member * data == 1:
         return None
     grid = np.array(devices[: member * data]).reshape(member, data)
     return Mesh(grid, (MEMBER, AXIS), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+def choose_shape(
+    shards: int, members: int, devices: int, shape: MeshShape | None = None, processes: int = 1
+) -> MeshShape:
+    """The shape that `choose_mesh` gives its mesh. Members come first: they need no communication.
+
+    Raises:
+        ValueError: As `choose_mesh`.
+    """
+    member, data = shape or MeshShape()
+    for name, count, whole, what in (("member", member, members, "seeds"), ("data", data, shards, "shards")):
+        if count < 0 or (count and whole % count):
+            fits = ", ".join(map(str, _divisors(whole)))
+            raise ValueError(f"mesh.{name}={count} does not divide the {whole} {what}; use one of {fits}.")
+    members_on, shards_on = [member] if member else _divisors(members), [data] if data else _divisors(shards)
+    pairs = [(m, d) for m in members_on for d in shards_on if m * d <= devices]
+    member, data = max(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]), default=(members_on[0], shards_on[0]))
+    if member * data > devices:
+        raise ValueError(
+            f"mesh.member={member} times mesh.data={data} needs {member * data} devices, but only {devices} are "
+            f"visible. On a CPU, XLA_FLAGS=--xla_force_host_platform_device_count={member * data} makes as many."
+        )
+    if processes > 1 and member * data < devices:
+        raise ValueError(
+            f"The {processes} processes of this run have {devices} devices, and none may be left out, but {members} "
+            f"seeds and {shards} shards of environments can use only {member * data}: let num_shards and num_envs, or "
+            f"num_seeds, be multiples of {devices}."
+        )
+    return MeshShape(member, data)
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
 
 
 def place(state: Any, mesh: Mesh | None, members: int) -> Any:

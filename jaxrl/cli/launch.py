@@ -1,0 +1,135 @@
+"""`jaxrl launch`: writes the script with which a cluster runs one training on many nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+
+import tyro
+
+from jaxrl import algos
+from jaxrl.cli.train import new_run_dir, parse_flags
+
+__all__ = ["LaunchFlags", "main", "slurm_script"]
+
+_USAGE = "jaxrl launch --slurm --nodes 2 --gpus-per-node 4 -- train ippo --env smax/3m"
+
+_SCRIPT = """\
+#!/bin/bash
+{directives}
+# One training in {processes} processes. Before the time is up each of them is sent SIGTERM: it saves and exits with 75.
+# The job then goes back into the queue and continues where it was, as it does after a node has failed.
+set -u
+export SRUN_CPUS_PER_TASK="${{SLURM_CPUS_PER_TASK:-{cpus}}}"  # srun does not take it over from above
+cd "${{SLURM_SUBMIT_DIR:-.}}"
+{setup}
+srun {command}
+code=$?
+if [ "$code" -eq 75 ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchFlags:
+    """Write a submission script for what follows after `--`."""
+
+    slurm: bool = False
+    """For SLURM, the only kind so far."""
+    nodes: int = 1
+    """Machines."""
+    gpus_per_node: int = 0
+    """GPUs in each, with a process for each of them; 0 for one process a node, on its CPU."""
+    cpus_per_task: int = 8
+    """Cores for each process."""
+    time: str = "24:00:00"
+    """Until the job is stopped and queued again, as SLURM writes it: [days-]hours:minutes:seconds."""
+    save_seconds: int = 120
+    """How long before that the processes are told to save."""
+    partition: str | None = None
+    """Where to run."""
+    account: str | None = None
+    """Who pays."""
+    setup: str = ""
+    """Shell command before the training, such as 'source .venv/bin/activate'."""
+    out: Path | None = None
+    """The script; named like the run if left out."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl launch --slurm … -- train ALGO …`; returns the exit code."""
+    own, command = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    flags = tyro.cli(LaunchFlags, args=own, prog="jaxrl launch", description=f"For example: {_USAGE}")
+    _check(flags)
+    if command[:1] != ["train"] or len(command) < 2:
+        raise ValueError(f"What to run comes after `--` and is a training. For example: {_USAGE}")
+    run_dir, command = _checked(command[1:], flags)
+    script = flags.out or Path(f"{run_dir.name}.sbatch")
+    script.write_text(slurm_script(command, flags, run_dir.name))
+    print(f"Wrote {script}. Submit it with: sbatch {script}\nThe run will be in {run_dir}.")
+    return 0
+
+
+def slurm_script(command: list[str], flags: LaunchFlags, name: str) -> str:
+    """The text of the script.
+
+    Args:
+        command: What each process runs.
+        flags: What is asked of SLURM.
+        name: Of the job.
+    """
+    tasks = max(flags.gpus_per_node, 1)
+    options = {
+        "job-name": name,
+        "nodes": flags.nodes,
+        "ntasks-per-node": tasks,
+        "gpus-per-node": flags.gpus_per_node or None,
+        "cpus-per-task": flags.cpus_per_task,
+        "time": flags.time,
+        "signal": f"TERM@{flags.save_seconds}",
+        "open-mode": "append",
+        "output": f"{name}-%j.log",
+        "partition": flags.partition,
+        "account": flags.account,
+    }
+    lines = [f"#SBATCH --{option}={value}" for option, value in options.items() if value is not None]
+    return _SCRIPT.format(
+        directives="\n".join([*lines, "#SBATCH --requeue"]),
+        processes=flags.nodes * tasks,
+        setup=flags.setup,
+        command=shlex.join(command),
+        cpus=flags.cpus_per_task,
+    )
+
+
+def _check(flags: LaunchFlags) -> None:
+    """Raise ValueError unless SLURM can read it."""
+    if not flags.slurm:
+        raise ValueError(f"Say for what: --slurm. Kubernetes is described in docs/hosts.md. For example: {_USAGE}")
+    for field, least in (("nodes", 1), ("gpus_per_node", 0), ("cpus_per_task", 1), ("save_seconds", 1)):
+        if getattr(flags, field) < least:
+            raise ValueError(f"--{field.replace('_', '-')} must be at least {least}, got {getattr(flags, field)}.")
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", flags.time):
+        raise ValueError(f"--time is [days-]hours:minutes:seconds, such as 24:00:00; got {flags.time!r}.")
+
+
+def _checked(words: list[str], flags: LaunchFlags) -> tuple[Path, list[str]]:
+    """The run folder and the whole command, after everything in it that can be wrong has been looked at."""
+    name, *argv = words
+    module = algos.load(name)
+    config, run = parse_flags(name, module, argv)
+    config.make_env()
+    from jaxrl.train.mesh import MeshShape, choose_shape
+
+    processes = flags.nodes * max(flags.gpus_per_node, 1)
+    devices = processes if flags.gpus_per_node else processes * flags.cpus_per_task
+    choose_shape(config.shards, run.num_seeds, devices, MeshShape(run.mesh.member, run.mesh.data), processes)
+    run_dir = run.run_dir or new_run_dir(name, config.env)
+    # Named, so that the job finds its own run when it comes back from the queue.
+    own = [] if run.run_dir else ["--run-dir", str(run_dir)]
+    together = [] if run.hosts.distributed else ["--distributed"]
+    return run_dir, ["jaxrl", "train", *words, *own, *together]

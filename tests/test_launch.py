@@ -1,0 +1,71 @@
+"""The script that `jaxrl launch` writes: bash can read it, and it comes back from the queue to the same run."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jaxrl.cli import EXIT_STOPPED, main
+from jaxrl.cli.launch import LaunchFlags, slurm_script
+
+TRAIN = ["--", "train", "ppo", "--env", "classic/cartpole", "--num-envs", "64", "--num-shards", "16"]
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    main(["launch", "--slurm", "--nodes", "4", "--gpus-per-node", "2", "--out", "job.sbatch", *TRAIN])
+    return tmp_path / "job.sbatch"
+
+
+def test_bash_reads_it(script: Path):
+    subprocess.run(["bash", "-n", script], check=True)
+
+
+def test_it_asks_for_what_was_said(script: Path):
+    text = script.read_text()
+    for line in ("nodes=4", "ntasks-per-node=2", "gpus-per-node=2", "signal=TERM@120", "requeue", "time=24:00:00"):
+        assert f"#SBATCH --{line}\n" in text
+    assert "--account" not in text
+
+
+@pytest.mark.parametrize(("code", "requeued"), [(0, False), (EXIT_STOPPED, True), (1, False)])
+def test_a_stopped_run_is_queued_again(script: Path, tmp_path: Path, code: int, requeued: bool):
+    for name, body in (("srun", f'echo "srun $@"; exit {code}'), ("scontrol", 'echo "scontrol $@"')):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert ("scontrol requeue 7" in done.stdout) == requeued
+    command = done.stdout.splitlines()[0]
+    assert command.startswith("srun jaxrl train ppo --env classic/cartpole")
+    assert "--run-dir runs/ppo-classic-cartpole-" in command
+    assert command.endswith("--distributed")
+
+
+def test_words_are_quoted():
+    text = slurm_script(["jaxrl", "train", "ppo", "--run-dir", "my $runs"], LaunchFlags(), "name")
+    assert "srun jaxrl train ppo --run-dir 'my $runs'\n" in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--nodes", "2", *TRAIN], "--slurm"),
+        (["--slurm"], "comes after `--`"),
+        (["--slurm", "--", "sweep", "ppo"], "is a training"),
+        (["--slurm", "--nodes", "0", *TRAIN], "must be at least 1"),
+        (["--slurm", "--gpus-per-node", "2", "--time", "soon", *TRAIN], "hours:minutes:seconds"),
+        (["--slurm", "--nodes", "3", "--gpus-per-node", "1", *TRAIN], "be multiples of 3"),
+        (["--slurm", "--", "train", "nobody"], "nobody"),
+    ],
+)
+def test_mistakes_are_found_before_the_queue(argv, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["launch", *argv])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
