@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos.agent import Networks, Parts, TrainState, act_alone
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.normaliser import Normaliser, learn_observations, new_normaliser, normalised, scaled_rewards
-from jaxrl.algos.optimise import ADAM, Batch, optimise, sequences
-from jaxrl.algos.rollout import Eyes, Loop, View, begin, next_values, rollout, state_size
+from jaxrl.algos.normaliser import learn_observations, new_normaliser, normalised, scaled_rewards
+from jaxrl.algos.optimise import Batch, new_opt_state, optimise, sequences
+from jaxrl.algos.rollout import Eyes, View, begin, next_values, rollout, state_size
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
@@ -96,7 +96,7 @@ def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -
     h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
     loop = begin(_eyes(parts), parts.networks.new_carry(config.num_envs), key_env)
     normaliser = new_normaliser(config, parts.env, parts.groups, state_size(parts.env) if parts.central else 0)
-    return TrainState(params, ADAM.init(params), h, normaliser, loop, key, jnp.int32(0))
+    return TrainState(params, new_opt_state(params), h, normaliser, loop, key, jnp.int32(0))
 
 
 def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:

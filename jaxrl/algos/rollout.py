@@ -105,15 +105,16 @@ def rollout(
         return _step(eyes, policy, loop, *inputs)
 
     is_last = jnp.arange(num_steps) == num_steps - 1
-    loop, (transitions, sums) = jax.lax.scan(step, loop, (jax.random.split(key, num_steps), is_last))
+    keys = shard_keys(key, eyes.num_shards, 2 * num_steps).reshape(num_steps, 2, -1)
+    loop, (transitions, sums) = jax.lax.scan(step, loop, (keys, is_last))
     return loop, transitions, jax.tree.map(lambda s: s.sum(0), sums)
 
 
 def _step(
-    eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, is_last: jax.Array
+    eyes: Eyes, policy: Policy, loop: Loop, keys: jax.Array, is_last: jax.Array
 ) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
     venv = eyes.venv
-    key_action, key_env = shard_keys(key, eyes.num_shards, num_streams=2)
+    key_action, key_env = keys  # [S] each
     view = eyes.look(loop.obs, venv.env_state(loop.env_state))
     carry, distribution, value = policy(loop.carry, _one(view), loop.reset[None])
     action, log_prob = _sample(distribution, key_action)

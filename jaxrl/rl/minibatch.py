@@ -42,4 +42,4 @@ def shuffled_indices(keys: jax.Array, num_chunks: int, num_envs: int, num_miniba
 
 def take_rows(tree: Any, index: jax.Array, axis: int) -> Any:
     """The rows `index` of every leaf, counted along `axis`."""
-    return jax.tree.map(lambda leaf: leaf.take(index, axis=axis), tree)
+    return jax.tree.map(lambda leaf: leaf.take(index, axis=axis, mode="clip"), tree)

@@ -22,7 +22,7 @@ from jaxrl.train.hosts import gather
 from jaxrl.train.members import Members, seed_keys
 from jaxrl.train.mesh import everywhere, place, spread
 
-__all__ = ["Programs", "RunConfig", "compile_programs", "initial_state", "member_keys"]
+__all__ = ["Programs", "RunConfig", "compile_programs", "compiler_options", "initial_state", "member_keys"]
 
 MAX_CHUNK = 1024
 """Updates a chunk can have; their metrics are a few numbers each."""
@@ -114,7 +114,7 @@ def compile_programs(
     chunk = _chunk(_followed(update, across) if across else update, state, max_chunk)
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
-    options = _compiler_options()
+    options = compiler_options()
     compiled_init = jax.jit(init, out_shardings=places).lower(keys, who.hyperparams).compile(options)
     # Playing needs one device; on all of them it would be done over and over.
     alone = jax.local_devices()[0]
@@ -145,7 +145,7 @@ def compile_programs(
     return bind(config, who)._replace(seconds=time.perf_counter() - began)
 
 
-def _compiler_options() -> dict[str, bool | int | str] | None:
+def compiler_options() -> dict[str, bool | int | str] | None:
     """On a CPU, the same speed for three quarters of XLA's default time to compile (baselines/speed/compile.py)."""
     return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
 

@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 NUM_OTHER_BASE = 7  # health, dx, dy, movement x and y, attack, cooldown; then the type, one-hot
+_ACTION_ROWS = (3, 4, 5)
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
 
 
@@ -98,26 +99,23 @@ def blocks(
     visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
     if not see_dead:
         visible &= others(scene.alive)
-    seen_acting = visible & (is_mate.reshape((1, -1) + (1,) * (dx.ndim - 2)) | see_actions)
-    shown = [
-        (visible, others(_health_fraction(scene))),
-        (visible, dx / sight),
-        (visible, dy / sight),
-        (seen_acting, others(scene.move_x)),
-        (seen_acting, others(scene.move_y)),
-        (seen_acting, others(scene.attack)),
-        (visible, others(_cooldown_fraction(scene))),
-    ]
-    types = scene.type_one_hot
-    shown += [(visible, others(types[:, k])) for k in range(types.shape[1])]
-    return jnp.stack([jnp.where(seen, value, 0.0) for seen, value in shown], axis=2)
+    own = others(_features(scene))
+    own = jnp.broadcast_to(own, (*dx.shape[:2], *own.shape[2:]))
+    offset = jnp.stack([dx / sight, dy / sight], axis=2)
+    values = jnp.concatenate([own[:, :, :1], offset, own[:, :, 1:]], axis=2)
+
+    def column(mask: np.ndarray, axis: int) -> np.ndarray:
+        return mask.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+
+    is_action = column(np.isin(np.arange(values.shape[2]), _ACTION_ROWS), 2)
+    return jnp.where(visible[:, :, None] & (~is_action | column(is_mate, 1) | see_actions), values, 0.0)
 
 
 def own_features(me: Scene, size: tuple[jax.Array, jax.Array]) -> jax.Array:
     """What units know of themselves, `[M, 10, …]`: health/max, x/width, y/height, cooldown, one-hot type."""
-    own = [_health_fraction(me), me.bodies.x / size[0], me.bodies.y / size[1], _cooldown_fraction(me)]
-    own += [jnp.broadcast_to(me.type_one_hot[:, k], me.bodies.x.shape) for k in range(me.type_one_hot.shape[1])]
-    return jnp.where(me.alive[:, None], jnp.stack(own, axis=1), 0.0)
+    own = _features(me)
+    place = jnp.stack([me.bodies.x / size[0], me.bodies.y / size[1]], axis=1)
+    return jnp.where(me.alive[:, None], jnp.concatenate([own[:, :1], place, own[:, 4:]], axis=1), 0.0)
 
 
 def global_state(scene: Scene, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array) -> jax.Array:
@@ -156,9 +154,17 @@ def _others(values: jax.Array, num_observers: int) -> jax.Array:
     return jnp.where(column < row, values[None, :-1], values[None, 1:])
 
 
+def _features(scene: Scene) -> jax.Array:
+    """What does not depend on who looks: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`.
+
+    In one array, for XLA makes a kernel of each row that is chosen by itself.
+    """
+    batch = scene.bodies.x.shape
+    types = jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *batch[1:]))
+    cooldown = jnp.clip(scene.bodies.cooldown / scene.stats.cooldown, 0.0, 1.0)
+    rows = [_health_fraction(scene), scene.move_x, scene.move_y, scene.attack, cooldown]
+    return jnp.concatenate([jnp.stack(rows, axis=1), types], axis=1)
+
+
 def _health_fraction(scene: Scene) -> jax.Array:
     return scene.bodies.health / scene.stats.health
-
-
-def _cooldown_fraction(scene: Scene) -> jax.Array:
-    return jnp.clip(scene.bodies.cooldown / scene.stats.cooldown, 0.0, 1.0)
