@@ -1,7 +1,8 @@
 """Keep what matters of runs under baselines/results: `python baselines/record.py runs/a runs/b --out NAME`.
 
 For each run `<run>.json` (run.json: command, config, versions, devices, evaluation) and `<run>.csv`, its learning curve
-at up to 60 points; with several seeds there is one column a seed.
+at up to 60 points; with several seeds there is one column a seed, and the interquartile mean of their final evaluations
+with its 95 % interval goes under `iqm` in the json. Where agents are of several kinds, each kind has its columns.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import argparse
 import csv
 import json
 from pathlib import Path
+from typing import Any
+
+from jaxrl import stats
 
 RESULTS = Path(__file__).parent / "results"
 POINTS = 60
@@ -18,18 +22,35 @@ POINTS = 60
 def record(run: Path, out: Path) -> None:
     """Write the two files of one run."""
     about = json.loads((run / "run.json").read_text())
+    if about["num_seeds"] > 1:
+        about["iqm"] = {name: iqm_of(seeds) for name, seeds in scores(about["evaluation"]).items()}
     (out / f"{run.name}.json").write_text(json.dumps(about, indent=2) + "\n")
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     step = -(-len(rows) // POINTS)
-    score = "win_rate" if "win_rate" in rows[-1] else "return_mean"
+    names = list(scores(rows[-1]))
     seeds = range(about["seed"], about["seed"] + about["num_seeds"])
     with (out / f"{run.name}.csv").open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["timesteps", "seconds", *(f"{score}_seed_{seed}" for seed in seeds)])
+        table.writerow(["timesteps", "seconds", *(f"{name}_seed_{seed}" for name in names for seed in seeds)])
         for row in rows[step - 1 :: step]:
-            values = row[score] if isinstance(row[score], list) else [row[score]]
+            values = [
+                value for seeds in scores(row).values() for value in (seeds if isinstance(seeds, list) else [seeds])
+            ]
             shown = ["" if value is None else f"{value:.4g}" for value in values]
             table.writerow([row["timesteps"], f"{row['seconds']:.2f}", *shown])
+
+
+def scores(row: dict[str, Any]) -> dict[str, Any]:
+    """What counts in a row or an evaluation: the win rate, or the return and that of each kind of agents."""
+    if "win_rate" in row:
+        return {"win_rate": row["win_rate"]}
+    return {"return_mean": row["return_mean"], **{f"return_{kind}": v for kind, v in row.get("returns", {}).items()}}
+
+
+def iqm_of(seeds: list[float]) -> dict[str, float]:
+    """The interquartile mean over seeds, with its interval."""
+    estimate, low, high = stats.interval(stats.iqm, seeds, expand=True)
+    return {"estimate": round(float(estimate), 4), "low": round(float(low), 4), "high": round(float(high), 4)}
 
 
 if __name__ == "__main__":

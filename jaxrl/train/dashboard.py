@@ -82,9 +82,11 @@ def _numbers(view: RunView, room: int) -> RenderableType:
     """Counts on the left, losses with their course on the right."""
     row = view.row or {}
     left = [("steps", f"{row['timesteps']:,} of {view.total:,}"), ("steps/s", f"{view.speed:,.0f}")]
-    for name in ("return_mean", "length_mean"):
+    kinds = [name for name in view.bands if name.startswith("returns/")]
+    for name in ("return_mean", *kinds, "length_mean"):
         if name in view.bands:
-            left.append((_NAMES[name], _with_range(view.bands[name], 2 if name == "return_mean" else 1, view.members)))
+            label = _NAMES.get(name, f" {name.removeprefix('returns/')}")
+            left.append((label, _with_range(view.bands[name], 1 if name == "length_mean" else 2, view.members)))
     episodes = row["episodes"] if isinstance(row["episodes"], list) else [row["episodes"]]
     left += [("episodes", f"{sum(episodes):,} in the last row"), ("trained", duration(row["seconds"]))]
     losses = [name for name in view.bands if name.startswith("losses/") and name != "losses/total"][:_LOSSES]

@@ -16,7 +16,7 @@ from jaxrl.train.fit import fit
 from jaxrl.train.loop import DivergedError
 from jaxrl.train.members import describe_member, traced_fields
 from jaxrl.train.mesh import choose_mesh
-from jaxrl.train.metrics import columns
+from jaxrl.train.metrics import columns, flat_row
 from jaxrl.train.programs import Programs
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Schedule
@@ -214,7 +214,7 @@ def _rows(names: Iterable[str], group: Group, outcome: _Outcome) -> list[Row]:
     for m, own in enumerate(group.members):
         row = {name: own[name] if name in own else getattr(group.config, name) for name in names}
         row["seed"] = own["seed"]
-        for name, value in (outcome.evaluation or {}).items():
+        for name, value in flat_row(outcome.evaluation or {}).items():
             value = value[m] if isinstance(value, list) else value
             row[name] = None if m in outcome.diverged else value
         diverged = m in outcome.diverged

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrl.algorithm import Metrics
 
-__all__ = ["RowMaker", "columns", "mean_over_members"]
+__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members"]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
 
@@ -108,6 +108,14 @@ def flatten(metrics: Metrics) -> dict[str, np.ndarray]:
             flat.update({f"{name}/{inner}": leaf for inner, leaf in flatten(value).items()})
         else:
             flat[name] = np.asarray(value, np.float64)
+    return flat
+
+
+def flat_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row or an evaluation with `{"losses": {"policy": …}}` as `{"losses/policy": …}`."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        flat |= {f"{name}/{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {name: value}
     return flat
 
 

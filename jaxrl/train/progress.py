@@ -12,7 +12,7 @@ from typing import Any
 from jaxrl.train.hosts import is_main
 from jaxrl.train.live import Heartbeat
 from jaxrl.train.metrics import mean_over_members
-from jaxrl.train.view import RunView, duration, number
+from jaxrl.train.view import RunView, duration, number, returns_text
 
 __all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_progress", "on_terminal", "row_line"]
 
@@ -152,7 +152,7 @@ def row_line(view: RunView) -> str:
     cells = [("steps", f"{row['timesteps']:,}"), ("steps/s", f"{view.speed:,.0f}")]
     if "win_rate" in row:
         cells.append(("win rate", number(mean_over_members(row["win_rate"]))))
-    cells.append(("return", number(mean_over_members(row["return_mean"]))))
+    cells.append(("return", returns_text(row)))
     cells.append(("length", number(mean_over_members(row["length_mean"]), 1)))
     cells.append(("ETA", duration(view.left)))
     return "  ".join(f"{name} {value}" for name, value in cells)
@@ -160,7 +160,7 @@ def row_line(view: RunView) -> str:
 
 def evaluation_line(row: dict[str, Any]) -> str:
     """An evaluation as a line of text."""
-    result = f"return {number(mean_over_members(row['return_mean']))}"
+    result = f"return {returns_text(row)}"
     if "win_rate" in row:
         result = f"win rate {number(mean_over_members(row['win_rate']), 3)}  {result}"
     return f"greedy evaluation after {row['timesteps']:,} steps: {result}"

@@ -61,7 +61,7 @@ class RunView:
     evaluation: dict[str, Any] | None = None
     """The last evaluation."""
     bands: dict[str, Band] = dataclasses.field(default_factory=dict)
-    """Of win_rate, return_mean, length_mean and each loss (`losses/policy` …)."""
+    """Of win_rate, return_mean, length_mean, each kind of agents (`returns/wolf` …) and loss (`losses/policy` …)."""
     timesteps: list[int] = dataclasses.field(default_factory=list)
     """Of each row, as long as the bands."""
     message: str = ""
@@ -93,7 +93,9 @@ class RunView:
         self.row = row
         self.timesteps.append(row["timesteps"])
         shown = {name: row[name] for name in ("win_rate", "return_mean", "length_mean") if name in row}
-        for name, value in {**shown, **{f"losses/{k}": v for k, v in row["losses"].items()}}.items():
+        for group in ("returns", "losses"):
+            shown |= {f"{group}/{name}": value for name, value in row.get(group, {}).items()}
+        for name, value in shown.items():
             self.bands.setdefault(name, Band()).add(value)
         self._recent = [*self._recent[-19:], (row["seconds"], row["timesteps"])]
 
@@ -136,3 +138,9 @@ def duration(seconds: float) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     """For people: so many decimals, a dash for what is no number."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def returns_text(row: dict[str, Any]) -> str:
+    """The mean return in a row or an evaluation, and in brackets that of each kind of agents if there are several."""
+    kinds = [f"{kind} {number(mean_over_members(value))}" for kind, value in row.get("returns", {}).items()]
+    return number(mean_over_members(row["return_mean"])) + (f" ({', '.join(kinds)})" if kinds else "")

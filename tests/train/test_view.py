@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jaxrl.train.view import Band, RunView, duration, number
+from jaxrl.train.view import Band, RunView, duration, number, returns_text
 
 
 def row(timesteps: int, seconds: float, value: Any = 0.25) -> dict[str, Any]:
@@ -34,6 +34,15 @@ def test_bands_hold_the_mean_and_the_range_of_the_members() -> None:
     view.add_row(row(1000, 0.5, [0.0, 1.0, 5.0, None]))
     band = view.bands["losses/policy"]
     assert (band.mean, band.least, band.most) == ([2.0], [0.0], [5.0])
+
+
+def test_kinds_of_agents_have_bands_and_are_told_of_behind_the_mean() -> None:
+    view = RunView("t", total=10_000)
+    several = {**row(1000, 0.5), "returns": {"wolf": [1.0, 3.0], "sheep": [None, -2.0]}}
+    view.add_row(several)
+    assert view.bands["returns/wolf"].mean == [2.0]
+    assert returns_text(several) == "0.25 (wolf 2.00, sheep -2.00)"
+    assert returns_text(row(1000, 0.5, [0.0, 1.0])) == "0.50"
 
 
 def test_where_no_episode_ended_the_last_numbers_stay() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxrl.train.loggers.base import Names
 from jaxrl.train.members import describe_member
-from jaxrl.train.metrics import mean_over_members
+from jaxrl.train.metrics import flat_row, mean_over_members
 from jaxrl.train.run_folder import config_from_json
 
 __all__ = ["Track", "tracks"]
@@ -66,7 +66,7 @@ class Track:
 
     def row(self, row: dict[str, Any]) -> dict[str, float]:
         """A row of metrics.jsonl as flat numbers, the steps among them; what is not known is left out."""
-        flat = _flat(row)
+        flat = flat_row(row)
         if self.names == "jaxrl":
             return self._numbers(flat)
         numbers = self._numbers(
@@ -82,7 +82,7 @@ class Track:
         if self.names == "cleanrl":
             known = {_CLEANRL_EVALUATION[k]: v for k, v in row.items() if k in _CLEANRL_EVALUATION}
             return {"global_step": row["timesteps"], **self._numbers(known)}
-        known = {k if k == "timesteps" else f"evaluation/{k}": v for k, v in _flat(row).items() if k != "seconds"}
+        known = {k if k == "timesteps" else f"evaluation/{k}": v for k, v in flat_row(row).items() if k != "seconds"}
         return self._numbers(known)
 
     def _numbers(self, flat: dict[str, Any]) -> dict[str, float]:
@@ -112,14 +112,6 @@ class Track:
     @functools.cached_property
     def _typed_config(self) -> Any:
         return config_from_json(self._config_class, self.config)
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """`{"losses": {"policy": …}}` as `{"losses/policy": …}`."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        flat |= {f"{name}/{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
-    return flat
 
 
 def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
