@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help train test test-slow lint format bench clean
+.PHONY: help train test test-slow lint format bench docs notebooks clean
 
 help:
 	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about two minutes)"
@@ -12,6 +12,8 @@ help:
 	@echo "make test-slow  learning and stress tests"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make bench      speed of smax/3m against jaxmarl"
+	@echo "make docs       the documentation as a site in build/docs"
+	@echo "make notebooks  run the notebooks and keep their outputs (about ten minutes)"
 	@echo "make clean      remove $(VENV) and build leftovers (runs/ stays)"
 
 $(BIN)/python:
@@ -45,6 +47,21 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/jaxrl bench smax/3m --against jaxmarl
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.installed-docs
+	JAX_PLATFORMS=cpu $(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "build/docs/index.html"
+
+$(VENV)/.installed-notebooks: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[notebooks]"
+	@touch $@
+
+notebooks: $(VENV)/.installed-notebooks
+	$(BIN)/python docs/notebooks/run.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
