@@ -154,6 +154,39 @@ def test_a_diverged_run_ends_with_code_1(capsys: pytest.CaptureFixture[str]) -> 
     assert "After update 3 of 10 training has diverged" in capsys.readouterr().err
 
 
+def failure_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a command says that ends with code 1."""
+    with pytest.raises(SystemExit) as exit_info:
+        main(argv)
+    assert exit_info.value.code == 1
+    return capsys.readouterr().err
+
+
+def test_a_diverged_run_can_be_continued_without_the_bad_updates(
+    capsys: pytest.CaptureFixture[str], workplace: Path
+) -> None:
+    train = ["train", "toy", "--run-dir", "run", "--nan-at", "7", "--checkpoint-every-updates", "5", *QUICK]
+    assert "The last good checkpoint is in" in failure_of(capsys, *train)
+    assert "type: jaxrl resume run --on-nan skip" in error_of(capsys, *train)  # the same command again
+    main(["resume", "run", "--quiet", "--on-nan", "skip"])
+    err = capsys.readouterr().err
+    assert "Continues after update 5 of 10." in err
+    assert "Update 7 of 10 of training was skipped" in err
+    assert json.loads((workplace / "run" / "run.json").read_text())["status"] == "finished"
+    assert "it is finished: `jaxrl eval run` plays it" in error_of(capsys, *train)
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(
+    capsys: pytest.CaptureFixture[str], workplace: Path
+) -> None:
+    train = ["train", "toy", "--run-dir", "run", "--nan-at", "7", *QUICK]
+    failure_of(capsys, *train)
+    assert "given again, begins it anew: " in failure_of(capsys, "resume", "run")
+    about = json.loads((workplace / "run" / "run.json").read_text())
+    (workplace / "run" / "run.json").write_text(json.dumps({**about, "status": "running"}))
+    assert "so it begins anew; what it had written is in run/interrupted-1." in failure_of(capsys, *train)
+
+
 def test_what_is_no_wrong_input_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jaxrl.registry.list_envs", lambda pattern: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):
