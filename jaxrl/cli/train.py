@@ -15,6 +15,7 @@ from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
+from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.registry import UnknownNameError, nearest
 from jaxrl.train.loggers import Kind, Names
 
@@ -56,9 +57,9 @@ class RunFlags:
     eval_episodes: int = 512
     """Episodes in an evaluation."""
     checkpoint_every_updates: int | None = None
-    """Updates between checkpoints; one is always saved at the end."""
+    """Updates between checkpoints, besides those by time; one is always saved at the end."""
     checkpoint_every_minutes: float | None = None
-    """Minutes between checkpoints."""
+    """Minutes between checkpoints; left out, 5."""
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep."""
     on_nan: Literal["stop", "skip"] = "stop"
@@ -67,6 +68,8 @@ class RunFlags:
     """Make curve.png, replay.gif and replay.html at the end."""
     quiet: bool = False
     """Show nothing while training."""
+    hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
+    """Other processes of the same run."""
 
 
 def main(argv: list[str]) -> int:
@@ -82,15 +85,23 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(name, config.env))
-    options = {
-        k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir", "logger_names", "logger_per_seed")
-    }
+    apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts")
+    options = {k: v for k, v in vars(flags).items() if k not in apart}
     options["logger"] = {"kind": flags.logger, "names": flags.logger_names, "per_seed": flags.logger_per_seed}
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     config.make_env()  # an unknown name is said before anything is compiled
     use_cache()
     use_cores()
-    return _fit(module, config, flags.run_dir, options)
+    with joined(flags.hosts):
+        return _fit(module, config, flags.run_dir, {**options, "resume": _continues(config, flags.run_dir, options)})
+
+
+def _continues(config: Any, run_dir: Path, options: dict[str, Any]) -> bool:
+    """Whether this command was given before and is now given again, to continue."""
+    from jaxrl.train import hosts
+    from jaxrl.train.again import continues
+
+    return bool(hosts.main_says(hosts.on_main(lambda: continues(run_dir, config, options), OSError)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +110,18 @@ class ResumeFlags:
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
+    on_nan: Literal["stop", "skip"] | None = None
+    """When losses or parameters are not finite: end training, or skip that update; left out, as before."""
     quiet: bool = False
     """Show nothing while training."""
+    hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
+    """Other processes of the same run."""
 
 
 def resume(argv: list[str]) -> int:
     """`jaxrl resume [RUN]`; returns the exit code."""
     flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
+    from jaxrl.train.checkpoint import CheckpointError, Checkpoints
     from jaxrl.train.load import load_run
 
     run = load_run(flags.run)
@@ -113,13 +129,24 @@ def resume(argv: list[str]) -> int:
     use_cores()
     who = {"num_seeds": run.about["num_seeds"], "members": run.about.get("members")}
     options = {**run.about["options"], **who, "quiet": flags.quiet, "resume": True}
-    return _fit(run.module, run.config, run.folder.path, options)
+    if flags.on_nan is not None:
+        options["on_nan"] = flags.on_nan
+    if not Checkpoints(run.folder.checkpoints).updates:
+        raise CheckpointError(
+            f"There is no checkpoint in {run.folder.checkpoints}: the run was interrupted before its first one, or it "
+            f"was deleted. The command that began the run, given again, begins it anew: {run.about['command']}"
+        )
+    with joined(flags.hosts):
+        return _fit(run.module, run.config, run.folder.path, options)
 
 
 def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[str, Any]) -> int:
     from jaxrl.train.fit import fit
+    from jaxrl.train.hosts import is_main
 
     result = fit(module.make(config), config, run_dir, **options)
+    if not is_main():
+        return EXIT_STOPPED if result.stopped else 0
     if result.stopped:
         print(f"Stopped by {result.stopped}; all is saved. Continue with: jaxrl resume {run_dir}", file=sys.stderr)
         return EXIT_STOPPED
