@@ -33,7 +33,7 @@ class WatchFlags:
 
 
 def watch(argv: list[str]) -> int:
-    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run has diverged or its process is gone."""
+    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run has diverged, could not be saved, or its process is gone."""
     flags = tyro.cli(WatchFlags, args=argv, prog="jaxrl watch")
     if flags.every <= 0:
         raise ValueError(f"--every must be positive, got {flags.every}.")
@@ -55,7 +55,7 @@ def watch(argv: list[str]) -> int:
         print(follower.error)
     if follower.gone:
         print(f"Its process is gone. What was saved can be continued with: jaxrl resume {folder}")
-    return 1 if follower.gone or follower.status in ("diverged", "failed") else 0
+    return 1 if follower.gone or follower.status in ("diverged", "failed", "unsaved") else 0
 
 
 def _show(follower: Follower, flags: WatchFlags) -> None:
