@@ -33,7 +33,7 @@ class WatchFlags:
 
 
 def watch(argv: list[str]) -> int:
-    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run has diverged, could not be saved, or its process is gone."""
+    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run has diverged, was not saved, or its process is gone."""
     flags = tyro.cli(WatchFlags, args=argv, prog="jaxrl watch")
     if flags.every <= 0:
         raise ValueError(f"--every must be positive, got {flags.every}.")
