@@ -38,6 +38,8 @@ def save_curve(
         return
     table, played = columns(rows), columns(evaluations)
     won = "win_rate" in table
+    if not won:  # what has learned nothing may be so bad that nothing else could be told apart
+        played = columns([row for row in evaluations if row["timesteps"]])
     names, label = (["win_rate"], "win rate") if won else (_returns(table), "return")
     for axes, x, x_label in zip(
         figure.subplots(1, 2, sharey=True),

@@ -17,7 +17,7 @@ __all__ = ["draw"]
 # Told apart with any colour vision: (fill, edge) of good agents, and of their opponents.
 _GOOD, _OPPONENT = ("#2f7fd6", "#9fd0ff"), ("#d9761c", "#ffd2a1")
 _GOALS = ("#e5534b", "#57ab5a", "#b083f0", "#e0c341", "#39c5cf", "#f47fb4")  # landmarks that may be somebody's goal
-_KINDS = {"landmark": "#8b98ad", "obstacle": "#394559", "food": "#8ddb8c", "forest": "#2d7a45"}
+_KINDS = {"landmark": "#c3cede", "obstacle": "#394559", "food": "#8ddb8c", "forest": "#2d7a45"}
 _OUTSIDE, _FIELD, _GRID = "#0b0f16", "#151c28", "#1c2635"
 _CELL, _SAID = "#2b3648", "#ffffff"
 _TRAIL = 10  # steps
@@ -30,8 +30,9 @@ def draw(env: ParticleEnv, states: State, params: Params) -> Scene:
     position = np.asarray(states.position, np.float64)
     size = np.asarray(params.size, np.float64)
     view = _view(position, size)
-    layers = (_field(view), _landmarks(env, position, size), _trails(env, position, size))
-    layers += _agents(env, states, position, size), _goals(env, states, position, size), _words(env, states, size)
+    ground, marks = _landmarks(env, position, size)
+    layers = _field(view), ground, _trails(env, position, size), _agents(env, states, position, size)
+    layers += marks, _goals(env, states, position, size), _words(env, states, size)
     steps = np.array([f"step {step}" for step in np.asarray(states.step)])
     return Scene(
         num_frames=len(position),
@@ -63,16 +64,19 @@ def _field(view: tuple[float, float, float, float]) -> list[Shape]:
     return shapes
 
 
-def _landmarks(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Shape]:
-    shapes: list[Shape] = []
+def _landmarks(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> tuple[list[Shape], list[Shape]]:
+    """Those that agents go around or through, and the small ones that agents cover, which are drawn above them."""
+    ground: list[Shape] = []
+    marks: list[Shape] = []
     first = len(env.world.movers)
     for i, landmark in enumerate(env.world.landmarks):
         x, y = position[:, first + i].T
         fill = _GOALS[i % len(_GOALS)] if env.choices else _KINDS.get(landmark.name, _KINDS["landmark"])
         alpha = 0.45 if landmark.name == "forest" else 1.0
         tip = Tip(f"{landmark.name} {i}", {})
-        shapes.append(Circle(x=x, y=y, radius=float(size[first + i]), fill=fill, alpha=alpha, tip=tip))
-    return shapes
+        where = ground if landmark.name in ("obstacle", "forest") else marks
+        where.append(Circle(x=x, y=y, radius=float(size[first + i]), fill=fill, alpha=alpha, tip=tip))
+    return ground, marks
 
 
 def _colors(env: ParticleEnv) -> list[tuple[str, str]]:
@@ -82,7 +86,7 @@ def _colors(env: ParticleEnv) -> list[tuple[str, str]]:
 
 
 def _trails(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Shape]:
-    """The way of the last steps, the older the paler."""
+    """The way of the last steps, the older the paler and the thinner."""
     frames = np.arange(len(position))
     shapes: list[Shape] = []
     for i, ((_, edge), agent) in enumerate(zip(_colors(env), env.world.movers, strict=True)):
@@ -90,9 +94,10 @@ def _trails(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Sh
             continue
         for age in range(min(_TRAIL, len(position) - 1), 0, -1):
             start, end = (position[np.maximum(frames - back, 0), i] for back in (age, age - 1))
-            faded = np.where(frames >= age, 0.6 * (1 - (age - 1) / _TRAIL), 0.0)
+            young = 1 - (age - 1) / _TRAIL
+            faded = np.where(frames >= age, 0.2 + 0.6 * young, 0.0)
             (x, y), (dx, dy) = start.T, (end - start).T
-            width = 0.35 * float(size[i])
+            width = 0.01 + 0.02 * young
             shapes.append(Line(x=x, y=y, dx=dx, dy=dy, stroke=edge, stroke_width=width, alpha=faded))
     return shapes
 
