@@ -12,6 +12,7 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
 from jaxrl.interop.common import Extra, narrow, observed, observed_space
+from jaxrl.registry import UnknownNameError, nearest
 
 with Extra("gymnax"):
     import gymnax
@@ -46,7 +47,7 @@ def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
 def make(name: str, **options: Any) -> FromGymnax:
     """`from_gymnax(*gymnax.make(name, **options))`."""
     if name not in gymnax.registered_envs:
-        raise ValueError(f"gymnax has no environment {name!r}; it has {', '.join(gymnax.registered_envs)}.")
+        raise UnknownNameError(f"gymnax has no environment {name!r}. {nearest(name, list(gymnax.registered_envs))}")
     env = from_gymnax(*gymnax.make(name, **options))
     env.name = f"gymnax:{name}"
     return env

@@ -22,6 +22,7 @@ from jaxrl.interop.common import (
     split_mask,
     stack_agents,
 )
+from jaxrl.registry import UnknownNameError, nearest
 
 with Extra("jaxmarl"):
     import jaxmarl
@@ -66,7 +67,7 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
 def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJaxMARL:
     """`from_jaxmarl(jaxmarl.make(name, **options))`."""
     if name not in jaxmarl.registered_envs:
-        raise ValueError(f"jaxmarl has no environment {name!r}; it has {', '.join(jaxmarl.registered_envs)}.")
+        raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, list(jaxmarl.registered_envs))}")
     env = from_jaxmarl(jaxmarl.make(name, **options), time_limit)
     env.name = f"jaxmarl:{name}"
     return env

@@ -87,7 +87,7 @@ def test_ppo_learns_a_game_of_gymnax():
 def test_refusals():
     with pytest.raises(ValueError, match="use to_jaxmarl"):
         to_gymnax(jaxrl.make("smax/3m"))
-    with pytest.raises(ValueError, match="no environment 'Pong'; it has"):
+    with pytest.raises(ValueError, match=r"no environment 'Pong'. Did you mean Pong-misc"):
         jaxrl.make("gymnax:Pong")
     with pytest.raises(TypeError, match="MultiDiscrete"):
         to_gymnax(jaxrl.make("probe/multi_discrete_action")).action_space()
