@@ -30,13 +30,15 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl export [RUN]            metrics for other tools: CSV, TensorBoard, wandb, by CleanRL's names or ours
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
+  jaxrl plan ALGO --env ID      parameters, FLOPs, memory, time on more devices, before anything runs
+  jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
 
 RUN is a run folder; left out, it is the latest one in runs/.
 `jaxrl COMMAND --help` tells the flags, `jaxrl train ALGO --help` those of an algorithm.
 
 JAXRL_TRACEBACK=1 shows where an error comes from.
-Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving.
+Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving, 76 another host was lost.
 Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAXRL_CACHE=0 turns that off.
 """
 
@@ -68,6 +70,8 @@ _COMMANDS = {  # module and function, imported when the command is used
     "export": "export:export",
     "sweep": "sweep:main",
     "search": "search:main",
+    "plan": "plan:main",
+    "launch": "launch:main",
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
     "report": "report:main",

@@ -1,0 +1,172 @@
+"""`jaxrl plan`: what a training will cost, before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from jaxrl import algos
+from jaxrl.cli.cores import use_cores
+from jaxrl.cli.train import RunFlags, parse_flags
+
+__all__ = ["PlanFlags", "main"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanFlags(RunFlags):
+    """How to run it; all flags of `jaxrl train` are known, and these."""
+
+    device_counts: tuple[int, ...] = (1, 8, 64, 512)
+    """Rows of the table on paper."""
+    memory_gb: float | None = None
+    """Memory of a device, 10^9 bytes, to plan for another one than this; left out, the device is asked."""
+    teraflops: float | None = None
+    """Assumed of each device in the table: arithmetic, 10^12 operations a second."""
+    memory_gb_per_s: float | None = None
+    """Assumed of each device: its memory's bandwidth."""
+    link_gb_per_s: float | None = None
+    """Assumed of each device: its bandwidth in an all-reduce."""
+    latency_us: float | None = None
+    """Assumed of each message between devices, in microseconds."""
+    seconds_per_update: float | None = None
+    """Measured on one device, instead of what arithmetic and bandwidth allow at best."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl plan ALGO …`; returns the exit code."""
+    names = ", ".join(algos.names())
+    if not argv or argv[0].startswith("-"):
+        if not {"-h", "--help"} & set(argv):
+            raise ValueError(f"Say which algorithm: jaxrl plan ALGO, where ALGO is one of {names}.")
+        print(f"usage: jaxrl plan ALGO --env ID [flags of jaxrl train]\n\nALGO is one of: {names}.")
+        return 0
+    name = argv[0]
+    module = algos.load(name)
+    config, flags = parse_flags(name, module, argv[1:], PlanFlags(), "plan")
+    _check(flags)
+    use_cores()
+    from jaxrl.train.mesh import MeshShape
+    from jaxrl.train.plan import make_plan
+
+    limit = None if flags.memory_gb is None else int(flags.memory_gb * 1e9)
+    plan = make_plan(module.make(config), config, flags.num_seeds, MeshShape(flags.mesh.member, flags.mesh.data), limit)
+    print("\n".join([*_summary(name, config, flags, plan), "", *_table(config, flags, plan)]))
+    if not plan.fits:
+        raise ValueError(_refusal(config, flags, plan))
+    return 0
+
+
+def _check(flags: PlanFlags) -> None:
+    """Raise ValueError unless all numbers make sense."""
+    for field in ("memory_gb", "teraflops", "memory_gb_per_s", "link_gb_per_s", "latency_us", "seconds_per_update"):
+        value = getattr(flags, field)
+        if value is not None and value <= 0:
+            raise ValueError(f"--{field.replace('_', '-')} must be positive, got {value}.")
+    if not flags.device_counts or min(flags.device_counts) < 1:
+        raise ValueError(f"--device-counts must be 1 or more each, got {flags.device_counts}.")
+
+
+def _summary(name: str, config: Any, flags: PlanFlags, plan: Any) -> list[str]:
+    """What is known for certain."""
+    import jax
+
+    device = jax.local_devices()[0]
+    seeds = f", {flags.num_seeds} seeds" if flags.num_seeds > 1 else ""
+    of = "unknown" if plan.limit is None else _size(plan.limit)
+    fit = "fits" if plan.fits else "does not fit"
+    return [
+        f"{name} on {config.env}{seeds}: {config.num_updates:,} updates of {config.steps_per_update:,} steps",
+        f"  parameters         {plan.num_params:,} ({_size(plan.param_bytes)})" + (" a seed" if seeds else ""),
+        f"  one update         {_count(plan.cost.flops)}FLOP, {_size(plan.cost.bytes)} read and written",
+        f"  devices            {plan.devices} of {jax.device_count()} ({device.device_kind})",
+        f"  memory on each     {_size(plan.memory)} of {of}: {fit} (train state {_size(plan.state_bytes)} in all)",
+    ]
+
+
+def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
+    """The cost on more devices, on paper, and what that takes for granted."""
+    import jax
+
+    from jaxrl.train.plan import Assumptions, on_paper
+
+    given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(Assumptions)}
+    assumed = dataclasses.replace(
+        Assumptions.of(jax.default_backend()), **{k: v for k, v in given.items() if v is not None}
+    )
+    minibatches = getattr(config, "update_epochs", 1) * getattr(config, "num_minibatches", 1)
+    rows = on_paper(plan, list(flags.device_counts), minibatches, assumed, flags.seconds_per_update)
+    lines = [("devices", "environments", "compute", "gradient", "all-reduces", "an update", "speed-up", "if grown")]
+    for row in rows:
+        share = config.num_envs / row.devices if hasattr(config, "num_envs") else float("nan")
+        alone = row.compute * row.devices
+        lines.append(
+            (
+                f"{row.devices}",
+                f"{share:,.6g}" if share >= 1 else "too few",
+                _seconds(row.compute),
+                _size(row.reduced),
+                _seconds(row.communication),
+                _seconds(row.seconds),
+                f"{alone / row.seconds:.1f}" if share >= 1 else "–",
+                f"{row.devices * alone / (alone + row.communication):.1f}",
+            )
+        )
+    one = (
+        f"an update takes one device {flags.seconds_per_update} s (measured)"
+        if flags.seconds_per_update
+        else f"a device does {assumed.teraflops:g} TFLOP/s or reads and writes {assumed.memory_gb_per_s:g} GB/s, "
+        f"whichever takes longer"
+    )
+    return [
+        "On paper, for each device; gradient: bytes that it sends for one of the "
+        f"{minibatches} minibatches of an update; if grown: speed-up with n times the environments",
+        *_aligned(lines),
+        f"Assumed: {one}; links of {assumed.link_gb_per_s:g} GB/s, {assumed.latency_us:g} us a message, nothing "
+        "overlaps, all work is shared evenly. Not counted: the time to start each kernel.",
+    ]
+
+
+def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
+    """What to lower, and to what."""
+    share = 0.9 * plan.limit / plan.memory
+    cures = []
+    envs = int(getattr(config, "num_envs", 0) * share)
+    step = getattr(config, "num_minibatches", 1) * plan.devices
+    if envs >= step:
+        cures.append(f"--num-envs {envs // step * step} (of {config.num_envs})")
+    if hasattr(config, "num_steps") and int(config.num_steps * share) >= 1:
+        cures.append(f"--num-steps {int(config.num_steps * share)} (of {config.num_steps})")
+    if flags.num_seeds > 1 and int(flags.num_seeds * share):
+        cures.append(f"--num-seeds {int(flags.num_seeds * share)} (of {flags.num_seeds})")
+    cures.append("smaller --hidden, or more devices")
+    return (
+        f"This needs {_size(plan.memory)} on each of {plan.devices} devices, which have {_size(plan.limit)}, of which "
+        f"a tenth should be left: try {', or '.join(cures)}."
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+
+
+def _count(number: float) -> str:
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:,.0f} "
+
+
+def _size(number: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def _seconds(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
