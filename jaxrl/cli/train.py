@@ -64,6 +64,8 @@ class RunFlags:
     """How many of the newest checkpoints to keep."""
     on_nan: Literal["stop", "skip"] = "stop"
     """When losses or parameters are not finite: end training, or skip that update and go on."""
+    time_split: bool = False
+    """Measure first how much of training is rollout and how much optimisation; compiles one more program."""
     pictures: bool = True
     """Make curve.png, replay.gif and replay.html at the end."""
     quiet: bool = False

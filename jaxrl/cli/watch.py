@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -63,10 +65,8 @@ def _show(follower: Follower, flags: WatchFlags) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console()
-    with Live(
-        get_renderable=lambda: _drawn(follower, flags, console.width), console=console, auto_refresh=False
-    ) as live:
+    console = Console(width=flags.width)
+    with Live(get_renderable=lambda: _drawn(follower, console.width), console=console, auto_refresh=False) as live:
         while True:
             follower.read()
             live.refresh()
@@ -81,8 +81,8 @@ def _print(follower: Follower, flags: WatchFlags) -> None:
 
     view = follower.read()
     if flags.once:
-        console = Console()
-        console.print(_drawn(follower, flags, console.width))
+        console = Console(width=flags.width)
+        console.print(_drawn(follower, console.width))
         return
     print(view.title, flush=True)
     shown: tuple[Any, Any] = (None, None)
@@ -99,21 +99,21 @@ def _print(follower: Follower, flags: WatchFlags) -> None:
         view = follower.read()
 
 
-def _drawn(follower: Follower, flags: WatchFlags, width: int) -> Any:
+def _drawn(follower: Follower, width: int) -> Any:
     from jaxrl.train.dashboard import draw
 
-    return draw(follower.view, flags.width or width)
+    return draw(follower.view, width)
 
 
 def _save(follower: Follower, flags: WatchFlags) -> None:
     """The view as a picture that needs no terminal."""
-    import io
-
     from rich.console import Console
 
     assert flags.svg is not None
     width = flags.width or 100
     console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(_drawn(follower, flags, width))
-    flags.svg.write_text(console.export_svg(title=f"jaxrl watch {flags.run or ''}".strip()))
+    console.print(_drawn(follower, width))
+    picture = console.export_svg(title=f"jaxrl watch {flags.run or ''}".strip())
+    # Without the fonts that it would fetch from the net; every monospaced one will do.
+    flags.svg.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
     print(f"Wrote {flags.svg}")

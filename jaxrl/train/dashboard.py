@@ -16,7 +16,8 @@ __all__ = ["NARROWEST", "WIDEST", "draw"]
 
 NARROWEST, WIDEST = 60, 120
 _CHART_HEIGHT = 5
-_COLOURS = dict(zip(PARTS, ("magenta", "cyan", "green", "yellow", "blue", "bright_black"), strict=True))
+_COLOURS: dict[str, str] = dict(zip(PARTS, ("magenta", "cyan", "green", "yellow", "red", "bright_black"), strict=True))
+_COLOURS |= {"rollout": "cyan", "optimisation": "blue"}
 _NAMES = {"win_rate": "win rate", "return_mean": "return", "length_mean": "length", "clip_fraction": "clip frac"}
 _LOSSES = 6  # the rows of numbers beside them
 
@@ -128,6 +129,9 @@ def _progress(view: RunView, room: int) -> Text:
 def _split(view: RunView, room: int, now: float) -> list[Text]:
     """Where the time has gone: a bar, and what its colours mean."""
     spent = {part: seconds for part, seconds in view.split(now).items() if part in PARTS and seconds > 0}
+    if view.rollout is not None and "training" in spent:
+        training = spent.pop("training")
+        spent |= {"rollout": view.rollout * training, "optimisation": (1 - view.rollout) * training}
     whole = sum(spent.values())
     if not whole:
         return []

@@ -27,6 +27,7 @@ from jaxrl.train.provenance import on_devices
 from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
+from jaxrl.train.time_split import rollout_share
 
 __all__ = ["Part", "Result", "fit"]
 
@@ -88,6 +89,7 @@ def fit(
     keep_checkpoints: int = 3,
     on_nan: OnNan = "stop",
     pictures: bool = True,
+    time_split: bool = False,
     quiet: bool = False,
     resume: bool = False,
     on_row: OnRow | None = None,
@@ -116,6 +118,7 @@ def fit(
         keep_checkpoints: How many of the newest are kept.
         on_nan: When losses or parameters are not finite, "stop" ends training and "skip" leaves out that update.
         pictures: Whether to make curve.png and the replays.
+        time_split: Whether to measure first how much of an update is rollout; see `rollout_share`.
         quiet: Show no progress.
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
         on_row: Called with each row of metrics; return True to end training there.
@@ -185,6 +188,8 @@ def fit(
             logger=log,
             on_row=on_row,
         )
+        if time_split:
+            about["rollout_share"] = progress.measured(rollout_share(algo, loop.programs, num_seeds, devices))
         result = _train(loop, path, about, resume, part)
         if folder is not None and pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")

@@ -46,6 +46,11 @@ class Progress:
         self.view.enter(text.rstrip("…"))
         self._heart.beat(self.view, at_once=True)
 
+    def measured(self, rollout: float) -> float:
+        """Which share of training time rollouts take; returns it."""
+        self.view.rollout = rollout
+        return rollout
+
     def row(self, row: dict[str, Any]) -> None:
         """One more row of metrics."""
         self.view.add_row(row)

@@ -12,7 +12,8 @@ from jaxrl.train.metrics import mean_over_members
 __all__ = ["PARTS", "Band", "RunView", "duration", "number"]
 
 PARTS = ("compiling", "training", "evaluating", "saving", "drawing", "starting")
-"""What a run's time is split into. A rollout and its optimisation are one compiled program: both are training."""
+"""What a run's time is split into. A rollout and its optimisation are one compiled program: both are training, unless
+`RunView.rollout` tells their shares."""
 
 
 @dataclasses.dataclass
@@ -54,6 +55,8 @@ class RunView:
     """When that began, in seconds since 1970."""
     spent: dict[str, float] = dataclasses.field(default_factory=dict)
     """Seconds in each of `PARTS`, the present phase apart."""
+    rollout: float | None = None
+    """The share of training time that rollouts take, where it was measured."""
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
     """Bytes: `host`, and where the device tells them `device` and `device_limit`."""
     row: dict[str, Any] | None = None

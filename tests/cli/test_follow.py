@@ -74,6 +74,7 @@ def test_the_view_can_be_saved_as_a_picture(run: Path, workplace: Path) -> None:
     text = (workplace / "view.svg").read_text()
     assert text.startswith("<svg")
     assert "toy_algorithm" in text
+    assert "url(http" not in text.replace('"', "")
 
 
 def test_watching_a_diverged_or_killed_run_ends_with_code_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,15 @@ def test_it_says_how_the_run_goes() -> None:
     assert "total" not in text
 
 
+def test_training_is_divided_where_its_parts_were_measured() -> None:
+    view = view_of(1)
+    view.rollout = 0.3
+    text = "\n".join(text_of(view, 80))
+    assert "optimisation 49%" in text
+    assert "rollout 21%" in text
+    assert "■ training" not in text
+
+
 def test_members_are_shown_by_their_mean_and_range() -> None:
     lines = text_of(view_of(8), 80)
     assert "win rate 0.32  0.30 to 0.33  mean and range of 8" in lines[1]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from jaxrl.train.hosts import is_main
+
 __all__ = ["Kind", "Logger", "LoggerOptions", "Names", "follow", "make_logger"]
 
 Kind = Literal["jsonl", "wandb", "tensorboard"]
@@ -71,9 +73,9 @@ def make_logger(logger: str | Mapping[str, Any] | Logger | None) -> tuple[Logger
         MissingExtraError: Its package is not installed; the message has the line that installs it.
     """
     if isinstance(logger, Logger):
-        return logger, None
+        return (logger if is_main() else Logger()), None
     options = LoggerOptions(logger or "jsonl") if not isinstance(logger, Mapping) else LoggerOptions(**logger)  # pyright: ignore[reportArgumentType]
-    if options.kind == "jsonl":
+    if options.kind == "jsonl" or not is_main():
         return Logger(), dataclasses.asdict(options)
     module, _, name = _CLASSES[options.kind].partition(":")
     made = getattr(importlib.import_module(module), name)(options.names, options.per_seed)

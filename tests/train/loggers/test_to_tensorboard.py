@@ -1,5 +1,6 @@
 """Event files, by the real tensorboardX, read back record by record."""
 
+import importlib
 import struct
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,13 @@ pytest.importorskip("tensorboardX")
 
 def numbers_in(folder: Path) -> dict[str, list[tuple[int, float]]]:
     """The scalars of all event files of a folder, oldest file first, as (step, value)."""
-    from tensorboardX.proto.event_pb2 import Event
-
+    event_type = importlib.import_module("tensorboardX.proto.event_pb2").Event
     found: dict[str, list[tuple[int, float]]] = {}
     for file in sorted(folder.glob("events.*"), key=lambda file: file.stat().st_mtime_ns):
         data = file.read_bytes()
         while data:  # length and its checksum, the record, its checksum
             (length,) = struct.unpack("<Q", data[:8])
-            event = Event.FromString(data[12 : 12 + length])
+            event = event_type.FromString(data[12 : 12 + length])
             data = data[16 + length :]
             if event.HasField("session_log"):
                 found.setdefault("session", []).append((event.step, event.session_log.status))
