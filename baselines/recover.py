@@ -24,9 +24,18 @@ from jaxrl.tuning import PBT, Halving
 RESULT = Path(__file__).parent / "results" / "recovery.json"
 BAD = 1e-6
 PROBE = ppo.Config(
-    env="probe/observation_action", lr=BAD, num_envs=16, num_steps=8, total_timesteps=16 * 8 * 100, hidden=(16,)
+    env="probe/observation_action",
+    lr=BAD,
+    num_envs=32,
+    num_steps=8,
+    total_timesteps=32 * 8 * 120,
+    num_minibatches=2,
+    ent_coef=0.02,
+    hidden=(32,),
+    activation="relu",
+    normalise_reward=False,
 )
-TASKS = {"probe": (PROBE, 0.95), "cartpole": (ppo.Config(env="CartPole-v1", lr=BAD), 475.0)}
+TASKS = {"cartpole": (ppo.Config(env="CartPole-v1", lr=BAD), 475.0), "probe": (PROBE, 0.95)}
 METHODS = {"halving": Halving(), "pbt": PBT(draw=False)}
 
 

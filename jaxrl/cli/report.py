@@ -19,9 +19,9 @@ class ReportFlags:
     """Compare runs: curves, tables and one HTML page, with intervals over seeds."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """The run folders, of one seed or several each; the latest one in runs/ if left out."""
+    """Folders of runs, of one seed or several each, of sweeps and of searches; the latest run in runs/ if left out."""
     out: Path = Path("report")
-    """Where to write report.html, curves.png, profiles.png, table.md and table.csv."""
+    """Where to write report.html, curves.png, profiles.png, effects.png, table.md and table.csv."""
     metric: Literal["win_rate", "return_mean", "length_mean"] | None = None
     """What is compared; left out, the win rate where all runs on an environment know one, else the return."""
     check: bool = False

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jaxrl.report.groups import Group
 
-__all__ = ["MIN_SEEDS", "problems", "ranges"]
+__all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
 
 MIN_SEEDS = 5
 
@@ -62,11 +62,38 @@ def _different_sets(groups: Sequence[Group]) -> list[str]:
     return found
 
 
+def refuse_mixed_seeds(groups: Sequence[Group]) -> None:
+    """Raise if scores on seeds that hyperparameters were chosen by stand beside scores on other seeds.
+
+    Raises:
+        ValueError: They do, for some algorithm on some environment.
+    """
+    for group in groups:
+        tuning = _tuning_seeds(group, groups)
+        seeds = {seed for other in _family(group, groups) for seed in other.seeds}
+        if tuning & seeds and seeds - tuning:
+            raise ValueError(
+                f"The seeds {ranges(sorted(tuning & seeds))} of {group.algorithm} on {group.env} are those that its "
+                f"hyperparameters were chosen by, and {ranges(sorted(seeds - tuning))} are not; a report has no place "
+                f"for both. Leave out the runs with the former."
+            )
+
+
+def _family(group: Group, groups: Sequence[Group]) -> list[Group]:
+    """The groups of the same algorithm on the same environment."""
+    return [other for other in groups if (other.algorithm, other.env) == (group.algorithm, group.env)]
+
+
+def _tuning_seeds(group: Group, groups: Sequence[Group]) -> set[int]:
+    """The seeds that any run of the group's family was tuned on."""
+    abouts = [about for other in _family(group, groups) for about in other.runs.values()]
+    return {seed for about in abouts for seed in about.get("tuning_seeds") or ()}
+
+
 def _tuned_on(groups: Sequence[Group]) -> list[str]:
     found = []
     for group in groups:
-        family = [other for other in groups if (other.algorithm, other.env) == (group.algorithm, group.env)]
-        tuning = {s for other in family for about in other.runs.values() for s in about.get("tuning_seeds") or ()}
+        tuning = _tuning_seeds(group, groups)
         both = sorted(tuning & set(group.seeds))
         if both:
             found.append(

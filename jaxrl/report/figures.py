@@ -1,4 +1,4 @@
-"""The pictures of a report: learning curves and performance profiles, a colour for each label."""
+"""The pictures of a report: learning curves, performance profiles, effects of hyperparameters."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from jaxrl import stats
+from jaxrl.report.effects import Effect
 from jaxrl.report.groups import METRICS, Group, known
 from jaxrl.train.curve import new_figure, short
 
-__all__ = ["draw_curves", "draw_profiles"]
+__all__ = ["draw_curves", "draw_effects", "draw_profiles"]
 
 # Okabe and Ito's colours, told apart with any colour vision, without their yellow.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 _STYLES = ("-", "--", ":", "-.")  # once the colours are used up
 _AXES = {"timesteps": "environment steps", "seconds": "seconds of training"}
 _THRESHOLDS = 101
+_SHOWN = 8  # groups with a colour, the best ones; others are grey
+_GREY = {"color": "#9aa5b1", "linestyle": "-"}
 
 
 def draw_curves(groups: Sequence[Group]) -> Any:
@@ -33,8 +36,8 @@ def draw_curves(groups: Sequence[Group]) -> Any:
     for env, row in zip(envs, rows, strict=True):
         here = [group for group in groups if group.env == env]
         for axes, axis in zip(row, _AXES, strict=True):
-            for group in here:
-                _curve(axes, group, axis, looks[group.label])
+            for group in _ordered(here):
+                _curve(axes, group, axis, looks.get(group.label))
             axes.set_xlabel(_AXES[axis])
             axes.set_xlim(0, None)
             if here[0].metric == "win_rate":
@@ -55,15 +58,15 @@ def draw_profiles(groups: Sequence[Group]) -> Any:
     """
     envs = list(dict.fromkeys(group.env for group in groups))
     looks = _looks(groups)
-    wide = 2
+    wide = min(2, len(envs))
     high = -(-len(envs) // wide)
     figure = new_figure("A report", 11.0, 3.7 * high)
     panels = figure.subplots(high, wide, squeeze=False).ravel()
     for env, axes in zip(envs, panels, strict=False):
         here = [group for group in groups if group.env == env]
         thresholds = _thresholds(here)
-        for group in here:
-            _profile(axes, group, thresholds, looks[group.label])
+        for group in _ordered(here):
+            _profile(axes, group, thresholds, looks.get(group.label))
         axes.set_xlabel(f"final {METRICS[here[0].metric]}, τ")
         axes.set_ylabel("share of seeds above τ")
         axes.set_ylim(-0.02, 1.02)
@@ -75,9 +78,65 @@ def draw_profiles(groups: Sequence[Group]) -> Any:
     return figure
 
 
+def draw_effects(effects: Sequence[Effect]) -> Any:
+    """A figure with a panel for each hyperparameter: seeds as dots, for each configuration the IQM and its interval.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    wide = min(3, len(effects))
+    high = -(-len(effects) // wide)
+    figure = new_figure("A report", 11.0, 3.4 * high)
+    panels = figure.subplots(high, wide, squeeze=False).ravel()
+    for effect, axes in zip(effects, panels, strict=False):
+        _effect(axes, effect)
+    for axes in panels[len(effects) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _effect(axes: Any, effect: Effect) -> None:
+    places = _places(axes, [value for value, _ in effect.points])
+    color, crowded = _COLORS[0], len(effect.points) > 16
+    for x, (_, scores) in zip(places, effect.points, strict=True):
+        if len(scores) > 1:
+            middle, low, high = stats.interval(stats.iqm, scores, expand=True)
+            axes.plot([x, x], [low, high], color=color, linewidth=1.6, alpha=0.4 if crowded else 0.9)
+            axes.plot([x] * len(scores), scores, "o", color=color, markersize=3.5, alpha=0.3, markeredgewidth=0)
+            axes.plot(x, middle, "o", color=color, markersize=6, markeredgecolor="white", zorder=3)
+        else:
+            axes.plot(x, scores[0], "o", color=color, markersize=5, alpha=0.7, markeredgewidth=0)
+    axes.set_xlabel(effect.name)
+    axes.set_ylabel(f"final {effect.metric}")
+    axes.set_title(effect.title, loc="left", fontsize=10, fontweight="bold")
+    _tidy(axes)
+
+
+def _places(axes: Any, values: Sequence[Any]) -> list[float]:
+    """Where values stand on the axis: numbers at themselves, or at their logarithms; other values side by side."""
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        if min(values) > 0 and max(values) / min(values) >= 8:
+            axes.set_xscale("log")
+        return [float(value) for value in values]
+    distinct = {str(value): value for value in values}
+    same_kind = len({type(value) for value in values}) == 1
+    names = sorted(distinct, key=distinct.__getitem__) if same_kind else list(distinct)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    return [float(names.index(str(value))) for value in values]
+
+
+def _ordered(groups: Sequence[Group]) -> list[Group]:
+    """By their scores, the worst first, so that the best are drawn above the others."""
+    return sorted(groups, key=lambda group: stats.iqm(group.scores) if len(group.scores) else -np.inf)
+
+
 def _looks(groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
-    """Colour and line style by label, the same on every environment."""
+    """Colour and line style by label, the same on every environment; for the best of each if there are many."""
     labels = sorted({group.label for group in groups})
+    if len(labels) > _SHOWN:
+        best = (_ordered([g for g in groups if g.env == env])[-_SHOWN:] for env in {g.env for g in groups})
+        labels = sorted({group.label for some in best for group in some})
     count = len(_COLORS)
     return {
         label: {"color": _COLORS[i % count], "linestyle": _STYLES[i // count % len(_STYLES)]}
@@ -85,8 +144,12 @@ def _looks(groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _curve(axes: Any, group: Group, axis: str, look: dict[str, Any]) -> None:
+def _curve(axes: Any, group: Group, axis: str, look: dict[str, Any] | None) -> None:
     members = len(group.members)
+    if look is None:
+        for member in group.members:
+            axes.plot(*known(member, axis), linewidth=0.6, alpha=0.25, **_GREY)
+        return
     if members > 1:  # the more there are, the fainter
         for member in group.members:
             x, y = known(member, axis)
@@ -103,8 +166,12 @@ def _curve(axes: Any, group: Group, axis: str, look: dict[str, Any]) -> None:
     axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
-def _profile(axes: Any, group: Group, thresholds: np.ndarray, look: dict[str, Any]) -> None:
+def _profile(axes: Any, group: Group, thresholds: np.ndarray, look: dict[str, Any] | None) -> None:
     if len(group.scores) == 0:
+        return
+    if look is None:
+        share = stats.performance_profile(group.scores, thresholds)
+        axes.plot(thresholds, share, linewidth=0.6, alpha=0.35, drawstyle="steps-post", **_GREY)
         return
     share, low, high = stats.interval(stats.mean, stats.exceeds(group.scores, thresholds), expand=True)
     axes.plot(thresholds, share, linewidth=2.2, drawstyle="steps-post", label=group.label, **look)
@@ -128,6 +195,8 @@ def _tidy(axes: Any) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """A legend if there is anything to explain: a run may have no row, or no score."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="best", frameon=False, fontsize=9)
+    """A legend, the best first, if there is anything to explain: a run may have no row, or no score."""
+    lines, labels = axes.get_legend_handles_labels()
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(lines) > 4 else {"loc": "best"}
+    if lines:
+        axes.legend(lines[::-1], labels[::-1], frameon=False, fontsize=9, **beside)

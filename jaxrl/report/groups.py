@@ -233,8 +233,12 @@ def _label(part: _Part, others: list[dict[str, Any]]) -> str:
     if len(differing) > _NAMED:
         return f"{algorithm} ({part.name})"
     own = _options(part.about)
-    return f"{algorithm} ({', '.join(f'{name}={_plain(own.get(name))}' for name in differing)})"
+    values = (_plain(own.get(name), [other.get(name) for other in options]) for name in differing)
+    return f"{algorithm} ({', '.join(f'{n}={value}' for n, value in zip(differing, values, strict=True))})"
 
 
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _plain(value: Any, others: Sequence[Any]) -> str:
+    """In short, unless that would make it the same as one of the others."""
+    short = f"{value:.4g}" if isinstance(value, float) else str(value)
+    same = [other for other in others if isinstance(other, float) and other != value and f"{other:.4g}" == short]
+    return str(value) if same else short

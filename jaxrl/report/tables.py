@@ -48,18 +48,22 @@ def summarise(groups: Sequence[Group]) -> list[Summary]:
     return [_summary(group) for group in groups]
 
 
-def improvements(groups: Sequence[Group]) -> list[tuple[Group, Group, stats.Interval]]:
-    """For each environment its best group by IQM, each other one, and how likely a run of the best beats one of it."""
+def improvements(groups: Sequence[Group], most: int | None = None) -> list[tuple[Group, Group, stats.Interval]]:
+    """For each environment its best group by IQM, each other one, and how likely a run of the best beats one of it.
+
+    Args:
+        groups: All of them.
+        most: Other ones to look at, the next best ones; None for all.
+    """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
         here = [group for group in groups if group.env == env and len(group.scores)]
         if len(here) < 2:
             continue
-        best = max(here, key=lambda group: stats.iqm(group.scores))
-        for other in here:
-            if other is not best:
-                chance = stats.interval(stats.probability_of_improvement, best.scores, other.scores, expand=True)
-                found.append((best, other, chance))
+        best, *others = sorted(here, key=lambda group: -stats.iqm(group.scores))
+        for other in others[:most]:
+            chance = stats.interval(stats.probability_of_improvement, best.scores, other.scores, expand=True)
+            found.append((best, other, chance))
     return found
 
 

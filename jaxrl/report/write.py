@@ -1,4 +1,4 @@
-"""A report as files: report.html, curves.png, profiles.png, table.md, table.csv."""
+"""A report as files: report.html, curves.png, profiles.png, effects.png, table.md, table.csv."""
 
 from __future__ import annotations
 
@@ -6,33 +6,45 @@ import base64
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jaxrl.report.checks import problems, ranges
-from jaxrl.report.figures import draw_curves, draw_profiles
+from jaxrl.report.checks import problems, ranges, refuse_mixed_seeds
+from jaxrl.report.effects import effects, searches
+from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles
 from jaxrl.report.groups import METRICS, Group
 from jaxrl.report.tables import Summary, across, between, csv_table, improvements, markdown, number, speed, summarise
 from jaxrl.train.curve import short
 
 __all__ = ["page", "write_report"]
 
+_NAMED = 4  # configurations that the title names
+_PROBLEMS = 6  # sentences that are not folded away
+_RIVALS = 12  # with which the best group is compared
+_INCUMBENTS = 12  # of a search, the last of which are shown
+
 
 def write_report(groups: Sequence[Group], out: str | Path) -> list[Path]:
     """Write all files of a report into a folder, over those of an earlier one; returns their paths, the page first.
 
+    There is an effects.png only if a hyperparameter had several values.
+
     Raises:
+        ValueError: Seeds for tuning and other ones are mixed.
         MissingExtraError: matplotlib is not installed; nothing is written then.
     """
+    refuse_mixed_seeds(groups)
     out = Path(out)
-    curves, profiles = _png(draw_curves(groups)), _png(draw_profiles(groups))
+    pictures = {"curves.png": _png(draw_curves(groups)), "profiles.png": _png(draw_profiles(groups))}
+    found = effects(groups)
+    if found:
+        pictures["effects.png"] = _png(draw_effects(found))
     summaries = summarise(groups)
     files: dict[str, str | bytes] = {
-        "report.html": page(groups, summaries, curves, profiles),
-        "curves.png": curves,
-        "profiles.png": profiles,
+        "report.html": page(groups, summaries, pictures),
+        **pictures,
         "table.md": markdown(summaries),
         "table.csv": csv_table(summaries),
     }
@@ -42,19 +54,24 @@ def write_report(groups: Sequence[Group], out: str | Path) -> list[Path]:
     return [out / name for name in files]
 
 
-def page(groups: Sequence[Group], summaries: Sequence[Summary], curves: bytes, profiles: bytes) -> str:
-    """One HTML page with everything in it, which needs no network. The pictures are PNG."""
+def page(groups: Sequence[Group], summaries: Sequence[Summary], pictures: Mapping[str, bytes]) -> str:
+    """One HTML page with everything in it, which needs no network. The pictures are PNG, by their files' names."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
-    runs, seeds = sum(len(group.runs) for group in groups), sum(len(group.members) for group in groups)
+    runs, seeds = len({run for group in groups for run in group.runs}), sum(len(group.members) for group in groups)
+    what = ", ".join(labels)
+    if len(labels) > _NAMED:
+        what = f"{', '.join(dict.fromkeys(group.algorithm for group in groups))}, {len(labels)} configurations,"
     values = {
-        "title": html.escape(f"{', '.join(labels)} on {', '.join(envs)}"),
+        "title": html.escape(f"{what} on {', '.join(envs)}"),
         "about": f"{runs} run{'s' * (runs > 1)}, {seeds} seed{'s' * (seeds > 1)}",
         "problems": _problem_list(problems(groups)),
         "table": _score_table(summaries),
         "across": _across_table(groups),
         "improvements": _improvement_table(groups),
-        "curves": _image(curves, "Learning curves over environment steps and over seconds"),
-        "profiles": _image(profiles, "Share of seeds above each score"),
+        "curves": _image(pictures["curves.png"], "Learning curves over environment steps and over seconds"),
+        "profiles": _image(pictures["profiles.png"], "Share of seeds above each score"),
+        "effects": _effect_section(pictures.get("effects.png")),
+        "searches": _search_section(groups),
         "runs": _run_table(groups),
     }
     template = resources.files("jaxrl.report").joinpath("page.html").read_text(encoding="utf-8")
@@ -87,8 +104,11 @@ def _problem_list(sentences: Sequence[str]) -> str:
         return (
             '<p class="good">Nothing speaks against this comparison: enough seeds, the same for all, all counted.</p>'
         )
-    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-    return f'<div class="care"><h2>Read with care</h2><ul>{items}</ul></div>'
+    items = [f"<li>{html.escape(sentence)}</li>" for sentence in sentences]
+    shown, more = "".join(items[:_PROBLEMS]), "".join(items[_PROBLEMS:])
+    if more:
+        more = f"<details><summary>and {len(items) - _PROBLEMS} more</summary><ul>{more}</ul></details>"
+    return f'<div class="care"><h2>Read with care</h2><ul>{shown}</ul>{more}</div>'
 
 
 def _score_table(summaries: Sequence[Summary]) -> str:
@@ -114,13 +134,54 @@ def _across_table(groups: Sequence[Group]) -> str:
 
 def _improvement_table(groups: Sequence[Group]) -> str:
     rows = []
-    for best, other, chance in improvements(groups):
+    for best, other, chance in improvements(groups, _RIVALS):
         rows.append((best.env, best.label, other.label, number(chance.estimate), between(chance.low, chance.high, 1.0)))
     if not rows:
         return ""
     head = ("environment", "a run of", "beats one of", "with probability", "95 % interval")
     note = "An interval from 1 to 1 says only that the seeds at hand do not overlap."
     return f'<h2>Probability of improvement</h2>{_table(head, rows, numeric=(3, 4))}<p class="note">{note}</p>'
+
+
+def _effect_section(picture: bytes | None) -> str:
+    if picture is None:
+        return ""
+    note = (
+        "Each configuration at its value, whatever its other hyperparameters: large the IQM over its seeds with the "
+        "95 % interval, small the seeds. What a search has tried is scored on tuning seeds, which no table here counts."
+    )
+    image = _image(picture, "Final score over the values of each hyperparameter")
+    return f'<h2>Effects of hyperparameters</h2>{image}<p class="note">{note}</p>'
+
+
+def _search_section(groups: Sequence[Group]) -> str:
+    """How each search went, from its checklist.json."""
+    parts = []
+    for name, checklist in searches(groups):
+        tuning, test = ranges(checklist["tuning_seeds"]), ranges(checklist["test_seeds"])
+        budget = checklist["budget"]
+        space = ", ".join(f"{name} {_dimension(each)}" for name, each in checklist["space"].items())
+        about = (
+            f"{name}: {checklist['method']['name']} search with the budget of {budget['runs']} runs a seed "
+            f"({short(budget['timesteps'])} steps) over {space}; tuning seeds {tuning}, test seeds {test}."
+        )
+        rows = []
+        for each in checklist.get("incumbents", ())[-_INCUMBENTS:]:
+            point = ", ".join(f"{name}={_value(value)}" for name, value in each["point"].items())
+            rows.append((short(each["timesteps"]), number(each["score"]), point))
+        table = _table(("steps spent", "score", "best so far"), rows, numeric=(0, 1))
+        parts.append(f'<p class="note">{html.escape(about)}</p>{table}')
+    return f"<h2>How it was tuned</h2>{''.join(parts)}" if parts else ""
+
+
+def _dimension(dimension: Mapping[str, Any]) -> str:
+    if "values" in dimension:
+        return f"in {', '.join(map(_value, dimension['values']))}"
+    return f"from {dimension['low']:g} to {dimension['high']:g}{' (log)' if dimension['log'] else ''}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _run_table(groups: Sequence[Group]) -> str:

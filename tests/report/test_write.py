@@ -78,9 +78,9 @@ def test_curves_show_every_seed_the_iqm_and_its_interval(groups):
         assert len(axes.lines) == 64 + 8 + 2
         assert len(axes.collections) == 2
         assert max(line.get_xdata()[-1] for line in axes.lines) == end
-    bold = [line for line in smax_steps.lines if line.get_linewidth() > 2]
+    bold = {line.get_label(): line for line in smax_steps.lines if line.get_linewidth() > 2}
     middle = groups[1].curve("timesteps")
-    np.testing.assert_array_equal(bold[0].get_ydata(), middle[1].estimate)
+    np.testing.assert_array_equal(bold["ippo, 64 seeds"].get_ydata(), middle[1].estimate)
     assert [text.get_text() for text in smax_seconds.get_legend().get_texts()] == ["ippo, 64 seeds", "mappo, 8 seeds"]
 
 
