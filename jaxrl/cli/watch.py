@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import re
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ class WatchFlags:
     """Show a run while it goes on in another terminal, until it ends. Ctrl-C ends the watching only."""
 
     run: tyro.conf.Positional[Path | None] = None
-    """The run folder; the latest one in runs/ if left out."""
+    """The run folder, or that of a sweep; the latest run in runs/ if left out."""
     every: float = 1.0
     """Seconds between two looks."""
     once: bool = False
@@ -35,29 +36,57 @@ class WatchFlags:
 
 
 def watch(argv: list[str]) -> int:
-    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run has diverged, was not saved, or its process is gone."""
+    """`jaxrl watch [RUN]`; returns the exit code: 1 if it has diverged, was not saved, or its process is gone."""
     flags = tyro.cli(WatchFlags, args=argv, prog="jaxrl watch")
     if flags.every <= 0:
         raise ValueError(f"--every must be positive, got {flags.every}.")
     folder = flags.run or latest_run()
-    if not (folder / "live.json").exists():  # a run that compiles has no run.json yet
-        RunFolder.open(folder)
-    follower = Follower(RunFolder(folder))
     try:
-        if on_terminal() and not flags.once:
-            _show(follower, flags)
-        else:
-            _print(follower, flags)
+        if (folder / "sweep.json").is_file():
+            return _watch_sweep(folder, flags)
+        if not (folder / "live.json").exists():  # a run that compiles has no run.json yet
+            RunFolder.open(folder)
+        follower = _watch(folder, flags)
     except KeyboardInterrupt:
         print(f"The run goes on. Look again with: jaxrl watch {folder}")
         return 0
+    return 1 if follower.gone or follower.status in ("diverged", "failed", "unsaved") else 0
+
+
+def _watch(folder: Path, flags: WatchFlags) -> Follower:
+    """One run, until it ends."""
+    follower = Follower(RunFolder(folder))
+    if on_terminal() and not flags.once:
+        _show(follower, flags)
+    else:
+        _print(follower, flags)
     if flags.svg is not None:
         _save(follower, flags)
     if follower.error:
         print(follower.error)
     if follower.gone:
         print(f"Its process is gone. What was saved can be continued with: jaxrl resume {folder}")
-    return 1 if follower.gone or follower.status in ("diverged", "failed", "unsaved") else 0
+    return follower
+
+
+def _watch_sweep(folder: Path, flags: WatchFlags) -> int:
+    """The groups of a sweep: the newest one, then each that follows; returns the exit code."""
+    done: set[Path] | None = None
+    while True:
+        status = json.loads((folder / "sweep.json").read_text())["status"]
+        groups = sorted(path.parent for path in folder.glob("group-*/live.json"))
+        done = set(groups[:-1]) if done is None else done
+        for group in [group for group in groups if group not in done]:
+            print(f"{group.name} of {folder}")
+            follower = _watch(group, flags)
+            done.add(group)
+            if flags.once:
+                return 0
+            if follower.gone:
+                return 1
+        if status != "running":
+            return 0 if status == "finished" else 1
+        time.sleep(flags.every)
 
 
 def _show(follower: Follower, flags: WatchFlags) -> None:

@@ -145,7 +145,7 @@ def compile_programs(
     return bind(config, who)._replace(seconds=time.perf_counter() - began)
 
 
-def compiler_options() -> dict[str, bool | int | str] | None:
+def compiler_options() -> dict[str, Any] | None:
     """On a CPU, the same speed for three quarters of XLA's default time to compile (baselines/speed/compile.py)."""
     return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
 

@@ -47,7 +47,8 @@ def compile_rollout(algo: Algorithm, state: Any, members: int, mesh: Mesh | None
         _, metrics = update(state)
         return {name: value for name, value in metrics.items() if name != "losses"}
 
-    return jax.jit(rollout).lower(state).compile(compiler_options())
+    options = compiler_options()
+    return jax.jit(rollout).lower(state).compile(options)
 
 
 def _fastest(call: Callable[[Any], Any], init: Callable[[], Any], repeats: int) -> float:

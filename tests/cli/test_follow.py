@@ -90,6 +90,25 @@ def test_watching_a_diverged_or_killed_run_ends_with_code_1(run: Path, capsys: p
     assert "Its process is gone. What was saved can be continued with: jaxrl resume runs/a" in capsys.readouterr().out
 
 
+def test_the_groups_of_a_sweep_are_watched_one_after_the_other(
+    run: Path, workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = workplace / "sweep"
+    sweep.mkdir()
+    (sweep / "sweep.json").write_text(json.dumps({"status": "running"}))
+    shutil.copytree(run, sweep / "group-000")
+    shutil.copytree(run, sweep / "group-001")
+
+    def next_group(seconds: float) -> None:
+        shutil.copytree(run, sweep / "group-002")
+        (sweep / "sweep.json").write_text(json.dumps({"status": "finished"}))
+
+    monkeypatch.setattr("jaxrl.cli.watch.time.sleep", next_group)
+    main(["watch", "sweep"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("group")] == ["group-001 of sweep", "group-002 of sweep"]
+
+
 def test_there_must_be_something_to_watch(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
     assert code_of("watch", "nowhere") == 2
     assert "nowhere holds no run" in capsys.readouterr().err
