@@ -14,6 +14,7 @@ from jaxrl.train.best import keep_best
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.disk import why
 from jaxrl.train.divergence import DivergedError, Divergence
+from jaxrl.train.elsewhere import Elsewhere
 from jaxrl.train.json_lines import JsonLines
 from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
@@ -76,7 +77,8 @@ class Loop:
         self._checkpoints = checkpoints
         self._logger = logger or Logger()
         self._on_row = on_row
-        self._pace = Pace(self._tell)
+        self._pace = Pace(self._tell_of_time)
+        self._elsewhere = Elsewhere(self._tell)
         self._pacer = Pacer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
         self._chunk_began = 0.0
@@ -110,8 +112,10 @@ class Loop:
     def _next(self, update: int, stop: StopRequest, state: Any) -> int:
         """Updates in the next chunk: process 0 sets the pace, and whichever process is told to stop stops all."""
         left = self.schedule.until_next_stop(update)
-        wishes = hosts.exchange((stop.name or self.stopped, self._pacer.next(left) if left else 0), after=state)
-        self.stopped = next((why for why, _ in wishes if why), None)
+        wish = (stop.name or self.stopped, self._pacer.next(left) if left else 0, self._elsewhere.news())
+        wishes = hosts.exchange(wish, after=state)
+        self._elsewhere.hear([news for _, _, news in wishes])
+        self.stopped = next((why for why, _, _ in wishes if why), None)
         return 0 if self.stopped else wishes[0][1]
 
     def _pause(self, state: Any, update: int) -> None:
@@ -261,6 +265,10 @@ class Loop:
         if error is not None:
             reason = why(error, file.path.parent)
             self._tell("unwritten", f"{file.path.name} cannot be written: {reason}. Its rows wait; training goes on.")
+
+    def _tell_of_time(self, kind: str, text: str) -> None:
+        self._tell(kind, text)
+        self._elsewhere.note(kind, text)
 
     def _tell(self, kind: str, text: str) -> None:
         """Say something, and write it down in events.jsonl."""

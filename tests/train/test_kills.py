@@ -66,12 +66,24 @@ def wait_for_progress(run: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
+def wait_for_a_save(run: Path, process: subprocess.Popen[str]) -> None:
+    """Until a checkpoint is being written, or the process has ended."""
+    until = time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < until and not list(run.glob("checkpoints/*tmp*")):
+        time.sleep(0.001)
+
+
 def kill(run: Path, process: subprocess.Popen[str], rng: random.Random, number: signal.Signals) -> str:
-    """At a random moment: at once, or a while after training has begun. Returns what it interrupted."""
-    if rng.random() < 0.2:
+    """At a random moment: from the very start, in a save, or after training has begun. Returns what it interrupted."""
+    when = rng.choice(["start", "save", "save", "training", "training"])
+    if when == "start":
         time.sleep(rng.uniform(0.0, 6.0))
     else:
         wait_for_progress(run, process)
+    if when == "save":
+        wait_for_a_save(run, process)
+        time.sleep(rng.uniform(0.0, 0.03))
+    if when == "training":
         time.sleep(rng.uniform(0.0, 0.8))
     process.send_signal(number)
     _, err = process.communicate(timeout=120)
@@ -148,6 +160,6 @@ def test_twenty_kills_at_random_moments(tmp_path: Path) -> None:
     what = disturbed(shell, train, 20, random.Random(1))
     print(what, json.loads((tmp_path / "run" / "run.json").read_text())["train_seconds"])
     assert len(what) == 20
-    assert what.count("while saving") >= 2
+    assert what.count("while saving") >= 3
     assert "told to stop" in what
     assert_same_run(tmp_path / "run", tmp_path / "whole")
