@@ -66,6 +66,11 @@ class RunFolder:
                 f"{folder.path} holds a sweep, not one run: name a run in it such as {folder.path}/group-000, or "
                 f"continue the sweep by its own command with --run-dir {folder.path}."
             )
+        if (folder.path / "checklist.json").is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds a search, not one run: name the run of its best, {folder.path}/test, or continue "
+                f"the search by its own command with --run-dir {folder.path}."
+            )
         if not (folder.path / "run.json").is_file():
             raise FileNotFoundError(
                 f"{folder.path} holds no run (there is no run.json in it); `ls runs` shows what there is."

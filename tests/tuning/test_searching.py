@@ -20,6 +20,7 @@ from jaxrl.report import collect
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.fit import fit
 from jaxrl.train.loop import DivergedError
+from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Pacer
 from jaxrl.train.search_space import draws
 from jaxrl.tuning import PBT, Grid, Halving, Optuna, Random, Task, Trial
@@ -230,6 +231,11 @@ def test_runs_say_what_their_seeds_are_for(folder: Path) -> None:
 def test_a_report_of_a_search_has_the_test_seeds_alone(folder: Path) -> None:
     [group] = collect([folder])
     assert group.seeds == [2, 3, 4]
+
+
+def test_a_search_is_no_single_run(folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds a search, not one run: name the run of its best, .*/test"):
+        RunFolder.open(folder)
 
 
 def test_a_finished_search_is_not_run_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
