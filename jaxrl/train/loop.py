@@ -172,6 +172,7 @@ class Loop:
         """Evaluate `state` with its current parameters and write the summary down; the clock stands still meanwhile."""
         running = self.clock.running
         self.clock.stop()
+        self._pace.pause()
         self._progress.phase("evaluating…")
         played = jax.device_get(self.programs.evaluate(state))
         if not played.finished.all():

@@ -31,6 +31,13 @@ NOTABLE_SHARE = {"waiting": 0.10, "compiled": 0.02}
 """Of that time, what is worth a word."""
 
 
+_CURES = {
+    "saving checkpoints": " Save less often: --checkpoint-every-minutes, --checkpoint-every-updates.",
+    "writing and showing metrics": " Log more rarely: --log-every.",
+    "on_row": " Let on_row do less, or log more rarely: --log-every.",
+}
+
+
 class Pace:
     """Follows the chunks of one run; a context manager. All that is worth a word goes to `tell(kind, sentence)`.
 
@@ -139,10 +146,11 @@ class Pace:
         if self._notable("waiting", waiting / everything):
             most = sorted(self._work.items(), key=lambda item: -item[1])
             parts = ", ".join(f"{work} {seconds:.1f} s" for work, seconds in most if seconds > 0.1 * waiting)
+            cure = _CURES.get(most[0][0], "") if most else ""
             self._tell(
                 "waiting",
                 f"The device waited for the host in {100 * waiting / everything:.0f} % of the last {everything:.0f} s. "
-                f"The host was busy with: {parts or 'nothing that is measured here'}.",
+                f"The host was busy with: {parts or 'nothing that is measured here'}.{cure}",
             )
         if self._notable("compiled", compiling / everything):
             self._tell(

@@ -71,6 +71,7 @@ def test_a_busy_host_is_told_with_what_it_does(bench: Bench) -> None:
     share = int(text.removeprefix("The device waited for the host in ").partition(" ")[0])
     assert 20 < share <= 50  # half of the time, but the first window began before
     assert "The host was busy with: on_row" in text
+    assert text.endswith("Let on_row do less, or log more rarely: --log-every.")
 
 
 def test_short_chunks_are_put_together(bench: Bench) -> None:
