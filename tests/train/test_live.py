@@ -135,3 +135,13 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 def test_memory_of_this_process() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     assert memory_in_use()["host"] == pytest.approx(pages * os.sysconf("SC_PAGE_SIZE"), rel=0.2)
+
+
+def test_memory_of_devices_that_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Device:
+        def memory_stats(self) -> dict[str, int]:
+            return {"bytes_in_use": 3, "bytes_limit": 80, "num_allocs": 1}
+
+    monkeypatch.setattr("jax.local_devices", lambda: [Device(), Device()])
+    found = memory_in_use()
+    assert (found["device"], found["device_limit"]) == (6, 160)
