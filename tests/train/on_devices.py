@@ -27,6 +27,7 @@ VARIANTS = {
         mappo,
         mappo.Config(env="probe/death", normalise_obs=True, normalise_reward=True, target_kl=0.05, **SMALL),
     ),
+    "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
     "mappo gru": (mappo, mappo.Config(env="probe/hidden_state", critic_hidden=(8,), **GRU, **SMALL)),
 }
 
@@ -40,20 +41,32 @@ def trained(module, config, data: int) -> dict:
     if mesh is not None:
         state = jax.device_put(state, jax.tree.map(lambda leaf: leaf.sharding, shapes))
     update = jax.jit(spread(algo.update, state, mesh, 1)).lower(state).compile()
-    losses = []
+    losses, different = [], different_shards(update, state, config)
     for _ in range(5):
         state, metrics = update(state)
         losses.append({k: float(v) for k, v in metrics["losses"].items()})
     numbers = flat((state.params, state.normaliser))
     reduced = with_gradients(str(update.as_text()), len(flat(state.params)))
-    return {"params": numbers, "losses": losses, "reduced": reduced}
+    return {"params": numbers, "losses": losses, "reduced": reduced, "different_shards": different}
+
+
+def different_shards(update, state, config) -> int:
+    """How many shards went ways of their own from the same beginning, which only their actions can lead to."""
+
+    def first_everywhere(leaf):
+        return jax.device_put(jax.numpy.broadcast_to(leaf[:1], leaf.shape), leaf.sharding)
+
+    same, _ = update(dataclasses.replace(state, loop=jax.tree.map(first_everywhere, state.loop)))
+    return len(np.unique(np.asarray(same.loop.obs).reshape(config.shards, -1), axis=0))
 
 
 def with_gradients(program: str, num_params: int) -> list[list[int]]:
     """The collectives of each computation that reduces gradients, as the numbers of elements that each one moves."""
     found = []
     for computation in program.split("\n\n"):
-        results = re.findall(r"= (.*) (?:all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation)
+        results = re.findall(
+            r"= (.*) (?:all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation
+        )
         shapes = [re.findall(r"\w\d+\[([\d,]*)\]", result) for result in results]
         moved = [sum(math.prod(map(int, filter(None, s.split(",")))) for s in shape) for shape in shapes]
         if any(size >= num_params for size in moved):

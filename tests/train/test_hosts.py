@@ -130,7 +130,7 @@ def test_seeds_on_two_processes(tmp_path: Path):
     codes, outputs = ended(two)
     assert codes == [0, 0], outputs
     assert load_run(run).about["mesh"] == {"member": 2, "data": 1}
-    codes, outputs = ended([start(single, "--num-seeds", "2", "--eval-every", "100")])
+    codes, outputs = ended([start(single, "--num-seeds", "2", "--eval-every", "100", devices=2)])
     assert codes == [0], outputs
     assert_same_run(run, single)
 

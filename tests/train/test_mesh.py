@@ -25,7 +25,7 @@ def on_8_devices(*arguments: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check_equal(name: str, counts: list[int]) -> None:
+def check_equal(name: str, counts: list[int]) -> dict:
     found = on_8_devices("train", name, *map(str, counts))
     one = found[str(counts[0])]
     for count in counts[1:]:
@@ -34,17 +34,22 @@ def check_equal(name: str, counts: list[int]) -> None:
         for alone, together in zip(one["losses"], several["losses"], strict=True):
             # Among them the gradient's norm: Adam would hide gradients that are `count` times too large.
             np.testing.assert_allclose(list(together.values()), list(alone.values()), rtol=1e-3, atol=1e-5)
-        (moved,) = several["reduced"]  # the program has the minibatch loop's body once, with one all-reduce of gradients
+        (moved,) = several[
+            "reduced"
+        ]  # the program has the minibatch loop's body once, with one all-reduce of gradients
         assert all(size <= 4 for size in moved[:-1])  # and for the rest a few scalars
+    return found
 
 
 @pytest.mark.parametrize(("name", "counts"), [("ppo", [1, 8]), ("ippo gru", [1, 4]), ("mappo", [1, 2])])
 def test_devices_do_not_change_what_is_learned(name, counts):
-    check_equal(name, counts)
+    found = check_equal(name, counts)
+    if name == "ppo":  # whose observations show what was done
+        assert [found[str(count)]["different_shards"] for count in counts] == [8, 8]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo", "ppo gru", "ippo", "ippo gru", "mappo", "mappo gru"])
+@pytest.mark.parametrize("name", ["ppo", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru"])
 def test_1_2_4_and_8_devices_learn_the_same(name):
     check_equal(name, [1, 2, 4, 8])
 
