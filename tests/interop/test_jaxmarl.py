@@ -85,13 +85,9 @@ def test_jaxmarls_rollout_manager_finds_world_state_and_masks_on_smax():
     assert env.num_allies == 3  # looked up on our environment
 
 
-def test_jaxmarl_environments_keep_our_contract():
-    jaxrl.check_env(jaxrl.make("jaxmarl:switch_riddle"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["overcooked", "hanabi", "coin_game", "MPE_simple_tag_v3"])
-def test_more_jaxmarl_environments_keep_our_contract(name):
+@pytest.mark.parametrize("name", ["switch_riddle", "overcooked", "hanabi", "coin_game", "MPE_simple_tag_v3"])
+def test_jaxmarl_environments_keep_our_contract(name):
     jaxrl.check_env(jaxrl.make(f"jaxmarl:{name}"))
 
 

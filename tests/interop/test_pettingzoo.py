@@ -52,7 +52,9 @@ def test_equals_the_environment_itself(tag):
     state = tag.stepper.state
     actions = {"adversary_0": 1, "adversary_1": 2, "adversary_2": 3, "agent_0": 4}
     obs, rewards, *_ = tag.step(actions)
-    expected, _, reward, *_ = env.step_env(jax.random.key(0), state, np.array([1, 2, 3, 4]), env.default_params)
+    expected, _, reward, *_ = jax.jit(env.step_env)(
+        jax.random.key(0), state, np.array([1, 2, 3, 4]), env.default_params
+    )
     for i, agent in enumerate(env.agents):
         np.testing.assert_allclose(obs[agent], expected[i, : len(obs[agent])], atol=1e-6)
         np.testing.assert_allclose(rewards[agent], reward[i], rtol=1e-6)
