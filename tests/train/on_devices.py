@@ -38,15 +38,19 @@ def trained(module, config, data: int) -> dict:
     mesh = choose_mesh(config, 1, MeshShape(1, data))
     state = algo.init(jax.random.key(0))
     shapes = place(jax.eval_shape(lambda: state), mesh, 1)
-    if mesh is not None:
-        state = jax.device_put(state, jax.tree.map(lambda leaf: leaf.sharding, shapes))
-    update = jax.jit(spread(algo.update, state, mesh, 1)).lower(state).compile()
+    places = jax.tree.map(lambda leaf: leaf.sharding, shapes) if mesh is not None else jax.devices()[0]
+    state = jax.device_put(state, places)
+    compiled = jax.jit(spread(algo.update, state, mesh, 1)).lower(state).compile()
+
+    def update(state):  # JAX forgets where arrays without elements belong, which mpe has
+        return compiled(jax.device_put(state, places))
+
     losses, different = [], different_shards(update, state, config)
     for _ in range(5):
         state, metrics = update(state)
         losses.append({k: float(v) for k, v in metrics["losses"].items()})
     numbers = flat((state.params, state.normaliser))
-    reduced = with_gradients(str(update.as_text()), len(flat(state.params)))
+    reduced = with_gradients(str(compiled.as_text()), len(flat(state.params)))
     return {"params": numbers, "losses": losses, "reduced": reduced, "different_shards": different}
 
 
