@@ -2,7 +2,8 @@
 
 The learning rate of the configuration is 1e-6, with which nothing is learned. Halving and population-based training get
 the range from 1e-6 to 0.1; every member of the population begins with 1e-6. For each of five seeds the search is run
-from nothing and what it has found is trained with five other seeds. It has recovered if all of these reach the goal.
+from nothing and what it has found is trained with five other seeds. It has recovered if their mean return reaches the
+goal; how many of the five reach it by themselves is counted as well.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def recover(task: str, method: str, seed: int) -> dict[str, Any]:
         "best": found.best,
         "schedule": found.schedule,
         "test": scores,
-        "recovered": min(scores) >= goal,
+        "recovered": sum(scores) / len(scores) >= goal,
+        "test_seeds_at_goal": sum(score >= goal for score in scores),
         "seconds": round(time.perf_counter() - began, 1),
     }
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import echo
@@ -22,18 +22,27 @@ SPACE: dict[str, Range | Choice] = {"lr": Range(1e-6, 1e-1, log=True)}
 def members(score: Sequence[float], lr: float | None = None, update: int = EVERY) -> Member:
     """Members at the end of the first generation, with these scores."""
     count = len(score)
-    init = partial(initial_state, population(echo.make(echo.Config()), GENERATIONS), count)
     rates = np.geomspace(1e-5, 1e-2, count) if lr is None else np.full(count, lr)
     keys = jax.random.split(jax.random.key(0), count)
-    state: Any = jax.jit(init)(keys, echo.Hyperparams(np.float32(rates), np.zeros(count, np.float32)))
+    state: Any = _init(count)(keys, echo.Hyperparams(np.float32(rates), np.zeros(count, np.float32)))
     numbers = {"theta": jnp.arange(count, dtype=jnp.float32)}
     own = dataclasses.replace(state.own, params=numbers, update=jnp.full(count, update))
     return dataclasses.replace(state, own=own, score_sum=jnp.array(score, jnp.float32), episodes=jnp.ones(count))
 
 
-def bred(state: Member, resample: float = 0.0, space: Any = SPACE) -> Any:
-    """The next generation, and keys as numbers."""
-    return jax.jit(partial(evolve, space, 0.25, resample, EVERY))(state)
+def bred(state: Member, resample: float = 0.0, space: dict[str, Range | Choice] = SPACE) -> Any:
+    """The next generation."""
+    return _compiled(resample, tuple(space.items()))(state)
+
+
+@cache
+def _compiled(resample: float, space: tuple[Any, ...]) -> Any:
+    return jax.jit(partial(evolve, dict(space), 0.25, resample, EVERY))
+
+
+@cache
+def _init(count: int) -> Any:
+    return jax.jit(partial(initial_state, population(echo.make(echo.Config()), GENERATIONS), count))
 
 
 def bits(keys: jax.Array) -> np.ndarray:
