@@ -129,6 +129,7 @@ class VectorEnv:
 
 def _split(key: jax.Array, num: int) -> jax.Array:
     """`num` keys from one key, or `num / S` from each of the keys `[S]`."""
+    _check_typed(key)
     if key.ndim == 0:
         return jax.random.split(key, num)
     if num % key.size:
@@ -138,7 +139,13 @@ def _split(key: jax.Array, num: int) -> jax.Array:
 
 def _two(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Two keys from one, or two times `[S]`."""
+    _check_typed(key)
     if key.ndim == 0:
         first, second = jax.random.split(key)
         return first, second
     return jax.vmap(lambda k: tuple(jax.random.split(k)))(key)
+
+
+def _check_typed(key: jax.Array) -> None:
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise TypeError("VectorEnv takes keys made by jax.random.key(seed), not the old kind of jax.random.PRNGKey.")

@@ -183,3 +183,10 @@ def test_keys_must_serve_equally_many_environments():
     venv = VectorEnv(jaxrl.make("CartPole-v1"), 6)
     with pytest.raises(ValueError, match="4 keys cannot serve 6 environments alike"):
         venv.reset(jax.random.split(jax.random.key(0), 4))
+
+
+@pytest.mark.parametrize("reset", ["fresh", "pool"])
+def test_old_keys_are_refused(reset):
+    venv = jaxrl.VectorEnv(jaxrl.make("classic/cartpole"), 4, reset=reset)
+    with pytest.raises(TypeError, match=r"jax\.random\.key\(seed\)"):
+        venv.reset(jax.random.PRNGKey(0))

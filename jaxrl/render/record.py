@@ -32,7 +32,7 @@ class Replay:
 
     env: Environment
     params: Any
-    states: Any
+    states: Any = dataclasses.field(repr=False)
     """Leaves `[1 + T F, …]`: the first state, then the F states passed through in each step; every F-th, from the
     first on, is the state between two steps."""
     actions: Any
