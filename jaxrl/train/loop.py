@@ -83,6 +83,7 @@ class Loop:
         self._pending: tuple[int, Metrics] | None = None
         self._chunk_began = 0.0
         self._saved_at: tuple[int, float] = (-1, time.monotonic())  # update, moment
+        self._save_took = 0.0  # seconds
 
     # The loop. The device always has the next chunk in its queue while the host reads the metrics of the last one.
 
@@ -122,7 +123,7 @@ class Loop:
         """Evaluate and save, if either is due; both need the chunk to have ended."""
         saves = False
         if self._checkpoints is not None:
-            saves = self.schedule.saves(update, time.monotonic() - self._saved_at[1])
+            saves = self.schedule.saves(update, time.monotonic() - self._saved_at[1], self._save_took)
             saves = hosts.main_says(saves, after=state)  # clocks differ
         if self.schedule.evaluates(update):
             self._read(state)
@@ -215,11 +216,13 @@ class Loop:
             return
         self.divergence.check_params(state)
         self._progress.phase("saving…")
+        began = time.monotonic()
         with self._pace.host("saving checkpoints"):
             self.save_error = self._try_to_save(self._checkpoints, self._folder, state, update)
         if self.save_error is not None:
             self._tell("unsaved", f"{self.save_error}" if last else f"{self.save_error} Training goes on.")
         self._saved_at = (self._saved_at[0] if self.save_error else update, time.monotonic())
+        self._save_took = time.monotonic() - began
         self._progress.phase("training")
 
     def _try_to_save(

@@ -12,6 +12,9 @@ __all__ = ["Clock", "Pacer", "Schedule"]
 DEFAULT_MINUTES = 5.0
 """Between checkpoints. To save one takes about a tenth of a second."""
 
+MAX_SHARE = 0.02
+"""Of the time, for checkpoints that are saved by time."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
@@ -52,10 +55,17 @@ class Schedule:
         """Whether the run is evaluated after `update` updates, the start and the end apart."""
         return bool(self.eval_every) and 0 < update < self.num_updates and update % (self.eval_every or 1) == 0
 
-    def saves(self, update: int, seconds_since_save: float) -> bool:
-        """Whether a checkpoint is due after `update` updates, the end apart."""
+    def saves(self, update: int, since_save: float, save_took: float = 0.0) -> bool:
+        """Whether a checkpoint is due after `update` updates, the end apart.
+
+        Args:
+            update: Updates done.
+            since_save: Seconds since the last one.
+            save_took: Seconds that it took. Saving by time costs at most `MAX_SHARE`, however large the state is.
+        """
         by_updates = self.checkpoint_every_updates and update % self.checkpoint_every_updates == 0
-        by_time = seconds_since_save >= 60 * (self.checkpoint_every_minutes or DEFAULT_MINUTES)
+        minutes = self.checkpoint_every_minutes or DEFAULT_MINUTES
+        by_time = since_save >= max(60 * minutes, save_took / MAX_SHARE)
         return update < self.num_updates and bool(by_updates or by_time)
 
 

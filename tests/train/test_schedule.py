@@ -31,6 +31,14 @@ def test_minutes_count_beside_updates() -> None:
     assert schedule.saves(3, 120.0)
 
 
+def test_saving_by_time_takes_two_hundredths_of_it_at_most() -> None:
+    schedule = Schedule(20, checkpoint_every_updates=7, checkpoint_every_minutes=1)
+    assert schedule.saves(3, 60.0, save_took=1.2)
+    assert not schedule.saves(3, 100.0, save_took=2.4)  # a large state
+    assert schedule.saves(3, 120.0, save_took=2.4)
+    assert schedule.saves(7, 1.0, save_took=2.4)  # who counts in updates gets what was asked for
+
+
 @pytest.mark.parametrize(("updates", "in_row"), [(1, 1), (500, 1), (501, 2), (100_000, 200)])
 def test_there_are_at_most_500_rows(updates: int, in_row: int) -> None:
     assert Schedule(updates).updates_in_row == in_row
