@@ -1,9 +1,9 @@
 """What checkpoints cost: `python baselines/speed/checkpoint_cost.py`, about five minutes.
 
 One save a minute is too rare to be seen in the noise of a machine, so training of smax/3m with IPPO's defaults is done
-with a save every second and with none, in turn, in one process with the same compiled programs; the difference, divided
-by the number of saves, is what one of them costs, the waiting of the device included. Then states of growing size are
-saved. Prints a table and writes all numbers to `baselines/speed/results/`.
+with about a save a second and with none, in turn, in one process with the same compiled programs. The difference
+divided by the number of saves is what one of them costs, the waiting of the device included. Then states of growing
+size are saved. Prints a table and writes all numbers to `baselines/speed/results/`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from jaxrl.cli.cores import use_cores
 from jaxrl.train.checkpoint import Checkpoints
 from jaxrl.train.fit import Result, fit
 
-NEVER = 1e9  # minutes
 
-
-def train(config: ippo.Config, folder: Path, minutes: float, programs: Any = None) -> tuple[Result, list[float]]:
-    """One run, and how long each of its saves took."""
+def train(
+    config: ippo.Config, folder: Path, every: int | None = None, programs: Any = None
+) -> tuple[Result, list[float]]:
+    """One run with a save `every` so many updates, and how long each of its saves took."""
     seconds: list[float] = []
     original = Checkpoints.save
 
@@ -44,18 +44,19 @@ def train(config: ippo.Config, folder: Path, minutes: float, programs: Any = Non
     Checkpoints.save = timed
     try:
         options: dict[str, Any] = {"eval_episodes": 8, "quiet": True, "pictures": False, "programs": programs}
-        return fit(ippo.make(config), config, folder, checkpoint_every_minutes=minutes, **options), seconds
+        return fit(ippo.make(config), config, folder, checkpoint_every_updates=every, **options), seconds
     finally:
         Checkpoints.save = original
 
 
 def measure_training(config: ippo.Config, repeats: int, folder: Path) -> dict[str, Any]:
     """Both ways in turn."""
-    result, _ = train(config, folder / "warm", NEVER)
+    result, _ = train(config, folder / "warm")
+    every = max(1, round(result.steps_per_second / config.steps_per_update))  # updates in a second
     turns = []
     for turn in range(repeats):
-        without, _ = train(config, folder / f"without-{turn}", NEVER, result.programs)
-        with_saves, seconds = train(config, folder / f"with-{turn}", 1 / 60, result.programs)
+        without, _ = train(config, folder / f"without-{turn}", None, result.programs)
+        with_saves, seconds = train(config, folder / f"with-{turn}", every, result.programs)
         saves = len(seconds) - 1  # both end with one
         each = (with_saves.train_seconds - without.train_seconds) / max(saves, 1)
         turns.append(

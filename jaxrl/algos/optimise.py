@@ -100,7 +100,8 @@ def _step(
     norm = jnp.linalg.norm(gradient)
     scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
     direction, opt_state = _ADAM.update(gradient * scale, learner.opt_state)
-    params = jax.tree.map(lambda p, u: p - h.lr * u, learner.params, as_params(direction))
+    step = as_params(jnp.asarray(direction))
+    params = jax.tree.map(lambda p, u: p - h.lr * u, learner.params, step)
     losses = {**losses, "grad_norm": _share(norm)}
     if target_kl is None:
         return _Learner(params, opt_state, learner.stopped), losses

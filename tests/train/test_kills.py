@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from toy_runs import read_rows, timeless
@@ -115,7 +116,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     """Bit for bit the same final states; the same rows, each once and in order."""
     states = [jax.tree.leaves(load_run(path).restore()) for path in (one, other)]
     for a, b in zip(*states, strict=True):
-        if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
             a, b = jax.random.key_data(a), jax.random.key_data(b)
         np.testing.assert_array_equal(a, b)
     for name in ("metrics.jsonl", "evaluations.jsonl"):

@@ -42,6 +42,7 @@ def test_every_scenario_is_trained_without_special_flags(name, kind, algorithm):
     config, algo = made(algorithm, name, kind)
     state = first = algo.init(jax.random.key(0))
     update = jax.jit(algo.update)
+    metrics = {}
     for _ in range(2):
         state, metrics = update(state)
         assert all(np.isfinite(value) for value in metrics["losses"].values())
