@@ -102,12 +102,15 @@ def rollout(
     """
 
     def step(loop: Loop, inputs: tuple[jax.Array, jax.Array]) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
-        return _step(eyes, policy, loop, *inputs)
+        bits, is_last = inputs
+        return _step(eyes, policy, loop, jax.random.wrap_key_data(bits, impl=impl), is_last)
 
     is_last = jnp.arange(num_steps) == num_steps - 1
-    keys = shard_keys(key, eyes.num_shards, 2 * num_steps).reshape(num_steps, 2, -1)
-    loop, (transitions, sums) = jax.lax.scan(step, loop, (keys, is_last))
-    return loop, transitions, jax.tree.map(lambda s: s.sum(0), sums)
+    keys, impl = shard_keys(key, eyes.num_shards, 2 * num_steps), jax.random.key_impl(key)
+    # Scanned as bits: `vmap` transposes what is scanned, and JAX's check of keys takes a transposed key for a used one.
+    bits = jax.random.key_data(keys.reshape(num_steps, 2, -1))
+    loop, (transitions, rows) = jax.lax.scan(step, loop, (bits, is_last))
+    return loop, transitions, jax.tree.map(jnp.sum, rows)
 
 
 def _step(
@@ -140,8 +143,8 @@ def _step(
         cut=done,
         final_value=final_value,
     )
-    running, sums = episodes.ended(loop.running, reward, done, info, venv.kinds)
-    return loop._replace(env_state=env_state, obs=obs, reset=done, carry=carry, running=running), (transition, sums)
+    running, rows = episodes.ended(loop.running, reward, done, info, venv.kinds)
+    return loop._replace(env_state=env_state, obs=obs, reset=done, carry=carry, running=running), (transition, rows)
 
 
 def next_values(transitions: Transition) -> jax.Array:

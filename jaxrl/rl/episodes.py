@@ -52,7 +52,7 @@ def ended(
     info: dict[str, Any],
     kinds: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[Running, dict[str, Any]]:
-    """Advance by one step: the running episodes, and sums over those that ended in it.
+    """Advance by one step: the running episodes, and what those that ended in it count for.
 
     Args:
         running: Before the step.
@@ -62,17 +62,16 @@ def ended(
         kinds: As for `new_running`.
 
     Returns:
-        The running episodes (ended ones begun anew), and scalars `episodes`, `return_sum`, `length_sum`, `won_sum`;
-        with several kinds of agents also `return_sums`, a dictionary of one scalar each.
+        The running episodes (ended ones begun anew), and rows `[B]`, zero where none ended, whose sums are `episodes`,
+        `return_sum`, `length_sum`, `won_sum`; with several kinds of agents also `return_sums`, a dictionary of rows.
     """
     total = running.episode_return + reward.reshape(reward.shape[0], -1).mean(1)
     length = running.length + 1
-    sums: dict[str, Any] = {"episodes": done.sum(), "return_sum": (done * total).sum()}
-    sums["length_sum"] = (done * length).sum()
+    rows: dict[str, Any] = {"episodes": done, "return_sum": done * total, "length_sum": done * length}
     if "won" in info:
-        sums["won_sum"] = (done & info["won"]).sum()
+        rows["won_sum"] = done & info["won"]
     kind_total = jax.tree.map(jnp.add, running.kind_return, kind_means(reward, kinds))
     if kind_total:
-        sums["return_sums"] = {name: (done * own).sum() for name, own in kind_total.items()}
+        rows["return_sums"] = {name: done * own for name, own in kind_total.items()}
     kind_return = {name: jnp.where(done, 0.0, own) for name, own in kind_total.items()}
-    return Running(jnp.where(done, 0.0, total), jnp.where(done, 0, length), kind_return), sums
+    return Running(jnp.where(done, 0.0, total), jnp.where(done, 0, length), kind_return), rows

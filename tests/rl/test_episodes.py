@@ -15,8 +15,8 @@ def test_sums_equal_a_plain_loop():
     done, won = rng.random((T, B)) < 0.3, rng.random((T, B)) < 0.5
     running, totals = episodes.new_running(B), {"episodes": 0, "return_sum": 0.0, "length_sum": 0, "won_sum": 0}
     for t in range(T):
-        running, sums = episodes.ended(running, jnp.asarray(reward[t]), jnp.asarray(done[t]), {"won": won[t]})
-        totals = {name: totals[name] + np.asarray(value) for name, value in sums.items()}
+        running, rows = episodes.ended(running, jnp.asarray(reward[t]), jnp.asarray(done[t]), {"won": won[t]})
+        totals = {name: totals[name] + np.asarray(value).sum() for name, value in rows.items()}
 
     expected = {"episodes": 0, "return_sum": 0.0, "length_sum": 0, "won_sum": 0}
     for b in range(B):
@@ -42,24 +42,24 @@ def test_each_of_several_kinds_of_agents_has_a_sum_of_its_own():
     running = episodes.new_running(B, kinds)
     separate = {name: episodes.new_running(B) for name in kinds}
     for t in range(T):
-        running, sums = episodes.ended(running, jnp.asarray(reward[t]), jnp.asarray(done[t]), {}, kinds)
+        running, rows = episodes.ended(running, jnp.asarray(reward[t]), jnp.asarray(done[t]), {}, kinds)
         for name, agents in kinds.items():
             own = jnp.asarray(reward[t][:, list(agents)])
-            separate[name], own_sums = episodes.ended(separate[name], own, jnp.asarray(done[t]), {})
-            together[name] += float(sums["return_sums"][name])
-            alone[name] += float(own_sums["return_sum"])
+            separate[name], own_rows = episodes.ended(separate[name], own, jnp.asarray(done[t]), {})
+            together[name] += float(rows["return_sums"][name].sum())
+            alone[name] += float(own_rows["return_sum"].sum())
     assert together == pytest.approx(alone, rel=1e-5)
     assert abs(alone["wolf"] - alone["sheep"]) > 1
 
 
 def test_one_kind_of_agents_has_no_sum_besides_the_mean_return():
     kinds = {"agent": (0, 1)}
-    running, sums = episodes.ended(episodes.new_running(B, kinds), jnp.ones((B, N)), jnp.ones(B, bool), {}, kinds)
-    assert "return_sums" not in sums
+    running, rows = episodes.ended(episodes.new_running(B, kinds), jnp.ones((B, N)), jnp.ones(B, bool), {}, kinds)
+    assert "return_sums" not in rows
     assert running.kind_return == {}
 
 
 def test_wins_are_counted_only_where_the_environment_knows_them():
-    _, sums = episodes.ended(episodes.new_running(B), jnp.ones(B), jnp.ones(B, bool), {})
-    assert "won_sum" not in sums
-    assert sums["episodes"] == B
+    _, rows = episodes.ended(episodes.new_running(B), jnp.ones(B), jnp.ones(B, bool), {})
+    assert "won_sum" not in rows
+    assert rows["episodes"].sum() == B
