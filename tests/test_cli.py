@@ -92,6 +92,15 @@ def test_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in text
 
 
+def test_a_reader_who_leaves_early_gets_no_traceback() -> None:
+    """As in `jaxrl train ippo --help | head`."""
+    with jaxrl("train", "ippo", "--help") as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
 def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["envs", "smax/3*"])
     lines = capsys.readouterr().out.splitlines()

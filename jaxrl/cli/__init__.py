@@ -95,6 +95,9 @@ def guarded(command: Callable[[], int]) -> None:
     """Run a command; errors that jaxrl itself raises become one sentence and an exit code."""
     try:
         code = command()
+    except BrokenPipeError:  # who read the output, `head` or `less`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the flush at the end fails again
+        sys.exit(EXIT_FAILED)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
         _explain(error, EXIT_WRONG_INPUT)
     except RuntimeError as error:
