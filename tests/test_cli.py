@@ -95,7 +95,8 @@ def test_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_reader_who_leaves_early_gets_no_traceback() -> None:
     """As in `jaxrl train ippo --help | head`."""
     with jaxrl("train", "ippo", "--help") as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
