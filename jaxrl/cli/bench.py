@@ -19,7 +19,7 @@ class BenchFlags:
     """Environment, as `jaxrl envs` lists them."""
     num_envs: int = 1024
     """Environments side by side."""
-    against: Literal["jaxmarl"] | None = None
+    against: Literal["jaxmarl", "gymnax", "envpool"] | None = None
     """Measure this library's version of it as well, and print the ratio."""
     steps: int = 100
     """Steps of each environment in one repeat."""
@@ -49,10 +49,8 @@ def main(argv: list[str]) -> int:
         return 0
     print(f"{found.env}, {found.num_envs} environments, random actions, on {found.device}")
     for measured in filter(None, (found.ours, found.peer)):
-        print(
-            f"  {measured.library:<8} {measured.steps_per_second:>13,.0f} steps/s   "
-            f"compiled in {measured.compile_seconds:.1f} s"
-        )
+        compiled = f"   compiled in {measured.compile_seconds:.1f} s" if measured.compile_seconds else ""
+        print(f"  {measured.library:<8} {measured.steps_per_second:>13,.0f} steps/s{compiled}")
     if found.peer is not None:
         print(f"  jaxrl makes {found.ratio:.1f} times the steps per second of {found.peer.library}")
     return 0

@@ -9,10 +9,11 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.interop.common import Extra, Stepper, split_agents, split_mask
-from jaxrl.interop.gymnasium import space_of
 
-with Extra("pettingzoo"):
+with Extra("pettingzoo"):  # the extra brings Gymnasium, whose spaces PettingZoo uses
     import pettingzoo
+
+    from jaxrl.interop.gymnasium import space_of
 
 __all__ = ["PettingZooEnv", "to_pettingzoo"]
 

@@ -1,0 +1,155 @@
+"""Other libraries' versions of our environments, under random actions, for `jaxrl.bench`.
+
+Each is a function of our name for the environment and B, the number of copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.registry import canonical
+
+__all__ = ["PEERS", "Compiled", "Hosted", "total"]
+
+
+class Compiled(NamedTuple):
+    """Environments as pure functions: they can be measured as one compiled scan."""
+
+    reset: Callable[[jax.Array], Any]  # key -> state of B environments
+    step: Callable[[jax.Array, Any], tuple[Any, jax.Array]]  # key, state -> state, sum of observations and rewards
+
+
+class Hosted(NamedTuple):
+    """Environments that Python steps."""
+
+    step: Callable[[np.random.Generator], float]  # one step of B environments; the same sum
+
+
+def total(tree: Any) -> jax.Array:
+    """The sum of all entries of all leaves, so that nothing that was asked for is left uncomputed."""
+    return jnp.asarray(sum(leaf.astype(jnp.float32).sum() for leaf in jax.tree.leaves(tree)))
+
+
+def jaxmarl(env_id: str, num_envs: int) -> Compiled:
+    """SMAX with the scripted enemy, and the particle world."""
+    env = _jaxmarl_env(env_id)
+    spaces = [env.action_space(agent) for agent in env.agents]
+
+    def reset(key: jax.Array) -> Any:
+        return jax.vmap(env.reset)(jax.random.split(key, num_envs))[1]
+
+    def step(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
+        key_action, key_step = jax.random.split(key)
+        if hasattr(spaces[0], "n"):
+            counts = np.array([space.n for space in spaces])[:, None]
+            drawn = jax.random.randint(key_action, (len(spaces), num_envs), 0, counts)
+            actions = dict(zip(env.agents, drawn, strict=True))
+        else:
+            keys = zip(env.agents, spaces, jax.random.split(key_action, len(spaces)), strict=True)
+            actions = {agent: jax.random.uniform(k, (num_envs, *space.shape)) for agent, space, k in keys}
+        obs, state, reward, *_ = jax.vmap(env.step)(jax.random.split(key_step, num_envs), state, actions)
+        return state, total([obs[agent] for agent in env.agents]) + total([reward[agent] for agent in env.agents])
+
+    return Compiled(reset, step)
+
+
+def _jaxmarl_env(env_id: str) -> Any:
+    """The peer's environment that is ours of that name."""
+    with _needed("jaxmarl", "peers"):
+        import jaxmarl
+        from jaxmarl.environments.smax import map_name_to_scenario
+    family, _, name = env_id.partition("/")
+    if family == "mpe":
+        from jaxrl.envs.mpe import SCENARIOS
+
+        options = {} if "facmac" in name else {"action_type": "Discrete"}  # what ours have by default
+        return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
+    if family != "smax":
+        raise ValueError(f"The comparison with jaxmarl knows smax/… and mpe/… environments, not {env_id!r}.")
+    try:
+        return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
+    except KeyError:
+        raise ValueError(f"jaxmarl has no SMAX scenario {name!r}.") from None
+
+
+def gymnax(env_id: str, num_envs: int) -> Compiled:
+    """Classic control."""
+    name = _gymnasium_id(env_id, "gymnax")
+    with _needed("gymnax", "gymnax"):
+        import gymnax
+    env, params = gymnax.make(name)
+
+    def reset(key: jax.Array) -> Any:
+        return jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key, num_envs), params)[1]
+
+    def step(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
+        key_action, key_step = jax.random.split(key)
+        action = jax.vmap(env.action_space(params).sample)(jax.random.split(key_action, num_envs))
+        keys = jax.random.split(key_step, num_envs)
+        obs, state, reward, *_ = jax.vmap(env.step, in_axes=(0, 0, 0, None))(keys, state, action, params)
+        return state, total(obs) + total(reward)
+
+    return Compiled(reset, step)
+
+
+def envpool(env_id: str, num_envs: int) -> Hosted:
+    """Classic control in C++, all copies stepped at once by a thread a core, NumPy in and out."""
+    name = _gymnasium_id(env_id, "envpool")
+    with _needed("envpool", "envpool"):
+        import envpool
+    with warnings.catch_warnings():  # that Gymnasium's spaces are made with less precise bounds
+        warnings.simplefilter("ignore")
+        env = envpool.make(name, env_type="gymnasium", num_envs=num_envs, num_threads=os.cpu_count())
+        env.reset()
+        space = env.action_space
+
+    def step(rng: np.random.Generator) -> float:
+        if hasattr(space, "n"):
+            action = rng.integers(0, space.n, num_envs, dtype=np.int32)
+        else:
+            action = rng.uniform(space.low, space.high, (num_envs, *space.shape)).astype(np.float32)
+        obs, reward, *_ = env.step(action)
+        return float(obs.sum() + reward.sum())
+
+    return Hosted(step)
+
+
+PEERS: dict[str, Callable[[str, int], Compiled | Hosted]] = {"jaxmarl": jaxmarl, "gymnax": gymnax, "envpool": envpool}
+
+
+def _gymnasium_id(env_id: str, library: str) -> str:
+    """Gymnasium's id of one of our classic control tasks."""
+    ids = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+    for name in ids:
+        if canonical(name) == canonical(env_id):
+            return name
+    raise ValueError(f"The comparison with {library} knows {', '.join(ids)}, not {env_id!r}.")
+
+
+@contextlib.contextmanager
+def _needed(package: str, extra: str) -> Iterator[None]:
+    """Import a peer: one line on how to install it if it is missing, and no greetings among the numbers.
+
+    Standard output goes to standard error by file descriptor, since one of jaxmarl's own imports takes `sys.stdout`
+    back.
+    """
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f'Comparing with {package} needs it installed: pip install "jaxrl[{extra}]"') from error
+    finally:
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)
