@@ -1,20 +1,25 @@
-"""What the speed measurements share: ours against jaxmarl in one process, a table, and the raw numbers."""
+"""What the speed measurements share: ours against peers in one process, a table, and the raw numbers."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import datetime
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from jaxrl.bench import Comparison, compare
 
-COLUMNS = "environments | jaxrl steps/s | jaxmarl steps/s | ratio | compile s | state + temporary KB an env"
+Peer = Literal["jaxmarl", "gymnax", "envpool"]
+COLUMNS = "environments | peer | jaxrl steps/s | peer steps/s | ratio | compile s | state + temporary KB an env"
 
 
-def measure(description: str, family: str, kind: str, settings: Mapping[str, int], digits: int) -> None:
+def measure(
+    description: str, family: str, kind: str, settings: Mapping[str, int], digits: int, peers: tuple[Peer, ...]
+) -> None:
     """Read the command line, measure, print, write.
 
     Args:
@@ -23,6 +28,7 @@ def measure(description: str, family: str, kind: str, settings: Mapping[str, int
         kind: What one of them is called: a battle, a scenario. The flag `--<kind>s` chooses.
         settings: Number of environments for each one that is measured by default; others get the last one's.
         digits: Of the kilobytes.
+        peers: Each is measured against ours in turn.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -34,13 +40,14 @@ def measure(description: str, family: str, kind: str, settings: Mapping[str, int
     parser.add_argument("--reset", choices=("fresh", "pool"), default="fresh")
     arguments = parser.parse_args()
     results = []
-    print(f"| {kind} | {COLUMNS} |\n{'| --- ' * 7}|")
+    print(f"| {kind} | {COLUMNS} |\n{'| --- ' * 8}|")
     for name in arguments.names:
-        for num_envs in arguments.num_envs or [settings.get(name, list(settings.values())[-1])]:
+        sizes = arguments.num_envs or [settings.get(name, list(settings.values())[-1])]
+        for num_envs, peer in itertools.product(sizes, peers):
             result = compare(
                 f"{family}/{name}",
                 num_envs,
-                against="jaxmarl",
+                against=peer,
                 steps=arguments.steps,
                 repeats=arguments.repeats,
                 reset=arguments.reset,
@@ -56,12 +63,13 @@ def measure(description: str, family: str, kind: str, settings: Mapping[str, int
 
 
 def _row(result: Comparison, digits: int) -> str:
-    """One line of the table; the pairs are ours and jaxmarl's."""
+    """One line of the table; the pairs are ours and the peer's."""
     assert result.peer is not None
     ours, peer = result.ours, result.peer
-    pairs = ((m.state_bytes / 1e3, m.temporary_bytes / 1e3) for m in (ours, peer))
-    memory = " / ".join(f"{state:.{digits}f} + {temporary:.{digits}f}" for state, temporary in pairs)
+    pairs = ((m.state_bytes or 0, m.temporary_bytes or 0) for m in (ours, peer))  # 0: Python steps them
+    memory = " / ".join(f"{state / 1e3:.{digits}f} + {temporary / 1e3:.{digits}f}" for state, temporary in pairs)
     return (
-        f"| {result.env} | {result.num_envs} | {ours.steps_per_second:,.0f} | {peer.steps_per_second:,.0f} "
-        f"| {result.ratio:.1f} | {ours.compile_seconds:.1f} / {peer.compile_seconds:.1f} | {memory} |"
+        f"| {result.env} | {result.num_envs} | {peer.library} | {ours.steps_per_second:,.0f} "
+        f"| {peer.steps_per_second:,.0f} | {result.ratio:.1f} "
+        f"| {ours.compile_seconds:.1f} / {peer.compile_seconds:.1f} | {memory} |"
     )

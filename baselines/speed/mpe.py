@@ -11,4 +11,4 @@ from against import measure
 SCENARIOS = ["simple_spread", "simple_tag", "simple_world_comm", "simple_reference", "simple_facmac_6a"]
 
 if __name__ == "__main__":
-    measure(str(__doc__), "mpe", "scenario", dict.fromkeys(SCENARIOS, 1024), digits=2)
+    measure(str(__doc__), "mpe", "scenario", dict.fromkeys(SCENARIOS, 1024), digits=2, peers=("jaxmarl",))

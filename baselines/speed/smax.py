@@ -11,4 +11,4 @@ from against import measure
 SETTINGS = {"3m": 1024, "8m": 256, "2s3z": 256, "25m": 128, "smacv2_10_units": 256}
 
 if __name__ == "__main__":
-    measure(str(__doc__), "smax", "battle", SETTINGS, digits=1)
+    measure(str(__doc__), "smax", "battle", SETTINGS, digits=1, peers=("jaxmarl",))

@@ -55,15 +55,6 @@ _MPE: dict[str, Any] = {"lr": 1e-3, "gamma": 0.95, "clip_value": False, "share_t
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
-    # Whole episodes a sequence, and chance enough to agree on a language.
-    "speaker_listener": Config(
-        env="mpe/simple_speaker_listener",
-        total_timesteps=1_000_000,
-        num_steps=25,
-        hidden=(64,),
-        memory="gru",
-        **{**_MPE, "lr": 2e-3, "ent_coef": 0.01},
-    ),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
         num_envs=128,

@@ -51,6 +51,21 @@ class Config(TeamConfig):
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, lr=1e-3, gamma=0.95, clip_value=False),
+    # Whole episodes a sequence, quick steps and chance enough to agree on a language, rewards soon after their cause.
+    "speaker_listener": Config(
+        env="mpe/simple_speaker_listener",
+        total_timesteps=1_000_000,
+        num_steps=25,
+        lr=5e-3,
+        gamma=0.85,
+        gae_lambda=0.8,
+        clip_eps=0.2,
+        clip_value=False,
+        ent_coef=0.02,
+        hidden=(64,),
+        memory="gru",
+        memory_size=32,
+    ),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
         num_envs=128,
