@@ -19,7 +19,7 @@ from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.registry import UnknownNameError, nearest
 from jaxrl.train.loggers import Kind, Names
 
-__all__ = ["MeshFlags", "main", "new_run_dir", "parse_flags", "resume"]
+__all__ = ["LoggerFlags", "MeshFlags", "main", "new_run_dir", "parse_flags", "resume"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,23 @@ class MeshFlags:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunFlags:
+class LoggerFlags:
+    """Where metrics go."""
+
+    logger: Kind = "jsonl"
+    """Where metrics go besides metrics.jsonl. wandb stays offline unless you are logged in."""
+    logger_names: Names = "jaxrl"
+    """What the logger calls them; cleanrl is what the tools of Open RL Benchmark read."""
+    logger_per_seed: bool = False
+    """One wandb run or TensorBoard folder for each seed, instead of one with the mean over all of them."""
+
+    def chosen_logger(self) -> dict[str, Any]:
+        """The fields of `LoggerOptions`."""
+        return {"kind": self.logger, "names": self.logger_names, "per_seed": self.logger_per_seed}
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFlags(LoggerFlags):
     """How to run it."""
 
     preset: str | None = None
@@ -44,12 +60,6 @@ class RunFlags:
     """Devices to use; left out, as many of the visible ones as can be."""
     run_dir: Path | None = None
     """Where to write; a new folder under runs/ if left out."""
-    logger: Kind = "jsonl"
-    """Where metrics go besides metrics.jsonl. wandb stays offline unless you are logged in."""
-    logger_names: Names = "jaxrl"
-    """What the logger calls them; cleanrl is what the tools of Open RL Benchmark read."""
-    logger_per_seed: bool = False
-    """One wandb run or TensorBoard folder for each seed, instead of one with the mean over all of them."""
     log_every: int | None = None
     """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_every: int | None = None
@@ -89,7 +99,7 @@ def main(argv: list[str]) -> int:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(name, config.env))
     apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts")
     options = {k: v for k, v in vars(flags).items() if k not in apart}
-    options["logger"] = {"kind": flags.logger, "names": flags.logger_names, "per_seed": flags.logger_per_seed}
+    options["logger"] = flags.chosen_logger()
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     config.make_env()  # an unknown name is said before anything is compiled
     use_cache()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.groups import Row, check_groups, chosen_seeds, make_groups, train_groups
+from jaxrl.train.loggers import Logger
 from jaxrl.train.mesh import MeshShape
 from jaxrl.train.record import Record
 from jaxrl.train.search_space import describe_space, points, read_space
@@ -56,6 +57,7 @@ def sweep(
     eval_episodes: int = 512,
     checkpoint_every_updates: int | None = None,
     checkpoint_every_minutes: float | None = None,
+    logger: str | Mapping[str, Any] | Logger | None = None,
     quiet: bool = False,
     **hyperparameters: Any,
 ) -> SweepResult:
@@ -81,6 +83,7 @@ def sweep(
         eval_episodes: Episodes in an evaluation.
         checkpoint_every_updates: Updates between checkpoints; a group is always saved at its end.
         checkpoint_every_minutes: Minutes between checkpoints.
+        logger: As in `fit`, told of one group after the other.
         quiet: Show no progress.
         **hyperparameters: Fields of the config: a list of values to try them all, `(low, high)` to draw uniformly or
             `(low, high, "log")` uniformly in the logarithm.
@@ -103,7 +106,7 @@ def sweep(
         "checkpoint_every_updates": checkpoint_every_updates,
         "checkpoint_every_minutes": checkpoint_every_minutes,
     }
-    options = {**intervals, "mesh": mesh, "quiet": quiet}
+    options = {**intervals, "mesh": mesh, "logger": logger, "quiet": quiet}
     check_groups(groups, options)
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}

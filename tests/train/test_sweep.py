@@ -24,6 +24,7 @@ from jaxrl.cli import main
 from jaxrl.report import collect
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.fit import fit
+from jaxrl.train.loggers import Logger
 from jaxrl.train.metrics import columns
 from jaxrl.train.run_folder import JsonLines, RunFolder
 from jaxrl.train.schedule import Pacer
@@ -186,6 +187,25 @@ def test_a_group_is_compiled_once(toy_sweep: Any, toy_folder: Path) -> None:
     assert [s > 0 for s in seconds] == [True, False, True, False]
 
 
+class Note(Logger):
+    """Writes down whom it is told of."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+
+    def open(self, about: dict[str, Any], folder: Path | None, say: Any) -> None:
+        self.told.append(("open", [own["lr"] for own in about["members"]]))
+
+    def close(self, about: dict[str, Any]) -> None:
+        self.told.append(("close", about["status"]))
+
+
+def test_a_logger_is_told_of_one_group_after_the_other() -> None:
+    note = Note()
+    sweep_toys(None, num_envs=[4], logger=note)
+    assert note.told == [("open", [0.25] * 2), ("close", "finished"), ("open", [1.0] * 2), ("close", "finished")]
+
+
 def test_a_group_that_diverges_as_a_whole_does_not_end_the_sweep(tmp_path: Path) -> None:
     result = sweep_toys(tmp_path / "sweep", lr=[0.0, 1.0], num_envs=[4], seeds=1, max_members=1)
     assert [(row["diverged"], row["win_rate"]) for row in result.table] == [(True, None), (False, 1.0)]
@@ -335,6 +355,7 @@ def _toy_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_toy_command")
 def test_the_command_takes_several_values_of_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
     flags = "--lr 0.25 1 --num-seeds 2 --num-envs 4 --sizes 1,2 3 --eval-episodes 8 --max-members 2"
+    flags += " --logger tensorboard --logger-per-seed"
     main(["sweep", "toy", *flags.split(), "--run-dir", "swept"])
     out = capsys.readouterr().out
     best = next(line for line in out.splitlines() if "win rate" in line and "of seeds" in line)
@@ -344,6 +365,7 @@ def test_the_command_takes_several_values_of_a_flag(capsys: pytest.CaptureFixtur
     assert [(row["sizes"], row["lr"], row["seed"]) for row in table] == [
         (sizes, lr, seed) for sizes in ([1, 2], [3]) for lr in (0.25, 1.0) for seed in (0, 1)
     ]
+    assert len(list(Path("swept").glob("group-*/tensorboard/*"))) == 8
 
 
 @pytest.mark.usefixtures("_toy_command")
