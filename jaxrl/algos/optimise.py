@@ -75,17 +75,13 @@ def optimise(
     def indices(keys: jax.Array) -> jax.Array:
         return shuffled_indices(keys, num_rows // num_envs, num_envs, config.num_minibatches)
 
-    names: list[str] = []
-
-    def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, jax.Array]:
-        learner, losses = _step(loss, config.target_kl, h, learner, _weighted(take_rows(batch, index, axis=1)))
-        names[:] = losses
-        return learner, jnp.stack(list(losses.values()))
+    def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
+        return _step(loss, config.target_kl, h, learner, _weighted(take_rows(batch, index, axis=1)))
 
     index = jax.vmap(indices)(shard_keys(key, config.shards, config.update_epochs))
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
-    return learner.params, learner.opt_state, dict(zip(names, total(losses.mean(0)), strict=True))
+    return learner.params, learner.opt_state, total(jax.tree.map(jnp.mean, losses))
 
 
 class _Learner(NamedTuple):
