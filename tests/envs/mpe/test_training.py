@@ -18,6 +18,13 @@ from jaxrl.train.evaluate import evaluate
 SMALL = {"num_envs": 8, "num_steps": 26, "total_timesteps": 2 * 8 * 26, "hidden": (8,)}  # an episode has 25 steps
 
 
+@pytest.fixture
+def _forgotten():
+    """Forget compiled programs: each holds some thousand memory maps, of which Linux grants a process 65,530."""
+    yield
+    jax.clear_caches()
+
+
 def made(algorithm, name, kind="discrete", **options):
     config = algorithm.Config(env=f"mpe/{name}?action_type={kind}", **SMALL, **options)
     return config, algorithm.make(config)
@@ -35,6 +42,7 @@ def test_each_role_has_parameters_of_its_own(name):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_forgotten")
 @pytest.mark.parametrize("algorithm", [ippo, mappo])
 @pytest.mark.parametrize("kind", ["discrete", "continuous"])
 @pytest.mark.parametrize("name", SCENARIOS)
