@@ -6,6 +6,7 @@ Each is a function of our name for the environment and B, the number of copies.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import warnings
@@ -105,7 +106,7 @@ def envpool(env_id: str, num_envs: int) -> Hosted:
     """Classic control in C++, all copies stepped at once by a thread a core, NumPy in and out."""
     name = _gymnasium_id(env_id, "envpool")
     with _needed("envpool", "envpool"):
-        import envpool
+        envpool = importlib.import_module("envpool")  # large, so it is not among what type checkers find
     with warnings.catch_warnings():  # that Gymnasium's spaces are made with less precise bounds
         warnings.simplefilter("ignore")
         env = envpool.make(name, env_type="gymnasium", num_envs=num_envs, num_threads=os.cpu_count())
