@@ -39,6 +39,7 @@ CASES = [
     ("ippo", "credit", {}),
     ("ippo", "roles", {"sharing": "none"}),
     ("ippo", "death", {}),
+    ("mappo", "credit", {}),
     ("mappo", "hidden_state", {}),
     ("mappo", "roles", {"sharing": "none"}),
     ("mappo", "death", {}),

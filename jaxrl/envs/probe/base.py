@@ -29,7 +29,8 @@ class Case:
     agent: int | None = None
     """Whose case it is; `None` for every agent."""
     global_state: tuple[float, ...] | None = None
-    """With it, `value` is what a critic learns that sees this instead of the observation."""
+    """With it, `value` is what a critic learns that sees this instead of the observation: the environment's global
+    state or, where there is none, what all agents see, side by side."""
 
 
 @dataclasses.dataclass(frozen=True)

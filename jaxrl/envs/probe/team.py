@@ -25,10 +25,10 @@ class Credit(TeamProbe):
     observation_size = 2
     solution = Solution(
         (
-            Case((-1.0, -1.0), value=1.0, action=0, agent=0),
-            Case((1.0, -1.0), value=1.0, action=1, agent=0),
-            Case((-1.0, 1.0), value=1.0, action=1, agent=1),
-            Case((1.0, 1.0), value=1.0, action=0, agent=1),
+            Case((-1.0, -1.0), value=1.0, action=0, agent=0, global_state=(-1.0, -1.0, 1.0, 1.0)),
+            Case((1.0, -1.0), value=1.0, action=1, agent=0, global_state=(1.0, -1.0, -1.0, 1.0)),
+            Case((-1.0, 1.0), value=1.0, action=1, agent=1, global_state=(1.0, -1.0, -1.0, 1.0)),
+            Case((1.0, 1.0), value=1.0, action=0, agent=1, global_state=(-1.0, -1.0, 1.0, 1.0)),
         )
     )
 
