@@ -7,13 +7,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: help train test test-slow lint format bench docs notebooks clean
 
 help:
-	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about two minutes)"
+	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about a minute and a half)"
 	@echo "make test       install with the dev extra, then ruff, pyright and the test suite"
 	@echo "make test-slow  learning and stress tests"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make bench      speed of smax/3m against jaxmarl"
 	@echo "make docs       the documentation as a site in build/docs"
-	@echo "make notebooks  run the notebooks and keep their outputs (about ten minutes)"
+	@echo "make notebooks  run the notebooks and keep their outputs (about five minutes)"
 	@echo "make clean      remove $(VENV) and build leftovers (runs/ stays)"
 
 $(BIN)/python:
