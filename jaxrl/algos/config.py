@@ -12,6 +12,7 @@ from jaxrl.environment import Environment
 from jaxrl.nn.memory import CORES
 from jaxrl.nn.torso import ACTIVATIONS
 from jaxrl.registry import make
+from jaxrl.rl.optimizer import OPTIMIZERS
 from jaxrl.rl.schedules import scheduled
 from jaxrl.rl.value import VALUES, HLGauss, ScalarValue
 
@@ -50,8 +51,10 @@ class OnPolicyConfig:
     """Passes over each rollout."""
     num_minibatches: int = 4
     """Optimiser steps a pass."""
+    optimizer: Literal["adam", "muon"] = "adam"
+    """How steps are made of gradients; muon turns the matrices of hidden layers by orthogonal steps."""
     lr: float = 2.5e-4
-    """Learning rate of Adam."""
+    """Learning rate."""
     anneal_lr: bool = True
     """Let the learning rate fall linearly to zero."""
     gamma: float = 0.99
@@ -117,6 +120,7 @@ class OnPolicyConfig:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
         self._one_of("activation", list(ACTIVATIONS))
         self._one_of("memory", list(CORES))
+        self._one_of("optimizer", list(OPTIMIZERS))
         self._one_of("reset", ["fresh", "pool"])
         self._one_of("value_loss", list(VALUES))
         if not self.value_range[0] < self.value_range[1]:

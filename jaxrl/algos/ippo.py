@@ -31,6 +31,7 @@ class TeamConfig(OnPolicyConfig):
     total_timesteps: int = 4_500_000
     num_envs: int = 128
     num_steps: int = 32
+    optimizer: Literal["adam", "muon"] = "muon"
     lr: float = 3e-3
     gae_lambda: float = 0.97
     clip_eps: float = 0.1
@@ -50,13 +51,14 @@ class Config(TeamConfig):
 
 # In the particle world returns are large next to SMAX's and an episode is only 25 steps: a critic that must not drown
 # the policy in a torso of both, nor be held back by clipping, and that looks about as far ahead.
-_MPE: dict[str, Any] = {"lr": 1e-3, "gamma": 0.95, "clip_value": False, "share_torso": False}
+_MPE: dict[str, Any] = {"optimizer": "adam", "lr": 1e-3, "gamma": 0.95, "clip_value": False, "share_torso": False}
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
+        optimizer="adam",
         num_envs=128,
         num_steps=128,
         total_timesteps=10_000_000,

@@ -57,6 +57,7 @@ PRESETS: dict[str, Config] = {
         total_timesteps=1_000_000,
         num_steps=25,
         lr=5e-3,
+        optimizer="adam",
         gamma=0.85,
         gae_lambda=0.8,
         clip_eps=0.2,
@@ -68,6 +69,7 @@ PRESETS: dict[str, Config] = {
     ),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
+        optimizer="adam",
         num_envs=128,
         num_steps=128,
         total_timesteps=10_000_000,

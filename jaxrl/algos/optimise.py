@@ -1,4 +1,4 @@
-"""The optimisation that the PPO family shares: epochs of shuffled minibatches, each one step of Adam."""
+"""The optimisation that the PPO family shares: epochs of shuffled minibatches, each one step of the optimiser."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.flatten_util import ravel_pytree
 
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.rollout import Transition, View
 from jaxrl.rl.advantage import normalise
-from jaxrl.rl.devices import num_devices, shard_keys, total, varying
+from jaxrl.rl.devices import num_devices, total, varying
 from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
+from jaxrl.rl.optimizer import OPTIMIZERS
 
 __all__ = ["Batch", "new_opt_state", "optimise", "sequences"]
-
-# The direction of a step, for all parameters in one vector: a kernel for the lot costs less time, and far less time to
-# compile, than one for each. Its length is the (scheduled) learning rate.
-_ADAM = optax.scale_by_adam(eps=1e-5)
 
 
 class Batch(NamedTuple):
@@ -41,9 +37,10 @@ class Batch(NamedTuple):
 Loss = Callable[[Any, Batch], tuple[jax.Array, dict[str, jax.Array]]]
 
 
-def new_opt_state(params: Any) -> Any:
-    """Adam's state before the first step: its moments are vectors of all parameters."""
-    return _ADAM.init(ravel_pytree(params)[0])
+def new_opt_state(params: Any, optimizer: str) -> Any:
+    """The optimiser's state before the first step."""
+    flat, as_params = ravel_pytree(params)
+    return OPTIMIZERS[optimizer](as_params).init(flat)
 
 
 def sequences(transitions: Transition, advantage: jax.Array, length: int) -> Batch:
@@ -57,17 +54,17 @@ def sequences(transitions: Transition, advantage: jax.Array, length: int) -> Bat
 
 
 def optimise(
-    loss: Loss, params: Any, opt_state: Any, batch: Batch, key: jax.Array, config: OnPolicyConfig, h: Hyperparams
+    loss: Loss, params: Any, opt_state: Any, batch: Batch, keys: jax.Array, config: OnPolicyConfig, h: Hyperparams
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
     """All epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
 
     Args:
         loss: Of a minibatch, whose advantages have been normalised and whose weights sum to 1.
         params: Parameters.
-        opt_state: Adam's state.
+        opt_state: The optimiser's state.
         batch: This device's share of the rollout.
-        key: For shuffling. Consumed.
-        config: Counts, and `target_kl`.
+        keys: `[E, S / devices]`, for shuffling in each of the E epochs. Consumed.
+        config: Counts, `optimizer` and `target_kl`.
         h: Hyperparameters as they are in this update.
     """
     num_rows, num_envs = batch.reset.shape[1], config.num_envs // num_devices()
@@ -76,9 +73,9 @@ def optimise(
         return shuffled_indices(keys, num_rows // num_envs, num_envs, config.num_minibatches)
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
-        return _step(loss, config.target_kl, h, learner, _weighted(take_rows(batch, index, axis=1)))
+        return _step(loss, config, h, learner, _weighted(take_rows(batch, index, axis=1)))
 
-    index = jax.vmap(indices)(shard_keys(key, config.shards, config.update_epochs))
+    index = jax.vmap(indices)(keys)
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
     return learner.params, learner.opt_state, total(jax.tree.map(jnp.mean, losses))
@@ -91,21 +88,21 @@ class _Learner(NamedTuple):
 
 
 def _step(
-    loss: Loss, target_kl: float | None, h: Hyperparams, learner: _Learner, minibatch: Batch
+    loss: Loss, config: OnPolicyConfig, h: Hyperparams, learner: _Learner, minibatch: Batch
 ) -> tuple[_Learner, dict[str, jax.Array]]:
-    """One step of Adam down the gradient of one minibatch, scaled down to `max_grad_norm`."""
+    """One step down the gradient of one minibatch, scaled down to `max_grad_norm`."""
     grads, losses = jax.grad(loss, has_aux=True)(varying(learner.params), minibatch)
     gradient, as_params = ravel_pytree(grads)
     gradient = total(gradient)
     norm = jnp.linalg.norm(gradient)
     scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
-    direction, opt_state = _ADAM.update(gradient * scale, learner.opt_state)
+    direction, opt_state = OPTIMIZERS[config.optimizer](as_params).update(gradient * scale, learner.opt_state)
     step = as_params(jnp.asarray(direction))
     params = jax.tree.map(lambda p, u: p - h.lr * u, learner.params, step)
     losses = {**losses, "grad_norm": _share(norm)}
-    if target_kl is None:
+    if config.target_kl is None:
         return _Learner(params, opt_state, learner.stopped), losses
-    stopped = learner.stopped | (total(losses["approx_kl"]) > target_kl)
+    stopped = learner.stopped | (total(losses["approx_kl"]) > config.target_kl)
     moved = _Learner(params, opt_state, stopped)
     kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)._replace(stopped=stopped)
     return kept, {**losses, "stopped": _share(stopped.astype(jnp.float32))}

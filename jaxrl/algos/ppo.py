@@ -27,7 +27,7 @@ from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_groups, per_agent
 from jaxrl.nn.torso import Encoder
 from jaxrl.rl.advantage import gae
-from jaxrl.rl.devices import num_devices, total
+from jaxrl.rl.devices import num_devices, shard_keys, total
 from jaxrl.rl.losses import clipped_surrogate
 from jaxrl.spaces import Space
 from jaxrl.vector import VectorEnv
@@ -96,21 +96,22 @@ def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -
     h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
     loop = begin(_eyes(parts), parts.networks.new_carry(config.num_envs), key_env)
     normaliser = new_normaliser(config, parts.env, parts.groups, state_size(parts.env) if parts.central else 0)
-    return TrainState(params, new_opt_state(params), h, normaliser, loop, key, jnp.int32(0))
+    return TrainState(params, new_opt_state(params, config.optimizer), h, normaliser, loop, key, jnp.int32(0))
 
 
 def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
     config, groups = parts.config, parts.groups
     h = config.scheduled(state.hyperparams, state.update)
-    key, key_rollout, key_shuffle = jax.random.split(state.key, 3)
+    key, keys = shard_keys(state.key, config.shards, 2 * config.num_steps + config.update_epochs)
+    keys_rollout, keys_shuffle = keys[: 2 * config.num_steps], keys[2 * config.num_steps :]
 
     def policy(carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         view = normalised(state.normaliser, view, groups)
         carry, distribution, prediction = parts.networks.apply(state.params, carry, view, reset)
         return carry, distribution, config.value.decode(prediction)
 
-    loop, seen, sums = rollout(_eyes(parts), policy, state.loop, key_rollout, config.num_steps)
+    loop, seen, sums = rollout(_eyes(parts), policy, state.loop, keys_rollout.reshape(config.num_steps, 2, -1))
     normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, groups, h.gamma)
 
     discount = h.gamma * (1.0 - seen.terminated[..., None])
@@ -118,7 +119,7 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     view = normalised(state.normaliser, seen.view, groups)
     batch = sequences(seen._replace(view=view), advantage, config.train_length)
     params, opt_state, losses = optimise(
-        partial(loss, parts, h), state.params, state.opt_state, batch, key_shuffle, config, h
+        partial(loss, parts, h), state.params, state.opt_state, batch, keys_shuffle, config, h
     )
 
     state = dataclasses.replace(
@@ -173,6 +174,7 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, groups: tup
 
     mapped = per_agent(network.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
 
+    @jax.jit  # a rollout asks twice a step, and this is traced once
     def apply(params: Any, carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         reset = jnp.broadcast_to(reset[..., None], view.alive.shape)
         return mapped(params, carry, view.obs, reset, view.mask)

@@ -85,31 +85,31 @@ def state_size(env: MultiAgentEnvironment) -> int:
 def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
     """The start of all episodes. Consumes `key`."""
     venv = eyes.venv
-    obs, env_state = venv.reset(shard_keys(key, eyes.num_shards)[0])
+    _, keys = shard_keys(key, eyes.num_shards)
+    obs, env_state = venv.reset(keys[0])
     fresh = jnp.ones(venv.num_envs, bool)
     nothing = jnp.zeros((venv.num_envs, len(venv.teams)))
     return Loop(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, venv.kinds), nothing)
 
 
 def rollout(
-    eyes: Eyes, policy: Policy, loop: Loop, key: jax.Array, num_steps: int
+    eyes: Eyes, policy: Policy, loop: Loop, keys: jax.Array
 ) -> tuple[Loop, Transition, dict[str, Any]]:
-    """Act for T steps.
+    """Act for T steps, with keys `[T, 2, S / devices]`: for the actions and for the environments. Consumes them.
 
     Returns:
         The loop to go on from, transitions with leaves `[T, B, ...]`, and sums over the episodes that ended (see
-        `episodes.ended`). Consumes `key`.
+        `episodes.ended`).
     """
+    num_steps, impl = keys.shape[0], jax.random.key_impl(keys)
 
     def step(loop: Loop, inputs: tuple[jax.Array, jax.Array]) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
         bits, is_last = inputs
         return _step(eyes, policy, loop, jax.random.wrap_key_data(bits, impl=impl), is_last)
 
     is_last = jnp.arange(num_steps) == num_steps - 1
-    keys, impl = shard_keys(key, eyes.num_shards, 2 * num_steps), jax.random.key_impl(key)
     # Scanned as bits: `vmap` transposes what is scanned, and JAX's check of keys takes a transposed key for a used one.
-    bits = jax.random.key_data(keys.reshape(num_steps, 2, -1))
-    loop, (transitions, rows) = jax.lax.scan(step, loop, (bits, is_last))
+    loop, (transitions, rows) = jax.lax.scan(step, loop, (jax.random.key_data(keys), is_last))
     return loop, transitions, jax.tree.map(jnp.sum, rows)
 
 

@@ -8,7 +8,16 @@ from typing import Any
 import flax.linen as nn
 import jax
 
-__all__ = ["Dense"]
+__all__ = ["Dense", "weights"]
+
+
+def weights(module: nn.Module, name: str, init: Callable[..., Any], shape: tuple[int, ...]) -> jax.Array:
+    """The parameter `name` of `module`, made by `init(key, shape)`.
+
+    `module.param` traces `init` whenever the network is applied, to compare shapes, which was a fifth of the tracing of
+    an update.
+    """
+    return module.param(name, init, shape) if module.is_initializing() else module.get_variable("params", name)
 
 
 class Dense(nn.Module):
@@ -24,6 +33,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        rows = x.reshape(-1, x.shape[-1])
-        y = nn.Dense(self.features, self.use_bias, kernel_init=self.kernel_init, name="dense")(rows)
+        y = x.reshape(-1, x.shape[-1]) @ weights(self, "kernel", self.kernel_init, (x.shape[-1], self.features))
+        if self.use_bias:
+            y = y + weights(self, "bias", nn.initializers.zeros_init(), (self.features,))
         return y.reshape(*x.shape[:-1], self.features)

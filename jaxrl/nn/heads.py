@@ -66,7 +66,7 @@ class CategoricalHead(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Categorical:
         features = MLP(self.sizes, self.activation)(features)
-        logits = Dense(self.num_actions, kernel_init=orthogonal(0.01))(features)
+        logits = Dense(self.num_actions, kernel_init=orthogonal(0.01), name="output")(features)
         return distributions.categorical(logits, mask)
 
 
@@ -80,7 +80,7 @@ class MultiCategoricalHead(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Distribution:
         features = MLP(self.sizes, self.activation)(features)
-        logits = Dense(sum(self.num_actions), kernel_init=orthogonal(0.01))(features)
+        logits = Dense(sum(self.num_actions), kernel_init=orthogonal(0.01), name="output")(features)
         return distributions.multi_categorical(logits, self.num_actions, mask)
 
 
@@ -103,7 +103,7 @@ class GaussianHead(nn.Module):
             raise ValueError("Continuous actions cannot be masked; pass mask=None.")
         shape = self.space.shape
         features = MLP(self.sizes, self.activation)(features)
-        mean = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01))(features)
+        mean = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         mean = mean.reshape(*features.shape[:-1], *shape)
         std = jnp.exp(self.param("log_std", nn.initializers.zeros_init(), shape))
         low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in (self.space.low, self.space.high))
@@ -129,5 +129,5 @@ class ValueHead(nn.Module):
     def __call__(self, features: jax.Array) -> jax.Array:
         features = MLP(self.sizes, self.activation)(features)
         if self.num_bins is None:
-            return Dense(1, kernel_init=orthogonal(1.0))(features)[..., 0]
-        return Dense(self.num_bins, kernel_init=orthogonal(0.01))(features)
+            return Dense(1, kernel_init=orthogonal(1.0), name="output")(features)[..., 0]
+        return Dense(self.num_bins, kernel_init=orthogonal(0.01), name="output")(features)

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.nn.dense import Dense
+from jaxrl.nn.dense import Dense, weights
 from jaxrl.nn.orthogonal import orthogonal
 
 __all__ = ["GRU", "LSTM"]
@@ -26,8 +26,8 @@ class GRU(nn.Module):
     @nn.compact
     def __call__(self, carry: jax.Array, x: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
         gates_x = Dense(3 * self.features, kernel_init=nn.initializers.lecun_normal(), name="input")(x)
-        kernel = self.param("recurrent", _orthogonal_blocks, (self.features, 3 * self.features))
-        bias = self.param("recurrent_bias", nn.initializers.zeros_init(), (self.features,))
+        kernel = weights(self, "recurrent", _orthogonal_blocks, (self.features, 3 * self.features))
+        bias = weights(self, "recurrent_bias", nn.initializers.zeros_init(), (self.features,))
 
         def cell(h: jax.Array, gate_x: jax.Array) -> tuple[jax.Array, jax.Array]:
             reset_x, update_x, new_x = jnp.split(gate_x, 3, axis=-1)
@@ -58,7 +58,7 @@ class LSTM(nn.Module):
         self, carry: tuple[jax.Array, jax.Array], x: jax.Array, reset: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         gates_x = Dense(4 * self.features, kernel_init=nn.initializers.lecun_normal(), name="input")(x)
-        kernel = self.param("recurrent", _orthogonal_blocks, (self.features, 4 * self.features))
+        kernel = weights(self, "recurrent", _orthogonal_blocks, (self.features, 4 * self.features))
 
         def cell(
             carry: tuple[jax.Array, jax.Array], gate_x: jax.Array

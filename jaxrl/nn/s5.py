@@ -136,16 +136,16 @@ def _log_step(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jax.random.uniform(key, shape, minval=np.log(1e-3), maxval=np.log(1e-1))
 
 
-def _input_init(key: jax.Array, shape: tuple[int, int], dtype: np.dtype) -> jax.Array:
+def _input_init(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
     """LeCun-normal weights, seen in the basis of the eigenvectors: `[H, 2 P]`."""
     vectors = hippo(shape[0])[1]
-    return _real(nn.initializers.lecun_normal()(key, shape, dtype) @ vectors.conj())
+    return _real(nn.initializers.lecun_normal()(key, shape) @ vectors.conj())
 
 
-def _output_init(key: jax.Array, shape: tuple[int, int], dtype: np.dtype) -> jax.Array:
+def _output_init(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
     """Complex LeCun-normal weights C in the eigenvectors' basis as the real matrix `[2 P, H]` of 2 Re(C h)."""
     vectors = hippo(shape[0])[1]
-    real, imag = nn.initializers.lecun_normal()(key, (shape[0], 2 * shape[1]), dtype).reshape(2, *shape) / np.sqrt(2.0)
+    real, imag = nn.initializers.lecun_normal()(key, (shape[0], 2 * shape[1])).reshape(2, *shape) / np.sqrt(2.0)
     c = (vectors.T @ jax.lax.complex(real, imag)) * 2.0
     return jnp.concatenate([c.real, -c.imag])
 

@@ -9,6 +9,7 @@ import jax
 from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.algos.agent import Parts
 from jaxrl.algos.rollout import Eyes, Transition, rollout
+from jaxrl.rl.devices import shard_keys
 from jaxrl.vector import VectorEnv
 
 MODULES = {"ppo": ppo, "ippo": ippo, "mappo": mappo}
@@ -29,4 +30,5 @@ def collect(algo: Any, state: Any, key: jax.Array) -> Transition:
         return carry, distribution, config.value.decode(prediction)
 
     eyes = Eyes(VectorEnv(parts.env, config.num_envs), parts.central, config.shards)
-    return rollout(eyes, policy, state.loop, key, config.num_steps)[1]
+    _, keys = shard_keys(key, config.shards, 2 * config.num_steps)
+    return rollout(eyes, policy, state.loop, keys.reshape(config.num_steps, 2, -1))[1]

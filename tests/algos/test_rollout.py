@@ -34,7 +34,7 @@ def played(env, policy_value, central=False):
         return carry, Ones(jnp.zeros(view.alive.shape, jnp.int32)), policy_value(view)
 
     loop = begin(eyes, (), jax.random.key(0))
-    return rollout(eyes, policy, loop, jax.random.key(1), T)
+    return rollout(eyes, policy, loop, jax.random.split(jax.random.key(1), (T, 2, 2)))
 
 
 def test_values_follow_within_the_episode_and_from_the_final_observation():

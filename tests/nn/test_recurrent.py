@@ -13,7 +13,7 @@ T, B, D, H = 7, 3, 5, 4
 
 def gru_cell(p):
     """The parameters of ours as flax wants them: each gate has matrices of its own."""
-    kernels, biases = np.split(p["input"]["dense"]["kernel"], 3, 1), np.split(p["input"]["dense"]["bias"], 3)
+    kernels, biases = np.split(p["input"]["kernel"], 3, 1), np.split(p["input"]["bias"], 3)
     recurrent = np.split(p["recurrent"], 3, 1)
     cell = {f"i{g}": {"kernel": k, "bias": b} for g, k, b in zip("rzn", kernels, biases, strict=True)}
     cell |= {f"h{g}": {"kernel": k} for g, k in zip("rzn", recurrent, strict=True)}
@@ -22,7 +22,7 @@ def gru_cell(p):
 
 
 def lstm_cell(p):
-    kernels, biases = np.split(p["input"]["dense"]["kernel"], 4, 1), np.split(p["input"]["dense"]["bias"], 4)
+    kernels, biases = np.split(p["input"]["kernel"], 4, 1), np.split(p["input"]["bias"], 4)
     recurrent = np.split(p["recurrent"], 4, 1)
     cell = {f"i{g}": {"kernel": k} for g, k in zip("ifgo", kernels, strict=True)}
     cell |= {f"h{g}": {"kernel": k, "bias": b} for g, k, b in zip("ifgo", recurrent, biases, strict=True)}

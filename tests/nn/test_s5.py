@@ -54,13 +54,13 @@ def test_a_layer_equals_the_discretised_state_space_model():
     params: Any = core.init(jax.random.key(0), core.carry_of((1,)), x, jnp.zeros((steps, 1), bool))["params"]
     layer = params["layer_0"]
     layer["log_step"] = jnp.full_like(layer["log_step"], np.log(0.3))  # one step size, so that one matrix will do
-    params["input"]["dense"]["kernel"] = jnp.eye(features)
+    params["input"]["kernel"] = jnp.eye(features)
     y: Any = core.apply({"params": params}, core.carry_of((1,)), x, jnp.zeros((steps, 1), bool))
     actual = y[1][:, 0]
 
     _, vectors = hippo(features)
     p = jax.tree.map(np.asarray, layer)
-    drive, read = p["drive"]["dense"]["kernel"], p["read"]["dense"]["kernel"]
+    drive, read = p["drive"]["kernel"], p["read"]["kernel"]
     both = np.concatenate([vectors, vectors.conj()], 1)
     eigenvalues = -np.exp(p["log_decay"]) + 1j * p["rotation"]
     a = np.real(both @ np.diag(np.concatenate([eigenvalues, eigenvalues.conj()])) @ both.conj().T)
@@ -75,7 +75,7 @@ def test_a_layer_equals_the_discretised_state_space_model():
         u = (x_t - x_t.mean()) / np.sqrt(x_t.var() + 1e-6)
         h = a_step @ h + b_step @ u
         y = np.asarray(jax.nn.gelu(c @ h + p["skip"] * u))
-        out, gate = np.split(y @ p["gate"]["dense"]["kernel"] + p["gate"]["dense"]["bias"], 2)
+        out, gate = np.split(y @ p["gate"]["kernel"] + p["gate"]["bias"], 2)
         np.testing.assert_allclose(actual[t], x_t + out / (1 + np.exp(-gate)), atol=1e-4)
 
 

@@ -44,7 +44,7 @@ def test_pictures_go_through_convolutions_one_by_one(shape, flattened):
     torso = Torso(space, (6,), "relu")
     y, params = torso.init_with_output(jax.random.key(0), obs)
     assert y.shape == (T, B, 6)
-    kernel: Any = params["params"]["MLP_0"]["Dense_0"]["dense"]["kernel"]
+    kernel: Any = params["params"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape[0] == flattened
     alone: Any = torso.apply(params, obs[1, 2])  # no batch axes at all
     np.testing.assert_allclose(y[1, 2], alone, atol=1e-4)

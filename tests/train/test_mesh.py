@@ -83,6 +83,7 @@ def test_what_cannot_be_spread_is_explained(shape, message):
 
 
 def test_every_shard_has_random_numbers_of_its_own():
-    keys = jax.random.key_data(shard_keys(jax.random.key(0), 8, 3))
-    assert keys.shape[:2] == (3, 8)
-    assert len({tuple(key) for key in np.asarray(keys).reshape(24, -1).tolist()}) == 24
+    following, keys = shard_keys(jax.random.key(0), 8, 3)
+    assert keys.shape == (3, 8)
+    every = [following, *keys.reshape(-1)]
+    assert len({tuple(np.asarray(jax.random.key_data(key)).tolist()) for key in every}) == 25

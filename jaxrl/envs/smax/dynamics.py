@@ -107,11 +107,16 @@ def _shots(bodies: Bodies, orders: Orders, stats: UnitStats, alive: jax.Array) -
     return jnp.concatenate(hits[::-1]), jnp.concatenate(fired)
 
 
-def separate(x: jax.Array, y: jax.Array, radius: jax.Array, alive: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Push overlapping living bodies apart, all pairs at once: each moves by half the overlap. All `[N, …]`."""
+def separate(
+    x: jax.Array, y: jax.Array, radius: jax.Array, alive: jax.Array, *, unroll: bool = True
+) -> tuple[jax.Array, jax.Array]:
+    """Push overlapping living bodies apart, all pairs at once: each moves by half the overlap. All `[N, …]`.
+
+    Few bodies are written out one by one if `unroll`: faster to run, slower to compile.
+    """
     num_units = x.shape[0]
     radius = jnp.where(alive, radius, -jnp.inf)  # so the dead reach nobody
-    if num_units > _UNROLL_SUM:
+    if not unroll or num_units > _UNROLL_SUM:
         pushes_x, pushes_y = _push(x[:, None], y[:, None], radius[:, None], x[None], y[None], radius[None])
         return x + pushes_x.sum(1), y + pushes_y.sum(1)
     pushes = [_push(x, y, radius, x[j], y[j], radius[j]) for j in range(num_units)]

@@ -91,7 +91,7 @@ def random_types(uniform: jax.Array, num_allies: int, num_types: int, *, surplus
 def new_bodies(x: jax.Array, y: jax.Array, stats: UnitStats, field: Field, *, in_map: bool = True) -> Bodies:
     """Fresh units at `x`, `y`: full health, ready weapons, overlapping ones pushed apart once."""
     health = jnp.broadcast_to(stats.health, x.shape)
-    x, y = separate(x, y, stats.radius, health > 0)
+    x, y = separate(x, y, stats.radius, health > 0, unroll=False)
     bodies = Bodies(x, y, health, jnp.zeros_like(x))
     return inside(bodies, field) if in_map else bodies
 

@@ -1,0 +1,73 @@
+"""Optimisers on one vector of all parameters. They give the direction of a step; its length is the learning rate.
+
+A kernel for one vector costs less time, and far less time to compile, than one for each parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+__all__ = ["OPTIMIZERS", "adam", "muon"]
+
+_RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
+
+# The parameters as a tree, from a vector of them.
+Unravel = Callable[[jax.Array], Any]
+
+
+def adam(as_params: Unravel) -> optax.GradientTransformation:
+    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980)."""
+    del as_params
+    return optax.scale_by_adam(eps=1e-5)
+
+
+def muon(as_params: Unravel) -> optax.GradientTransformation:
+    """Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) for hidden layers, Adam for all else.
+
+    A layer's momentum is replaced by the nearest orthogonal matrix, which turns all directions equally far; its entries
+    are scaled to a root mean square of 0.2 (Liu et al. 2025, https://arxiv.org/abs/2502.16982). Output layers, biases,
+    convolutions and the like are Adam's.
+    """
+    orthogonal = optax.contrib.scale_by_muon(weight_dimension_numbers=_axes)
+    hidden = optax.chain(orthogonal, optax.stateless_with_tree_map(_scaled_by_shape))
+    inner = optax.partition({"muon": hidden, "adam": optax.flatten(adam(as_params))}, _labels)
+
+    def init(params: Any) -> Any:
+        return inner.init(as_params(params))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        del params
+        step, state = inner.update(as_params(updates), state)
+        return ravel_pytree(step)[0], state
+
+    return optax.GradientTransformation(init, update)
+
+
+OPTIMIZERS: dict[str, Callable[[Unravel], optax.GradientTransformation]] = {"adam": adam, "muon": muon}
+
+
+def _labels(params: Any) -> Any:
+    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G groups of agents, `[G, D, H]`."""
+
+    def label(path: tuple[Any, ...], leaf: jax.Array) -> str:
+        names = [entry.key for entry in path]
+        matrix = names[-1] in ("kernel", "recurrent") and leaf.ndim in (2, 3)
+        return "muon" if matrix and "output" not in names else "adam"
+
+    return jax.tree_util.tree_map_with_path(label, params)
+
+
+def _axes(params: Any) -> Any:
+    """Which axes make the matrix: the last two."""
+    return jax.tree.map(lambda leaf: optax.contrib.MuonDimensionNumbers(leaf.ndim - 2, leaf.ndim - 1), params)
+
+
+def _scaled_by_shape(step: Any, _: Any) -> jax.Array:
+    """An orthogonal matrix, whose entries have a root mean square of 1 / sqrt(the larger side), at `_RMS`."""
+    return step * np.float32(_RMS * np.sqrt(max(step.shape[-2:])))

@@ -1,0 +1,103 @@
+"""Adam on one vector, and Muon, against slow NumPy versions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from jaxrl.rl.optimizer import OPTIMIZERS
+
+STEPS = 4
+D, H, A = 6, 4, 3
+
+
+def parameters(seed, groups=()):
+    """A hidden layer, a recurrent one, a picture's and an output layer, for each of the groups."""
+    rng = np.random.default_rng(seed)
+    shapes = {
+        "torso": {"kernel": (D, H), "bias": (H,)},
+        "gru": {"recurrent": (H, 3 * H), "recurrent_bias": (H,)},
+        "conv": {"kernel": (3, 3, 2, H)},
+        "policy": {"output": {"kernel": (H, A), "bias": (A,)}},
+    }
+    fill = lambda shape: rng.normal(size=(*groups, *shape)).astype(np.float32)  # noqa: E731
+    return jax.tree.map(fill, shapes, is_leaf=lambda x: isinstance(x, tuple))
+
+
+def directions(name, gradients):
+    """The optimiser's direction for each of the gradients, one after another, as trees."""
+    flat, as_params = ravel_pytree(gradients[0])
+    optimizer = OPTIMIZERS[name](as_params)
+    state, out = optimizer.init(flat), []
+    for gradient in gradients:
+        direction, state = optimizer.update(ravel_pytree(gradient)[0], state)
+        out.append(as_params(jnp.asarray(direction)))
+    return out
+
+
+def slow_adam(gradients):
+    first, second, out = 0.0, 0.0, []
+    for t, g in enumerate(gradients, start=1):
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+        out.append(first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-5))
+    return out
+
+
+def slow_muon(gradients):
+    """Nesterov's momentum, unbiased; five Newton-Schulz steps in terms of the singular values; the entries' size."""
+    momentum, out = 0.0, []
+    for t, g in enumerate(gradients, start=1):
+        momentum = 0.95 * momentum + 0.05 * g
+        ahead = 0.95 * momentum / (1 - 0.95 ** (t + 1)) + 0.05 * g / (1 - 0.95**t)
+        u, s, v = np.linalg.svd(ahead, full_matrices=False)
+        s = s / np.sqrt(np.sum(s**2))
+        for _ in range(5):
+            s = 3.4445 * s - 4.775 * s**3 + 2.0315 * s**5
+        out.append((u * s) @ v * 0.2 * np.sqrt(max(g.shape)))
+    return out
+
+
+def test_adam():
+    gradients = [parameters(seed) for seed in range(STEPS)]
+    for t, direction in enumerate(directions("adam", gradients)):
+        expected = jax.tree.map(lambda *g, t=t: slow_adam(g)[t], *gradients)
+        jax.tree.map(lambda mine, slow: np.testing.assert_allclose(mine, slow, rtol=1e-4), direction, expected)
+
+
+def test_muon_turns_hidden_matrices_and_leaves_the_rest_to_adam():
+    gradients = [parameters(seed) for seed in range(STEPS)]
+    for t, direction in enumerate(directions("muon", gradients)):
+        for layer, name, slow in (
+            ("torso", "kernel", slow_muon),
+            ("torso", "bias", slow_adam),
+            ("gru", "recurrent", slow_muon),
+            ("gru", "recurrent_bias", slow_adam),
+            ("conv", "kernel", slow_adam),
+        ):
+            expected = slow([g[layer][name] for g in gradients])[t]
+            np.testing.assert_allclose(
+                direction[layer][name], expected, rtol=2e-4, atol=2e-5, err_msg=f"{layer} {name}"
+            )
+        output = slow_adam([g["policy"]["output"]["kernel"] for g in gradients])[t]
+        np.testing.assert_allclose(direction["policy"]["output"]["kernel"], output, rtol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_muon_does_not_mind_the_scale_of_gradients(scale):
+    gradient = parameters(0)
+    scaled = jax.tree.map(lambda g: g * np.float32(scale), gradient)
+    (plain,), (other,) = directions("muon", [gradient]), directions("muon", [scaled])
+    np.testing.assert_allclose(other["torso"]["kernel"], plain["torso"]["kernel"], rtol=1e-3, atol=1e-4)
+
+
+def test_muon_turns_each_groups_matrix_by_itself():
+    both = parameters(0, groups=(2,))
+    (direction,) = directions("muon", [both])
+    for group in range(2):
+        (own,) = directions("muon", [jax.tree.map(lambda leaf, group=group: leaf[group], both)])
+        jax.tree.map(
+            lambda mine, alone, group=group: np.testing.assert_allclose(mine[group], alone, rtol=1e-4, atol=1e-6),
+            direction,
+            own,
+        )
