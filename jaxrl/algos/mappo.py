@@ -142,6 +142,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
             "critic": critic.init(key_critic, carry_of(1, num_teams), state, reset),
         }
 
+    @jax.jit  # a rollout asks twice a step, and this is traced once
     def apply(params: Any, carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         own_reset = jnp.broadcast_to(reset[..., None], view.alive.shape)
         actor_carry, policy = act(params["actor"], carry[0], view.obs, own_reset, view.mask)
