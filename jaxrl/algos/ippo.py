@@ -28,12 +28,12 @@ class TeamConfig(OnPolicyConfig):
     """What IPPO and MAPPO add. The defaults are chosen for seconds to a high win rate on smax/3m on a CPU."""
 
     env: str = "smax/3m"
-    total_timesteps: int = 4_000_000
+    total_timesteps: int = 4_400_000
     num_envs: int = 128
     num_steps: int = 32
     optimizer: Literal["adam", "muon"] = "muon"
     lr: float = 3e-3
-    gae_lambda: float = 0.9
+    gae_lambda: float = 0.97
     clip_eps: float = 0.1
     ent_coef: float = 0.005
     sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
@@ -55,7 +55,6 @@ _MPE: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 1e-3,
     "gamma": 0.95,
-    "gae_lambda": 0.97,
     "clip_value": False,
     "share_torso": False,
 }
