@@ -24,10 +24,13 @@ VARIANTS = {
     "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
     "ippo": (ippo, ippo.Config(env="smax/3m", **SMALL)),
     "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
-    # Adam: Muon turns weak directions as far as strong ones, and what is weak in a probe this simple is rounding.
+    # These two by Adam: Muon turns weak directions as far as strong ones, and in probes this simple they are rounding.
     "mappo": (mappo, mappo.Config(env="probe/death", optimizer="adam", target_kl=0.05, **NORMALISED, **SMALL)),
+    "mappo gru": (
+        mappo,
+        mappo.Config(env="probe/hidden_state", optimizer="adam", critic_hidden=(8,), **GRU, **SMALL),
+    ),
     "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
-    "mappo gru": (mappo, mappo.Config(env="probe/hidden_state", critic_hidden=(8,), **GRU, **SMALL)),
 }
 
 
