@@ -11,13 +11,13 @@ import jax
 __all__ = ["Dense", "weights"]
 
 
-def weights(module: nn.Module, name: str, init: Callable[..., Any], shape: tuple[int, ...]) -> jax.Array:
-    """The parameter `name` of `module`, made by `init(key, shape)`.
+def weights(module: nn.Module, name: str, init: Callable[..., Any], *args: Any) -> jax.Array:
+    """The parameter `name` of `module`, made by `init(key, *args)`.
 
     `module.param` traces `init` whenever the network is applied, to compare shapes, which was a fifth of the tracing of
     an update.
     """
-    return module.param(name, init, shape) if module.is_initializing() else module.get_variable("params", name)
+    return module.param(name, init, *args) if module.is_initializing() else module.get_variable("params", name)
 
 
 class Dense(nn.Module):

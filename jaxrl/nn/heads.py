@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.nn import distributions
-from jaxrl.nn.dense import Dense
+from jaxrl.nn.dense import Dense, weights
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.torso import MLP
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
@@ -105,7 +105,7 @@ class GaussianHead(nn.Module):
         features = MLP(self.sizes, self.activation)(features)
         mean = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         mean = mean.reshape(*features.shape[:-1], *shape)
-        std = jnp.exp(self.param("log_std", nn.initializers.zeros_init(), shape))
+        std = jnp.exp(weights(self, "log_std", nn.initializers.zeros_init(), shape))
         low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in (self.space.low, self.space.high))
         if self.squash:
             return distributions.SquashedNormal(mean, std, low, high, len(shape))

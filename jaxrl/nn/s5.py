@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn.dense import Dense
+from jaxrl.nn.dense import Dense, weights
 
 __all__ = ["S5", "associative_recurrence", "hippo", "sequential_recurrence"]
 
@@ -55,10 +55,10 @@ class _Layer(nn.Module):
     @nn.compact
     def __call__(self, state: jax.Array, x: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
         decay, rotation, log_step, skip = (
-            self.param("log_decay", lambda _: jnp.full(self.features // 2, np.log(0.5), jnp.float32)),
-            self.param("rotation", lambda _: jnp.asarray(hippo(self.features)[0])),
-            self.param("log_step", _log_step, (self.features // 2,)),
-            self.param("skip", nn.initializers.normal(1.0), (self.features,)),
+            weights(self, "log_decay", lambda _: jnp.full(self.features // 2, np.log(0.5), jnp.float32)),
+            weights(self, "rotation", lambda _: jnp.asarray(hippo(self.features)[0])),
+            weights(self, "log_step", _log_step, (self.features // 2,)),
+            weights(self, "skip", nn.initializers.normal(1.0), (self.features,)),
         )
         # The decay is positive by construction, so no amount of training makes the recurrence unstable.
         eigenvalue = jax.lax.complex(-jnp.exp(decay), rotation)
