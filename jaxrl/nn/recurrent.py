@@ -30,10 +30,10 @@ class GRU(nn.Module):
         bias = weights(self, "recurrent_bias", nn.initializers.zeros_init(), (self.features,))
 
         def cell(h: jax.Array, gate_x: jax.Array) -> tuple[jax.Array, jax.Array]:
-            reset_x, update_x, new_x = jnp.split(gate_x, 3, axis=-1)
-            reset_h, update_h, new_h = jnp.split(h @ kernel, 3, axis=-1)
-            update = _sigmoid(update_x + update_h)
-            new = jnp.tanh(new_x + _sigmoid(reset_x + reset_h) * (new_h + bias))
+            sigmoid_x, new_x = jnp.split(gate_x, [2 * self.features], axis=-1)
+            sigmoid_h, new_h = jnp.split(h @ kernel, [2 * self.features], axis=-1)
+            reset, update = jnp.split(_sigmoid(sigmoid_x + sigmoid_h), 2, axis=-1)
+            new = jnp.tanh(new_x + reset * (new_h + bias))
             h = new + update * (h - new)
             return h, h
 
@@ -87,11 +87,15 @@ def _scan(
         gate_x, cleared = inputs
         return cell(jax.tree.map(lambda leaf: jnp.where(cleared, 0.0, leaf), carry), gate_x)
 
-    cleared = reset[..., None]
+    lead = gates_x.shape[:-1]
+    gates_x, cleared = gates_x.reshape(lead[0], -1, gates_x.shape[-1]), reset.reshape(lead[0], -1, 1)
+    carry = jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), carry)
     if gates_x.shape[0] == 1:  # a rollout's single step needs no loop
         carry, y = step(carry, (gates_x[0], cleared[0]))
-        return carry, y[None]
-    return jax.lax.scan(step, carry, (gates_x, cleared))
+    else:
+        saved = jax.checkpoint_policies.dots_saveable
+        carry, y = jax.lax.scan(jax.checkpoint(step, prevent_cse=False, policy=saved), carry, (gates_x, cleared))
+    return jax.tree.map(lambda leaf: leaf.reshape(*lead[1:], -1), carry), y.reshape(*lead, -1)
 
 
 def _sigmoid(x: jax.Array) -> jax.Array:
