@@ -18,16 +18,34 @@ from jax.typing import ArrayLike
 __all__ = ["Categorical", "Distribution", "SquashedNormal", "categorical", "multi_categorical", "normal"]
 
 Distribution = distrax.Distribution
-Categorical = distrax.Categorical
 
 _NEVER = -1e9  # a finite logit: its probability is exactly 0 in float32, and gradients stay finite
+_PARTS = 2.0**22
 _EDGE = 1.0 - 1e-6  # the largest |tanh| that is inverted; float32 cannot tell what lies beyond
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 
 
+class Categorical(distrax.Categorical):
+    """distrax's, with quicker draws (one random number each, not one for each choice) and a quicker entropy.
+
+    A draw counts in 2^-22 parts, as whole numbers, whose sums are exact: what has probability 0 is never drawn.
+    """
+
+    def _sample_n(self, key: jax.Array, n: int) -> jax.Array:
+        below = jnp.cumsum((jnp.exp(self.logits) * _PARTS).astype(jnp.int32), axis=-1)
+        drawn = jax.random.uniform(key, (n, *below.shape[:-1], 1)) * below[..., -1:]
+        chosen = jnp.sum(below <= drawn.astype(jnp.int32), axis=-1)
+        return jnp.minimum(chosen, self.num_categories - 1)  # for NaN
+
+    def entropy(self) -> jax.Array:
+        """In nats, `[...]`."""
+        # XLA takes a sum of products on a CPU for something else, fifteen times slower than a product with ones.
+        return -(jnp.exp(self.logits) * self.logits) @ np.ones(self.num_categories, np.float32)
+
+
 def categorical(logits: jax.Array, mask: jax.Array | None = None) -> Categorical:
     """A distribution over A actions from `logits[..., A]`; actions where `mask[..., A]` is False have probability 0."""
-    return distrax.Categorical(logits=_masked(logits, mask))
+    return Categorical(logits=_masked(logits, mask))
 
 
 def multi_categorical(
@@ -42,7 +60,7 @@ def multi_categorical(
     widest, leading = max(num_actions), [(0, 0)] * (logits.ndim - 1)
     # Twice as unlikely as a masked action, so that a component that is masked altogether does not choose padding.
     padded = [jnp.pad(p, [*leading, (0, widest - p.shape[-1])], constant_values=2 * _NEVER) for p in parts]
-    return distrax.Independent(distrax.Categorical(logits=jnp.stack(padded, axis=-2)), 1)
+    return distrax.Independent(Categorical(logits=jnp.stack(padded, axis=-2)), 1)
 
 
 def normal(mean: jax.Array, std: ArrayLike, event_ndims: int = 1) -> distrax.Independent:

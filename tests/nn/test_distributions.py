@@ -28,6 +28,18 @@ def test_masked_actions_are_never_drawn_and_the_rest_is_renormalised():
     assert policy.mode() == 2
 
 
+def test_draws_follow_the_probabilities():
+    logits = jnp.log(jnp.array([0.0, 0.002, 0.5, 0.0, 0.498, 0.0])) + 3.0
+    drawn = np.asarray(categorical(logits).sample(seed=jax.random.key(0), sample_shape=200_000))
+    counts = np.bincount(drawn, minlength=6)
+    assert counts[[0, 3, 5]].sum() == 0
+    assert scipy.stats.chisquare(counts[[1, 2, 4]], 200_000 * np.array([0.002, 0.5, 0.498])).pvalue > 1e-3
+
+
+def test_not_a_number_stays_within_the_actions():
+    assert draws(categorical(jnp.full((3, 4), jnp.nan)), 50).max() < 4
+
+
 def test_gradients_stay_finite_with_one_action_left():
     def objective(logits):
         policy = categorical(logits, jnp.array([[False, True, False, False]]))
