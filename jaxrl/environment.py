@@ -91,6 +91,13 @@ class Environment:
         stepped = jax.vmap(self.step_env, in_axes=(0, 0, 0, None))(step_keys, state, action, params)
         return auto_reset(stepped, reset_to)
 
+    def observation(self, state: Any, params: Any = None) -> Any:
+        """What is seen in `state`. A trainer that has it makes final observations only where an episode was cut.
+
+        Not every environment has it: some observations hold more than the state, such as the last action.
+        """
+        raise NotImplementedError(f"{self.name} observes only as it steps; take the observation from reset and step.")
+
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """Which discrete actions can be chosen in `state`: bool `[A]` (here: all of them)."""
         return jnp.ones(_num_actions(self.action_space(params)), bool)

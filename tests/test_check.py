@@ -348,6 +348,12 @@ class BothFlags(Walk):
     step_env = altered(truncated=lambda truncated, state: state.step >= 4, terminated=lambda t, state: state.step >= 4)
 
 
+@breaks("views", r"observation\(state\) is not the observation that step returned")
+class OtherObservation(Walk):
+    def observation(self, state, params=None):
+        return state.position[None] + 1.0
+
+
 @breaks("views", "action mask is False for every action")
 class NothingAllowed(Walk):
     def action_mask(self, state, params=None):

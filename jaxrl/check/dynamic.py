@@ -94,8 +94,11 @@ def check_flags(run: Run) -> Iterator[Failure]:
 
 
 def check_views(run: Run) -> Iterator[Failure]:
-    """Somebody can always do something, padding is never allowed, the global state is finite."""
+    """What is seen is seen, somebody can always do something, padding is never allowed, the global state is finite."""
     env, views = run.programs.env, run.recording.views
+    if "observation" in views and differences(views["observation"], run.recording.obs):
+        problem = "observation(state) is not the observation that step returned with that state."
+        yield Failure(problem, "Return the same from both, or leave the method out.")
     if "action_mask" in views:
         mask = views["action_mask"]
         if not mask.any(-1).all():

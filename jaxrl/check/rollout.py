@@ -33,7 +33,7 @@ class Recording(NamedTuple):
     truncated: Any
     info: Any
     inside: Any  # whether observation and final observation are in the space
-    views: Any  # action_mask, agent_mask, global_state of next_state, as far as there are any
+    views: Any  # observation, action_mask, agent_mask, global_state of next_state, as far as there are any
 
     @property
     def done(self) -> np.ndarray:
@@ -101,6 +101,8 @@ class Programs:
 
     def _views(self, state: Any) -> dict[str, jax.Array]:
         env, views = self.env, {}
+        if type(env).observation is not Environment.observation:
+            views["observation"] = env.observation(state, self.params)
         if isinstance(env.action_space(self.params), Discrete):
             views["action_mask"] = env.action_mask(state, self.params)
         if isinstance(env, MultiAgentEnvironment):
