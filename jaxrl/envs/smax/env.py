@@ -195,6 +195,9 @@ class SMAX(MultiAgentEnvironment):
 
     # Pure functions of the state.
 
+    def observation(self, state: State, params: Params | None = None) -> jax.Array:
+        return self._observe(state, self._params(params))
+
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
         """Bool `[N, A]`: the living may move, stop and attack living opponents in range; the dead may only stop."""
         params = self._params(params)

@@ -125,10 +125,7 @@ def global_state(scene: Scene, is_enemy: jax.Array | np.ndarray, unit_type: jax.
     each unit (0 ally, 1 enemy), then its type.
     """
     bodies = scene.bodies
-    types = jnp.moveaxis(
-        jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *bodies.x.shape[1:])), 1, 0
-    )
-    blocks = jnp.stack([_health_fraction(scene), bodies.x, bodies.y, bodies.cooldown, *types], axis=1)
+    blocks = _with_type(scene, [_health_fraction(scene), bodies.x, bodies.y, bodies.cooldown])
     blocks = jnp.where(scene.alive[:, None], blocks, 0.0).reshape(-1, *bodies.x.shape[1:])
     labels = [jnp.broadcast_to(v, bodies.x.shape).astype(jnp.float32) for v in (is_enemy, unit_type)]
     return jnp.concatenate([blocks, *labels])
@@ -155,14 +152,14 @@ def _others(values: jax.Array, num_observers: int) -> jax.Array:
 
 
 def _features(scene: Scene) -> jax.Array:
-    """What does not depend on who looks: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`.
-
-    In one array, for XLA makes a kernel of each row that is chosen by itself.
-    """
-    batch = scene.bodies.x.shape
-    types = jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *batch[1:]))
+    """What does not depend on who looks: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`."""
     cooldown = jnp.clip(scene.bodies.cooldown / scene.stats.cooldown, 0.0, 1.0)
-    rows = [_health_fraction(scene), scene.move_x, scene.move_y, scene.attack, cooldown]
+    return _with_type(scene, [_health_fraction(scene), scene.move_x, scene.move_y, scene.attack, cooldown])
+
+
+def _with_type(scene: Scene, rows: list[jax.Array]) -> jax.Array:
+    """R rows `[N, …]` and the one-hot types as one array `[N, R + K, …]`, for XLA makes a kernel of each single row."""
+    types = jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *scene.bodies.x.shape[1:]))
     return jnp.concatenate([jnp.stack(rows, axis=1), types], axis=1)
 
 

@@ -17,16 +17,16 @@ __all__ = ["Memory", "decide", "new_memory"]
 
 
 class Memory(NamedTuple):
-    """What each scripted unit remembers within an episode, `[E, …]`."""
+    """What each scripted unit remembers within an episode."""
 
-    goal_x: jax.Array  # where it walks while it sees nobody: its first position, rotated about the map's centre
-    goal_y: jax.Array
-    target: jax.Array  # the opponent it shot at last, or -1
+    goal: jax.Array  # [E, 2, …] where it walks while it sees nobody: its first place, rotated about the map's centre
+    target: jax.Array  # [E, …] the opponent it shot at last, or -1
 
 
 def new_memory(bodies: Bodies, field: Field) -> Memory:
     """The memory at an episode's start, from the units' own first positions."""
-    return Memory(field.width - bodies.x, field.height - bodies.y, jnp.full(bodies.x.shape, -1, jnp.int32))
+    goal = jnp.stack([field.width - bodies.x, field.height - bodies.y], axis=1)
+    return Memory(goal, jnp.full(bodies.x.shape, -1, jnp.int32))
 
 
 def decide(
@@ -67,8 +67,8 @@ def decide(
 
     chased = _random_true(visible, uniform[0])
     sees = visible.any(1)
-    to_x = jnp.where(sees, _at(dx, chased), memory.goal_x - bodies.x)
-    to_y = jnp.where(sees, _at(dy, chased), memory.goal_y - bodies.y)
+    to_x = jnp.where(sees, _at(dx, chased), memory.goal[:, 0] - bodies.x)
+    to_y = jnp.where(sees, _at(dy, chased), memory.goal[:, 1] - bodies.y)
     move = _towards(to_x, to_y)
     return move, (target if shoots else jnp.full_like(target, -1)), memory._replace(target=target)
 
@@ -84,8 +84,13 @@ def _towards(to_x: jax.Array, to_y: jax.Array) -> jax.Array:
 
 def _random_true(mask: jax.Array, uniform: jax.Array) -> jax.Array:
     """The index of a uniformly drawn True of `mask[E, A, …]`, from `uniform[E, …]` in [0, 1): `[E, …]`."""
-    rank = jnp.floor(uniform * mask.sum(1)) + 1
-    return jnp.argmax(mask & (jnp.cumsum(mask, axis=1) == rank[:, None]), axis=1).astype(jnp.int32)
+    rows = [mask[:, a] for a in range(mask.shape[1])]
+    rank = jnp.floor(uniform * sum(row.astype(jnp.int32) for row in rows)).astype(jnp.int32)
+    chosen, before = jnp.zeros(uniform.shape, jnp.int32), jnp.zeros(uniform.shape, jnp.int32)
+    for a, row in enumerate(rows):  # written out, it becomes one kernel
+        chosen = jnp.where(row & (before == rank), a, chosen)
+        before += row
+    return chosen
 
 
 def _at(values: jax.Array, index: jax.Array) -> jax.Array:

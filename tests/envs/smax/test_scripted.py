@@ -33,11 +33,11 @@ def both(pair, heuristic):
         state, goal, target = batch_last((state, goal, target))
         bodies, stats = bodies_of(state), env.battle.stats(state.unit_type, env.default_params)
         enemies, allies = (jax.tree.map(lambda v, s=s: v[s], bodies) for s in (slice(split, None), slice(None, split)))
-        memory = scripted.Memory(goal[:, 0], goal[:, 1], target)
+        memory = scripted.Memory(goal, target)
         draws = jax.random.uniform(key, (2, pair.num_units - split, B))
         move, shot, memory = scripted.decide(memory, enemies, allies, stats.range[split:], stats.sight[split:], draws)
         action = jnp.where(shot >= 0, 5 + split - 1 - shot, move)
-        return action.T, jnp.stack([memory.goal_x.T, memory.goal_y.T], -1), memory.target.T
+        return action.T, jnp.moveaxis(memory.goal, -1, 0), memory.target.T
 
     @jax.jit
     @jax.vmap
@@ -112,7 +112,7 @@ def test_whole_steps_against_the_script(pair, heuristic, assert_same):
         alone = jnp.asarray(np.arange(11) >= split) | (np.arange(11) == rng.integers(0, split, (B, 1)))
         goal = jnp.asarray(rng.uniform(1, 31, (B, 6, 2)), jnp.float32)
         target = jnp.asarray(rng.integers(-1, split, (B, 6)), jnp.int32)
-        memory = scripted.Memory(goal[..., 0], goal[..., 1], target)
+        memory = scripted.Memory(goal, target)
         state = dataclasses.replace(state, health=jnp.where(alone, state.health, 0.0), memory=memory)
         action, keys = pair.actions(seed)[:, :split], jax.random.split(jax.random.PRNGKey(seed), B)
         typed = jax.random.split(jax.random.key(seed), B)
@@ -153,8 +153,7 @@ def test_chases_everybody_alike(both):
 def test_first_goal_is_the_mirrored_spawn():
     env = make("smax/3m")
     _, state = env.reset(jax.random.key(0))
-    goal = jnp.stack([state.memory.goal_x, state.memory.goal_y], -1)
-    np.testing.assert_allclose(goal, 32 - state.position[3:], atol=1e-5)
+    np.testing.assert_allclose(state.memory.goal, 32 - state.position[3:], atol=1e-5)
 
 
 def scripted_battles(name, number, steps=160):

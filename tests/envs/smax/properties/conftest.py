@@ -100,8 +100,8 @@ class Arena:
         ways = np.array([(0, 1), (1, 0), (0, -1), (-1, 0), (0, 0)])
         memory = None
         if self.env._scripted:
-            goal_x, goal_y = jnp.asarray(rng.uniform(-4, 40, (2, B, n - a)), jnp.float32)
-            memory = Memory(goal_x, goal_y, jnp.asarray(rng.integers(-1, a, (B, n - a)), jnp.int32))
+            goal = jnp.asarray(rng.uniform(-4, 40, (B, n - a, 2)), jnp.float32)
+            memory = Memory(goal, jnp.asarray(rng.integers(-1, a, (B, n - a)), jnp.int32))
         state = State(
             position=jnp.asarray(_positions(params, rng, n, spread), jnp.float32),
             health=jnp.asarray(health, jnp.float32),
