@@ -72,7 +72,8 @@ class VectorEnv:
         Ended episodes have been reset; `info["final_observation"]` and `info["final_state"]` are from before that.
 
         `key` may also be keys `[S]`, each of which serves B / S environments (and draws from P / S states of a pool):
-        whoever steps a part of the environments with a part of the keys gets the same as who steps them all.
+        whoever steps a part of the environments with a part of the keys gets the same as who steps them all. Of B keys
+        each is its environment's own, and spares a call of the random number generator.
         """
         if self.reset_strategy == "fresh":
             return self.env.batch_step(_split(key, self.num_envs), state, action, params)
@@ -132,6 +133,8 @@ def _split(key: jax.Array, num: int) -> jax.Array:
     _check_typed(key)
     if key.ndim == 0:
         return jax.random.split(key, num)
+    if key.size == num:
+        return key
     if num % key.size:
         raise ValueError(f"{key.size} keys cannot serve {num} environments alike; use a divisor of {num}.")
     return jax.vmap(lambda k: jax.random.split(k, num // key.size))(key).reshape(num)

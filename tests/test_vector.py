@@ -179,6 +179,15 @@ def test_a_part_of_the_keys_steps_a_part_of_the_environments(reset):
         state, part = stepped[1], alone[1]
 
 
+def test_with_as_many_keys_as_environments_each_has_its_own():
+    env = jaxrl.make("smax/3m")
+    venv = VectorEnv(env, B)
+    _, state = venv.reset(jax.random.key(0))
+    keys = lambda: jax.random.split(jax.random.key(1), B)  # noqa: E731
+    action = random_actions(env, 1)[0]
+    assert not differences(to_numpy(venv.step(keys(), state, action)), to_numpy(env.batch_step(keys(), state, action)))
+
+
 def test_keys_must_serve_equally_many_environments():
     venv = VectorEnv(jaxrl.make("CartPole-v1"), 6)
     with pytest.raises(ValueError, match="4 keys cannot serve 6 environments alike"):

@@ -49,8 +49,7 @@ def sequences(transitions: Transition, advantage: jax.Array, length: int) -> Bat
     alive = t.view.alive.astype(jnp.float32)
     rows = (t.view, t.reset, t.action, t.log_prob, t.value, advantage, advantage + t.value, alive)
     view, reset, *rest = to_sequences(rows, length)
-    carry = to_sequences(jax.tree.map(lambda leaf: leaf[::length], t.carry), 1)
-    return Batch(view, reset, carry, *rest)
+    return Batch(view, reset, to_sequences(t.carry, 1), *rest)
 
 
 def optimise(
@@ -63,19 +62,16 @@ def optimise(
         params: Parameters.
         opt_state: The optimiser's state.
         batch: This device's share of the rollout.
-        keys: `[E, S / devices]`, for shuffling in each of the E epochs. Consumed.
+        keys: `[E, R / S, S / devices]`, for shuffling the R rows in each of the E epochs. Consumed.
         config: Counts, `optimizer` and `target_kl`.
         h: Hyperparameters as they are in this update.
     """
-    num_rows, num_envs = batch.reset.shape[1], config.num_envs // num_devices()
-
-    def indices(keys: jax.Array) -> jax.Array:
-        return shuffled_indices(keys, num_rows // num_envs, num_envs, config.num_minibatches)
+    num_envs = config.num_envs // num_devices()
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
         return _step(loss, config, h, learner, _weighted(take_rows(batch, index, axis=1)))
 
-    index = jax.vmap(indices)(keys)
+    index = jax.vmap(lambda epoch: shuffled_indices(epoch, num_envs, config.num_minibatches))(keys)
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
     return learner.params, learner.opt_state, total(jax.tree.map(jnp.mean, losses))

@@ -7,6 +7,7 @@ counts N agents, of which one learner has one: IPPO and MAPPO are this file with
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -103,15 +104,18 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
     config, groups = parts.config, parts.groups
     h = config.scheduled(state.hyperparams, state.update)
-    key, keys = shard_keys(state.key, config.shards, 2 * config.num_steps + config.update_epochs)
-    keys_rollout, keys_shuffle = keys[: 2 * config.num_steps], keys[2 * config.num_steps :]
+    eyes = _eyes(parts)
+    for_rollout = (config.num_steps, eyes.keys_per_step)
+    for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
+    key, keys = shard_keys(state.key, config.shards, math.prod(for_rollout) + math.prod(for_shuffle))
+    keys_rollout, keys_shuffle = keys[: math.prod(for_rollout)], keys[math.prod(for_rollout) :]
 
     def policy(carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         view = normalised(state.normaliser, view, groups)
         carry, distribution, prediction = parts.networks.apply(state.params, carry, view, reset)
         return carry, distribution, config.value.decode(prediction)
 
-    loop, seen, sums = rollout(_eyes(parts), policy, state.loop, keys_rollout.reshape(config.num_steps, 2, -1))
+    loop, seen, sums = rollout(eyes, policy, state.loop, keys_rollout.reshape(*for_rollout, -1), config.train_length)
     normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, groups, h.gamma)
 
     discount = h.gamma * (1.0 - seen.terminated[..., None])
@@ -119,7 +123,7 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     view = normalised(state.normaliser, seen.view, groups)
     batch = sequences(seen._replace(view=view), advantage, config.train_length)
     params, opt_state, losses = optimise(
-        partial(loss, parts, h), state.params, state.opt_state, batch, keys_shuffle, config, h
+        partial(loss, parts, h), state.params, state.opt_state, batch, keys_shuffle.reshape(*for_shuffle, -1), config, h
     )
 
     state = dataclasses.replace(

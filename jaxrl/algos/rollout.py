@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.rl import episodes
-from jaxrl.rl.devices import shard_keys
+from jaxrl.rl.devices import num_devices, shard_keys
 from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
 
@@ -40,11 +40,11 @@ class Loop(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """One step of B environments with N agents; a rollout stacks T of them."""
+    """One step of B environments with N agents; a rollout stacks T of them, but for the carry."""
 
     view: View
     reset: jax.Array  # [B] True where the view begins an episode
-    carry: Any  # memory before the view
+    carry: Any  # leaves [T / L, B, ...], memory before each of the sequences of L steps; None of a single step
     action: jax.Array  # [B, N] or [B, N, K]
     log_prob: jax.Array  # [B, N]
     value: jax.Array  # [B, N] of a dead agent: see `team_value`
@@ -66,6 +66,22 @@ class Eyes(NamedTuple):
     """Whether there is a central critic, which sees the global state."""
     num_shards: int
     """S, on all devices; each draws random numbers for its own environments."""
+
+    @property
+    def keys_per_step(self) -> int:
+        """K, the keys a shard needs for a step: one for its actions, and one for each of its environments.
+
+        Those that are reset from a pool share one, with which they draw from all of it.
+        """
+        share = self.venv.num_envs * num_devices() // self.num_shards
+        return 1 + (1 if self.venv.reset_strategy == "pool" else share)
+
+    def final(self, info: dict[str, Any]) -> View:
+        """The view of what a step led to, before any reset."""
+        env, state = self.venv.env, info["final_state"]
+        if type(env).observation is Environment.observation:
+            return self.look(info["final_observation"], state)
+        return self.look(jax.vmap(env.observation)(state), state)  # so that none is made until someone looks
 
     def look(self, obs: jax.Array, env_state: Any) -> View:
         """The view of `obs[B, N, D]` in the environments' own states."""
@@ -93,9 +109,16 @@ def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
 
 
 def rollout(
-    eyes: Eyes, policy: Policy, loop: Loop, keys: jax.Array
+    eyes: Eyes, policy: Policy, loop: Loop, keys: jax.Array, length: int | None = None
 ) -> tuple[Loop, Transition, dict[str, Any]]:
-    """Act for T steps, with keys `[T, 2, S / devices]`: for the actions and for the environments. Consumes them.
+    """Act for T steps.
+
+    Args:
+        eyes: For B environments.
+        policy: Acts, and says what the views are worth.
+        loop: What to go on from.
+        keys: `[T, K, S / devices]`, where K is `eyes.keys_per_step`. Consumed.
+        length: L, after how many steps the memory is kept for training; None for T.
 
     Returns:
         The loop to go on from, transitions with leaves `[T, B, ...]`, and sums over the episodes that ended (see
@@ -105,26 +128,39 @@ def rollout(
 
     def step(loop: Loop, inputs: tuple[jax.Array, jax.Array]) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
         bits, is_last = inputs
-        return _step(eyes, policy, loop, jax.random.wrap_key_data(bits, impl=impl), is_last)
+        key_action = jax.random.wrap_key_data(bits[0], impl=impl)
+        key_env = jax.random.wrap_key_data(jnp.swapaxes(bits[1:], 0, 1).reshape(-1, bits.shape[-1]), impl=impl)
+        return _step(eyes, policy, loop, key_action, key_env, is_last)
 
-    is_last = jnp.arange(num_steps) == num_steps - 1
+    def sequence(loop: Loop, inputs: Any) -> tuple[Loop, tuple[Any, tuple[Transition, dict[str, Any]]]]:
+        after, stepped = jax.lax.scan(step, loop, inputs)
+        return after, (loop.carry, stepped)
+
     # Scanned as bits: `vmap` transposes what is scanned, and JAX's check of keys takes a transposed key for a used one.
-    loop, (transitions, rows) = jax.lax.scan(step, loop, (jax.random.key_data(keys), is_last))
-    return loop, transitions, jax.tree.map(jnp.sum, rows)
+    inputs = (jax.random.key_data(keys), jnp.arange(num_steps) == num_steps - 1)
+    count = num_steps // length if length and jax.tree.leaves(loop.carry) else 1
+    if count == 1:
+        loop, (carry, stepped) = sequence(loop, inputs)
+        carry = jax.tree.map(lambda leaf: leaf[None], carry)
+    else:
+        inputs = jax.tree.map(lambda leaf: leaf.reshape(count, -1, *leaf.shape[1:]), inputs)
+        loop, (carry, stepped) = jax.lax.scan(sequence, loop, inputs)
+        stepped = jax.tree.map(lambda leaf: leaf.reshape(num_steps, *leaf.shape[2:]), stepped)
+    transitions, rows = stepped
+    return loop, transitions._replace(carry=carry), jax.tree.map(jnp.sum, rows)
 
 
 def _step(
-    eyes: Eyes, policy: Policy, loop: Loop, keys: jax.Array, is_last: jax.Array
+    eyes: Eyes, policy: Policy, loop: Loop, key_action: jax.Array, key_env: jax.Array, is_last: jax.Array
 ) -> tuple[Loop, tuple[Transition, dict[str, Any]]]:
     venv = eyes.venv
-    key_action, key_env = keys  # [S] each
     view = eyes.look(loop.obs, venv.env_state(loop.env_state))
     carry, distribution, value = policy(loop.carry, _one(view), loop.reset[None])
     action, log_prob = _sample(distribution, key_action)
     obs, env_state, reward, terminated, truncated, info = venv.step(key_env, loop.env_state, action)
 
     def value_after() -> jax.Array:
-        final = eyes.look(info["final_observation"], info["final_state"])
+        final = eyes.final(info)
         _, _, final_value = policy(carry, _one(final), jnp.zeros_like(loop.reset)[None])
         return team_value(final_value[0], final.alive, venv.teams)
 
@@ -134,7 +170,7 @@ def _step(
     transition = Transition(
         view=view,
         reset=loop.reset,
-        carry=loop.carry,
+        carry=None,
         action=action,
         log_prob=log_prob,
         value=team_value(value[0], view.alive, venv.teams),

@@ -21,23 +21,24 @@ def to_sequences(tree: Any, length: int) -> Any:
     return jax.tree.map(cut, tree)
 
 
-def shuffled_indices(keys: jax.Array, num_chunks: int, num_envs: int, num_minibatches: int) -> jax.Array:
+def shuffled_indices(keys: jax.Array, num_envs: int, num_minibatches: int) -> jax.Array:
     """A random partition of the rows `(chunk, environment)` that `to_sequences` makes: int32 `[num_minibatches, K]`.
 
-    Each of the keys `[S]` shuffles the rows of its own B / S environments, and each minibatch takes equally many from
-    every such shard. So a part of the shards, alone on a device, makes its part of the very same minibatches.
-    Consumes `keys`.
+    Args:
+        keys: `[R / S, S]`, one for each of the R rows. Each shard shuffles the rows of its own B / S environments, and
+            each minibatch takes equally many from every shard. So a part of the shards, alone on a device, makes its
+            part of the very same minibatches. Consumed (JAX's check can't see it).
+        num_envs: B.
+        num_minibatches: Their number.
     """
-    envs = num_envs // keys.size
-
-    def shuffle(key: jax.Array, shard: jax.Array) -> jax.Array:
-        # One sort; `jax.random.permutation` sorts several times against ties, which are too rare to matter here.
-        order = jnp.argsort(jax.random.bits(key, (num_chunks * envs,)))
-        chunk, env = jnp.divmod(order, envs)
-        return (chunk * num_envs + shard * envs + env).reshape(num_minibatches, -1)
-
-    shuffled = jax.vmap(shuffle, out_axes=1)(keys, jnp.arange(keys.size))
-    return shuffled.reshape(num_minibatches, -1)
+    rows, shards = keys.shape
+    envs = num_envs // shards
+    # Keys are random numbers themselves, so they are sorted, and nothing more needs to be drawn. Once is enough:
+    # `jax.random.permutation` sorts several times against ties, which are too rare to matter here.
+    order = jnp.argsort(jax.random.key_data(keys)[..., 0], axis=0)
+    chunk = jax.lax.div(order, envs)
+    index = chunk * (num_envs - envs) + order + envs * jnp.arange(shards)  # chunk * B + shard * B / S + environment
+    return index.reshape(num_minibatches, rows // num_minibatches * shards)
 
 
 def take_rows(tree: Any, index: jax.Array, axis: int) -> Any:

@@ -30,5 +30,6 @@ def collect(algo: Any, state: Any, key: jax.Array) -> Transition:
         return carry, distribution, config.value.decode(prediction)
 
     eyes = Eyes(VectorEnv(parts.env, config.num_envs), parts.central, config.shards)
-    _, keys = shard_keys(key, config.shards, 2 * config.num_steps)
-    return rollout(eyes, policy, state.loop, keys.reshape(config.num_steps, 2, -1))[1]
+    _, keys = shard_keys(key, config.shards, eyes.keys_per_step * config.num_steps)
+    keys = keys.reshape(config.num_steps, eyes.keys_per_step, -1)
+    return rollout(eyes, policy, state.loop, keys, config.train_length)[1]

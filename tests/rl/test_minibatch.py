@@ -19,7 +19,7 @@ def test_a_row_is_a_run_of_steps_of_one_environment(length):
 
 
 def test_minibatches_are_a_partition_and_shuffle():
-    index = shuffled_indices(jax.random.split(jax.random.key(0), 1), 3, 4, 3)
+    index = shuffled_indices(jax.random.split(jax.random.key(0), (12, 1)), 4, 3)
     assert index.shape == (3, 4)
     np.testing.assert_array_equal(np.sort(np.ravel(index)), np.arange(12))
     assert not np.array_equal(np.ravel(index), np.arange(12))
@@ -30,14 +30,14 @@ def test_minibatches_are_a_partition_and_shuffle():
 def test_every_shard_gives_equally_many_rows_to_each_minibatch_and_alone_gives_the_same_ones():
 
     def keys():
-        return jax.random.split(jax.random.key(0), 2)
+        return jax.random.split(jax.random.key(0), (chunks * envs // 2, 2))
 
     chunks, envs = 3, 8
-    index = np.asarray(shuffled_indices(keys(), chunks, envs, 4))
+    index = np.asarray(shuffled_indices(keys(), envs, 4))
     np.testing.assert_array_equal(np.sort(np.ravel(index)), np.arange(chunks * envs))
     shard = index % envs // (envs // 2)
     np.testing.assert_array_equal((shard == 1).sum(1), chunks)  # half of each minibatch's six rows
-    alone = np.asarray(shuffled_indices(keys()[1:], chunks, envs // 2, 4))
+    alone = np.asarray(shuffled_indices(keys()[:, 1:], envs // 2, 4))
     chunk, env = np.divmod(alone, envs // 2)
     for minibatch in range(4):
         expected = index[minibatch][shard[minibatch] == 1]
