@@ -2,7 +2,7 @@
 https://arxiv.org/abs/2103.01955). Run it: `python algos/mappo.py --env smax/3m`, or `jaxrl train mappo --env smax/3m`.
 
 Policies are as in IPPO. The critic has one value for each team, since the members of a team share their reward; it
-sees `env.global_state` (or, where there is none, the agents' observations side by side) and which team is meant.
+sees `env.global_state` (or, where there is none, the agents' observations side by side) and, of several teams, which.
 """
 
 from __future__ import annotations
@@ -114,8 +114,10 @@ class Critic(nn.Module):
     def __call__(self, carry: Any, state: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
         c = self.config
         lead = (*state.shape[:2], self.num_teams)
-        team = jnp.broadcast_to(np.eye(self.num_teams, dtype=np.float32), (*lead, self.num_teams))
-        seen = jnp.concatenate([jnp.broadcast_to(state[:, :, None], (*lead, state.shape[-1])), team], axis=-1)
+        seen = jnp.broadcast_to(state[:, :, None], (*lead, state.shape[-1]))
+        if self.num_teams > 1:
+            team = jnp.broadcast_to(np.eye(self.num_teams, dtype=np.float32), (*lead, self.num_teams))
+            seen = jnp.concatenate([seen, team], axis=-1)
         encoder = Encoder(c.critic_hidden, c.activation, c.memory, c.memory_size, name="torso")
         carry, features = encoder(carry, seen, jnp.broadcast_to(reset[..., None], lead))
         return carry, ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
@@ -124,6 +126,7 @@ class Critic(nn.Module):
 def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
     """An actor for each group of agents, and one critic."""
     num_teams = max(env.teams) + 1
+    members = np.equal.outer(env.teams, range(num_teams)).astype(np.float32)
     actor = Actor(config, env.observation_space(), env.action_space())
     critic = Critic(config, num_teams)
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
@@ -149,7 +152,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
         critic_carry, prediction = carry[1], jnp.zeros(())
         if view.state is not None:  # someone who only acts has no use for the critic
             critic_carry, prediction = criticise(params["critic"], carry[1], view.state, reset)
-            prediction = prediction[:, :, np.asarray(env.teams)]
+            prediction = jnp.einsum("tbk...,nk->tbn...", prediction, members)
         return (actor_carry, critic_carry), policy, prediction
 
     return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, num_teams)))
