@@ -69,7 +69,7 @@ _MPE: dict[str, Any] = {
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    "smax_8m": Config(env="smax/8m", total_timesteps=8_000_000, hidden=(64, 64)),
+    "8m": Config(env="smax/8m", total_timesteps=8_000_000, hidden=(64, 64)),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
