@@ -58,7 +58,7 @@ PRESETS: dict[str, Config] = {
     "default": Config(),
     "acrobot": Config(env="classic/acrobot", total_timesteps=300_000, ent_coef=0.01),
     "pendulum": Config(env="classic/pendulum", total_timesteps=300_000, lr=1e-3, gamma=0.95, update_epochs=8),
-    "mountain_car": Config(env="classic/mountain_car", total_timesteps=600_000, ent_coef=0.01, **_MOUNTAIN_CAR),
+    "mountain_car": Config(env="classic/mountain_car", total_timesteps=600_000, ent_coef=0.02, **_MOUNTAIN_CAR),
     "mountain_car_continuous": Config(
         env="classic/mountain_car_continuous", total_timesteps=300_000, gamma=0.999, **_MOUNTAIN_CAR
     ),
