@@ -68,8 +68,13 @@ class Environment:
         be bootstrapped from it, and `info["final_state"]` the state that goes with it. Consumes `key`.
         """
         params = self._params(params)
-        key_step, key_reset = jax.random.split(key)
+        key_step, key_reset = self.split_key(key)
         return auto_reset(self.step_env(key_step, state, action, params), self.reset_env(key_reset, params))
+
+    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Two keys from that of `step`: for `step_env`, and for `reset_env` should the episode end. Consumes `key`."""
+        key_step, key_reset = jax.random.split(key)
+        return key_step, key_reset
 
     def batch_reset(self, keys: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """`reset` for B environments at once, equal to `vmap(reset)`. `keys[B]`; `params` is shared."""
@@ -87,7 +92,7 @@ class Environment:
         params = self._params(params)
         if reset_to is None:
             return jax.vmap(self.step, in_axes=(0, 0, 0, None))(keys, state, action, params)
-        step_keys = jax.vmap(lambda key: jax.random.split(key)[0])(keys)  # as `step` splits them
+        step_keys, _ = jax.vmap(self.split_key)(keys)
         stepped = jax.vmap(self.step_env, in_axes=(0, 0, 0, None))(step_keys, state, action, params)
         return auto_reset(stepped, reset_to)
 

@@ -120,7 +120,7 @@ class Programs:
         """`step`, and what it should be: `step_env`, followed by `reset_env` where the episode ended."""
         self.single_traces += 1
         env, params = self.env, self.params
-        key_step, key_reset = jax.random.split(self.wrap(bits))
+        key_step, key_reset = self.env.split_key(self.wrap(bits))
         expected = auto_reset(env.step_env(key_step, state, action, params), env.reset_env(key_reset, params))
         return env.step(self.wrap(bits), state, action, params), expected
 

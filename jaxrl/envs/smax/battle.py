@@ -24,6 +24,7 @@ from jaxrl.envs.smax.units import UnitStats, stats_of
 __all__ = ["TICKS", "Battle"]
 
 TICKS = 8  # of physics in a step
+SPAWN_ROWS = 1 << 20  # where the draws of a spawn begin in the stream of a key; those of a step come before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,16 +52,16 @@ class Battle:
         return self.num_allies + self.num_enemies
 
     def spawn(self, key: jax.Array, params: Params) -> tuple[Bodies, jax.Array]:
-        """Fresh bodies and their types, `[N, …]`, for keys `[…]`. Consumes `key`."""
+        """Fresh bodies and their types, `[N, …]`, for keys `[…]`. Consumes the rows of `key` from `SPAWN_ROWS` on."""
         num_units, field = self.num_units, field_of(params)
         types = jnp.asarray(self.scenario.unit_types, jnp.int32).reshape(-1, *(1,) * key.ndim)
         types = jnp.broadcast_to(types, (num_units, *key.shape))
         if self.scenario.spawn == "sides":
-            uniform = uniform_rows(key, 3 * num_units).reshape(3, num_units, *key.shape)
+            uniform = uniform_rows(key, 3 * num_units, SPAWN_ROWS).reshape(3, num_units, *key.shape)
             x, y = spawn.sides(uniform[:2], self.num_allies, field)
             kind = uniform[2]
         else:
-            uniform = uniform_rows(key, 4 * num_units + spawn.NUM_SMACV2_DRAWS)
+            uniform = uniform_rows(key, 4 * num_units + spawn.NUM_SMACV2_DRAWS, SPAWN_ROWS)
             rows, extra = uniform[: 4 * num_units].reshape(4, num_units, *key.shape), uniform[4 * num_units :]
             x, y = spawn.smacv2(rows[:3], extra, self.num_allies, field, in_map=not self.jaxmarl)
             kind = rows[3]
@@ -124,22 +125,18 @@ class Battle:
         return jnp.asarray((own == kinds).astype(np.float32))
 
     def pack(
-        self, bodies: Bodies, unit_type: jax.Array, orders: Orders, memory: Memory | None, step: jax.Array
+        self, bodies: Bodies, unit_type: jax.Array, orders: Orders | None, memory: Memory | None, step: jax.Array
     ) -> State:
-        """The kernel's arrays as a state."""
+        """The kernel's arrays as a state; without orders nobody has moved or attacked yet."""
+        still = jnp.zeros_like(bodies.x)
+        move = (still, still) if orders is None else (orders.move_x, orders.move_y)
         return State(
             position=jnp.stack([bodies.x, bodies.y], axis=1),
             health=bodies.health,
             cooldown=bodies.cooldown,
             unit_type=unit_type,
-            move=jnp.stack([orders.move_x, orders.move_y], axis=1),
-            attack=orders_of.attack_action(orders),
+            move=jnp.stack(move, axis=1),
+            attack=jnp.zeros_like(unit_type) if orders is None else orders_of.attack_action(orders),
             memory=memory,
             step=step,
         )
-
-    def no_orders(self, bodies: Bodies) -> Orders:
-        """Stand still."""
-        nothing = jnp.zeros_like(bodies.x)
-        nobody = jnp.full(bodies.x.shape, -1, jnp.int32)
-        return Orders(nothing, nothing, nobody[: self.num_allies], nobody[self.num_allies :])

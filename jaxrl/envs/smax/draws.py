@@ -16,10 +16,13 @@ __all__ = ["uniform_rows"]
 _GOLDEN = np.uint32(0x9E3779B9)  # spreads neighbouring counters over all bits
 
 
-def uniform_rows(key: jax.Array, rows: int) -> jax.Array:
-    """Independent draws in [0, 1): float32 `[rows, …]` for keys `[…]`. Consumes `key` (JAX's check can't see it)."""
+def uniform_rows(key: jax.Array, rows: int, first: int = 0) -> jax.Array:
+    """Independent draws in [0, 1): float32 `[rows, …]` for keys `[…]`, rows `first` and following of an endless stream.
+
+    Consumes these rows of `key`, not the others (JAX's check can't see it).
+    """
     seeds = jnp.moveaxis(jax.random.key_data(key), -1, 0)  # [W, …] words of 32 bits: 2 for threefry, 4 for rbg
-    counter = (jnp.arange(rows, dtype=jnp.uint32) * _GOLDEN).reshape((rows,) + (1,) * key.ndim)
+    counter = (np.arange(first, first + rows, dtype=np.uint32) * _GOLDEN).reshape(rows, *(1,) * key.ndim)
     # A loop keeps XLA from fusing the hash into everything that reads a draw, and computing it anew each time.
     bits = jnp.broadcast_to(counter, (rows, *key.shape))
     bits = jax.lax.fori_loop(0, len(seeds), lambda i, bits: _mix(bits ^ seeds[i]), bits)

@@ -64,8 +64,12 @@ def run_ticks(
         trace: Whether to return every tick.
     """
 
+    num_allies, num_enemies = orders.ally_target.shape[0], orders.enemy_target.shape[0]
+    # Here, as two kernels; in the loop, XLA would take the comparison with each row out of it as a kernel of its own.
+    aims = _rows_of(orders.ally_target, num_enemies), _rows_of(orders.enemy_target, num_allies)
+
     def tick(bodies: Bodies, deviation: jax.Array) -> tuple[Bodies, Bodies | None]:
-        bodies = _tick(bodies, orders, stats, field, deviation)
+        bodies = _tick(bodies, orders, aims, stats, field, deviation)
         return bodies, bodies if trace else None
 
     last, every = jax.lax.scan(tick, bodies, deviation)
@@ -77,10 +81,17 @@ def inside(bodies: Bodies, field: Field) -> Bodies:
     return bodies._replace(x=jnp.clip(bodies.x, 0.0, field.width), y=jnp.clip(bodies.y, 0.0, field.height))
 
 
-def _tick(bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviation: jax.Array) -> Bodies:
+def _tick(
+    bodies: Bodies,
+    orders: Orders,
+    aims: tuple[jax.Array, jax.Array],
+    stats: UnitStats,
+    field: Field,
+    deviation: jax.Array,
+) -> Bodies:
     """One tick. Movement, shots and cooldowns all see the state at its start, so nobody goes first."""
     alive = bodies.health > 0
-    damage, fired = _shots(bodies, orders, stats, alive)
+    damage, fired = _shots(bodies, orders, aims, stats, alive)
     cooldown = jnp.where(fired, stats.cooldown + deviation, bodies.cooldown - field.dt)
     x = jnp.clip(bodies.x + orders.move_x * stats.speed * field.dt, 0.0, field.width)
     y = jnp.clip(bodies.y + orders.move_y * stats.speed * field.dt, 0.0, field.height)
@@ -91,19 +102,22 @@ def _tick(bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviat
     return Bodies(x, y, health, cooldown)
 
 
-def _shots(bodies: Bodies, orders: Orders, stats: UnitStats, alive: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _shots(
+    bodies: Bodies, orders: Orders, aims: tuple[jax.Array, jax.Array], stats: UnitStats, alive: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """`(damage taken, fired)`, each `[N, …]`: who shoots needs a living target in range and a ready weapon."""
     num_allies = orders.ally_target.shape[0]
     teams = (slice(None, num_allies), slice(num_allies, None))
+    targets = (orders.ally_target, orders.enemy_target)
     fired, hits = [], []
-    for own, other, target in zip(teams, teams[::-1], (orders.ally_target, orders.enemy_target), strict=True):
+    for own, other, target, aim in zip(teams, teams[::-1], targets, aims, strict=True):
         dx = bodies.x[own] - gather(bodies.x[other], target)
         dy = bodies.y[own] - gather(bodies.y[other], target)
         near = dx * dx + dy * dy < jnp.square(stats.range[own])
         ready = alive[own] & (bodies.cooldown[own] <= 0)
-        fires = (target >= 0) & near & ready & (gather(bodies.health[other], target) > 0)
+        fires = near & ready & (gather(bodies.health[other], target) > 0)
         fired.append(fires)
-        hits.append(_sum_at(jnp.where(fires, stats.damage[own], 0.0), target, bodies.x[other].shape[0]))
+        hits.append(_sum_at(jnp.where(fires, stats.damage[own], 0.0), aim))
     return jnp.concatenate(hits[::-1]), jnp.concatenate(fired)
 
 
@@ -118,37 +132,41 @@ def separate(
     radius = jnp.where(alive, radius, -jnp.inf)  # so the dead reach nobody
     if not unroll or num_units > _UNROLL_SUM:
         pushes_x, pushes_y = _push(x[:, None], y[:, None], radius[:, None], x[None], y[None], radius[None])
-        return x + pushes_x.sum(1), y + pushes_y.sum(1)
+        return x + 0.5 * pushes_x.sum(1), y + 0.5 * pushes_y.sum(1)
     pushes = [_push(x, y, radius, x[j], y[j], radius[j]) for j in range(num_units)]
-    return x + sum(p[0] for p in pushes), y + sum(p[1] for p in pushes)
+    return x + 0.5 * sum(p[0] for p in pushes), y + 0.5 * sum(p[1] for p in pushes)
 
 
 def _push(
     x: jax.Array, y: jax.Array, radius: jax.Array, other_x: jax.Array, other_y: jax.Array, other_radius: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Half of what brings two discs from overlap to contact, along the line between their centres."""
+    """What brings two discs from overlap to contact, along the line between their centres."""
     dx, dy = x - other_x, y - other_y
     distance = jnp.sqrt(dx * dx + dy * dy) + _PUSH_EPSILON
     overlap = jnp.maximum((radius + other_radius) / distance - 1.0, 0.0)
-    return 0.5 * dx * overlap, 0.5 * dy * overlap
+    return dx * overlap, dy * overlap
 
 
 def gather(values: jax.Array, index: jax.Array) -> jax.Array:
-    """`values[index]` along the unit axis: `values[M, …]`, `index[N, …]` gives `[N, …]`. -1 gives an arbitrary row."""
+    """`values[index]` along the unit axis: `values[M, …]`, `index[N, …]` gives `[N, …]`, 0 where the index is -1."""
     if values.shape[0] > _UNROLL_GATHER:
-        return jnp.take_along_axis(values, jnp.maximum(index, 0), axis=0)
-    out = jnp.broadcast_to(values[0], index.shape)
-    for row in range(1, values.shape[0]):
-        out = jnp.where(index == row, values[row], out)
+        return jnp.where(index < 0, 0.0, jnp.take_along_axis(values, jnp.maximum(index, 0), axis=0))
+    out = jnp.zeros(index.shape, values.dtype)
+    for row, value in enumerate(values):
+        out = jnp.where(index == row, value, out)
     return out
 
 
-def _sum_at(values: jax.Array, index: jax.Array, size: int) -> jax.Array:
-    """Sum `values[N, …]` into `[size, …]` rows chosen by `index[N, …]`; -1 is nowhere."""
-    rows = np.arange(size).reshape((size,) + (1,) * (index.ndim - 1))
+def _rows_of(index: jax.Array, size: int) -> jax.Array:
+    """Which of `size` rows each `index[N, …]` means: bool `[size, N, …]`; -1 means none."""
+    return index[None] == np.arange(size).reshape(-1, *(1,) * index.ndim)
+
+
+def _sum_at(values: jax.Array, rows: jax.Array) -> jax.Array:
+    """Sum `values[N, …]` into the rows that `rows[M, N, …]` chooses: `[M, …]`."""
     if values.shape[0] > _UNROLL_SUM:
-        return jnp.where(index[:, None] == rows, values[:, None], 0.0).sum(0)
-    total = jnp.zeros((size, *index.shape[1:]), jnp.float32)
+        return jnp.where(rows, values, 0.0).sum(1)
+    total = jnp.zeros((rows.shape[0], *values.shape[1:]), jnp.float32)
     for n in range(values.shape[0]):
-        total = total + jnp.where(index[n] == rows, values[n], 0.0)
+        total = total + jnp.where(rows[:, n], values[n], 0.0)
     return total

@@ -155,6 +155,10 @@ class SMAX(MultiAgentEnvironment):
         state, reward, terminated, truncated, info = self._advance(key, state, action, params)
         return self._observe(state, params), state, reward, terminated, truncated, info
 
+    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The same twice, for steps and spawns draw different rows of a key (see `uniform_rows`)."""
+        return key, jax.random.clone(key)
+
     def batch_reset(self, keys: jax.Array, params: Params | None = None) -> tuple[jax.Array, State]:
         return batch_first(self.reset_env(keys, self._params(params)))
 
@@ -167,14 +171,14 @@ class SMAX(MultiAgentEnvironment):
         reset_to: tuple[jax.Array, State] | None = None,
     ) -> Step:
         params = self._params(params)
-        split = jax.vmap(jax.random.split)(keys)
-        stepped = self._advance(split[:, 0], batch_last(state), batch_last(action), params)
+        step_keys, reset_keys = self.split_key(keys)
+        stepped = self._advance(step_keys, batch_last(state), batch_last(action), params)
         final, reward, terminated, truncated, info = stepped
         final_obs = self._observe(final, params)
         if reset_to is not None:
             return auto_reset(batch_first((final_obs, *stepped)), reset_to)
         # Choosing the state first leaves one observation to build, unless the caller uses the final one as well.
-        fresh, done = self._spawn(split[:, 1], params), terminated | truncated
+        fresh, done = self._spawn(reset_keys, params), terminated | truncated
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
         info = {**info, "final_observation": final_obs, "final_state": final}
         return batch_first((self._observe(state, params), state, reward, terminated, truncated, info))
@@ -226,7 +230,7 @@ class SMAX(MultiAgentEnvironment):
             enemies = jax.tree.map(lambda v: v[self.num_allies :], bodies)
             memory = scripted.new_memory(enemies, field_of(params))
         step = jnp.zeros(key.shape, jnp.int32)
-        return self.battle.pack(bodies, types, self.battle.no_orders(bodies), memory, step)
+        return self.battle.pack(bodies, types, None, memory, step)
 
     def _advance(
         self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: Any = None

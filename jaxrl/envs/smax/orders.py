@@ -59,7 +59,7 @@ def continuous(
     keep, shoot, radius, angle = action[:, 0], action[:, 1], action[:, 2], action[:, 3]
     x, y = _polar(radius, angle)
     nearest, alive = _nearest(own, opponents, x * reach, y * reach, only_living=True)
-    last_lives = (last_target >= 0) & (gather(opponents.health, last_target) > 0)
+    last_lives = gather(opponents.health, last_target) > 0
     target = jnp.where((keep > 0.5) & last_lives, last_target, jnp.where(alive, nearest, -1))
     return _walk_or_shoot(x, y, shoot > 0.5, target)
 

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from jaxrl.envs.smax.battle import SPAWN_ROWS
 from jaxrl.envs.smax.draws import uniform_rows
 
 KEYS, ROWS, BINS = 100_000, 6, 32
@@ -11,13 +12,17 @@ KEYS, ROWS, BINS = 100_000, 6, 32
 
 @pytest.fixture(scope="module", params=["split", "numbered"])
 def draws(request):
-    """`[ROWS, KEYS]`, of keys split from one, or of the keys 0, 1, 2, … whose bits are nearly all zero."""
+    """`[ROWS, KEYS]`, of keys split from one, or of the keys 0, 1, 2, … whose bits are nearly all zero.
+
+    The last row is the first that a spawn draws from the same keys.
+    """
     keys = (
         jax.random.split(jax.random.key(5), KEYS)
         if request.param == "split"
         else jax.vmap(jax.random.key)(np.arange(KEYS))
     )
-    return np.asarray(jax.jit(uniform_rows, static_argnums=1)(keys, ROWS))
+    draw = jax.jit(uniform_rows, static_argnums=(1, 2))
+    return np.concatenate([draw(keys, ROWS - 1), draw(keys, 1, SPAWN_ROWS)])
 
 
 def test_draws_are_uniform(draws):
