@@ -105,30 +105,40 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """Global states `[T, B, G]` to a prediction for each of K teams, `[T, B, K, ...]`."""
+    """Global states `[T, B, G]` to a prediction for each of N agents, `[T, B, N, ...]`: that of its team.
+
+    Of several teams, a one-hot vector says which one is meant; their axis is then the one behind B, in memory as well.
+    """
 
     config: Config
-    num_teams: int
+    teams: tuple[int, ...]
 
     @nn.compact
     def __call__(self, carry: Any, state: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
-        c = self.config
-        lead = (*state.shape[:2], self.num_teams)
-        seen = jnp.broadcast_to(state[:, :, None], (*lead, state.shape[-1]))
-        if self.num_teams > 1:
-            team = jnp.broadcast_to(np.eye(self.num_teams, dtype=np.float32), (*lead, self.num_teams))
-            seen = jnp.concatenate([seen, team], axis=-1)
+        c, several = self.config, _several(self.teams)
+        if several:
+            lead = (*state.shape[:2], *several)
+            team = jnp.broadcast_to(np.eye(*several, dtype=np.float32), (*lead, *several))
+            seen = jnp.broadcast_to(state[:, :, None], (*lead, state.shape[-1]))
+            state, reset = jnp.concatenate([seen, team], axis=-1), jnp.broadcast_to(reset[..., None], lead)
         encoder = Encoder(c.critic_hidden, c.activation, c.memory, c.memory_size, name="torso")
-        carry, features = encoder(carry, seen, jnp.broadcast_to(reset[..., None], lead))
-        return carry, ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
+        carry, features = encoder(carry, state, reset)
+        value = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
+        members = np.equal.outer(self.teams, range(max(self.teams) + 1)).astype(np.float32)
+        return carry, jnp.einsum("tbk...,nk->tbn...", value if several else value[:, :, None], members)
+
+
+def _several(teams: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the axis of teams: the number of teams, or nothing if there is only one."""
+    count = max(teams) + 1
+    return (count,) if count > 1 else ()
 
 
 def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
     """An actor for each group of agents, and one critic."""
-    num_teams = max(env.teams) + 1
-    members = np.equal.outer(env.teams, range(num_teams)).astype(np.float32)
+    several = _several(env.teams)
     actor = Actor(config, env.observation_space(), env.action_space())
-    critic = Critic(config, num_teams)
+    critic = Critic(config, env.teams)
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
     act = per_agent(actor.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))
 
@@ -142,7 +152,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
         state = jnp.zeros((*one, state_size(env)))
         return {
             "actor": init_groups(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, groups),
-            "critic": critic.init(key_critic, carry_of(1, num_teams), state, reset),
+            "critic": critic.init(key_critic, carry_of(1, *several), state, reset),
         }
 
     @jax.jit  # a rollout asks twice a step, and this is traced once
@@ -152,10 +162,9 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
         critic_carry, prediction = carry[1], jnp.zeros(())
         if view.state is not None:  # someone who only acts has no use for the critic
             critic_carry, prediction = criticise(params["critic"], carry[1], view.state, reset)
-            prediction = jnp.einsum("tbk...,nk->tbn...", prediction, members)
         return (actor_carry, critic_carry), policy, prediction
 
-    return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, num_teams)))
+    return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *several)))
 
 
 def make(config: Config) -> Algorithm:

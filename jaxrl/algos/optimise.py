@@ -11,7 +11,6 @@ from jax.flatten_util import ravel_pytree
 
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.rollout import Transition, View
-from jaxrl.rl.advantage import normalise
 from jaxrl.rl.devices import num_devices, total, varying
 from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
 from jaxrl.rl.optimizer import OPTIMIZERS
@@ -29,8 +28,6 @@ class Batch(NamedTuple):
     log_prob: jax.Array  # [L, R, N] of the policy that acted
     value: jax.Array  # [L, R, N] of the critic at that time
     advantage: jax.Array  # [L, R, N]
-    target: jax.Array  # [L, R, N] what the critic should have said
-    weight: jax.Array  # [L, R, N] 1 where an agent lives; in a minibatch, its share of the mean over all devices
 
 
 # loss(params, minibatch) -> (scalar, {name: scalar}), this device's share of means over the minibatch
@@ -46,9 +43,7 @@ def new_opt_state(params: Any, optimizer: str) -> Any:
 def sequences(transitions: Transition, advantage: jax.Array, length: int) -> Batch:
     """A rollout `[T, B, ...]` as sequences of L = `length` steps."""
     t = transitions
-    alive = t.view.alive.astype(jnp.float32)
-    rows = (t.view, t.reset, t.action, t.log_prob, t.value, advantage, advantage + t.value, alive)
-    view, reset, *rest = to_sequences(rows, length)
+    view, reset, *rest = to_sequences((t.view, t.reset, t.action, t.log_prob, t.value, advantage), length)
     return Batch(view, reset, to_sequences(t.carry, 1), *rest)
 
 
@@ -58,7 +53,7 @@ def optimise(
     """All epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
 
     Args:
-        loss: Of a minibatch, whose advantages have been normalised and whose weights sum to 1.
+        loss: Of a minibatch.
         params: Parameters.
         opt_state: The optimiser's state.
         batch: This device's share of the rollout.
@@ -69,7 +64,7 @@ def optimise(
     num_envs = config.num_envs // num_devices()
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
-        return _step(loss, config, h, learner, _weighted(take_rows(batch, index, axis=1)))
+        return _step(loss, config, h, learner, take_rows(batch, index, axis=1))
 
     index = jax.vmap(lambda epoch: shuffled_indices(epoch, num_envs, config.num_minibatches))(keys)
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
@@ -102,13 +97,6 @@ def _step(
     moved = _Learner(params, opt_state, stopped)
     kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)._replace(stopped=stopped)
     return kept, {**losses, "stopped": _share(stopped.astype(jnp.float32))}
-
-
-def _weighted(minibatch: Batch) -> Batch:
-    """The minibatch as losses want it: advantages of mean 0 and deviation 1, weights of sum 1, over all devices."""
-    alive = minibatch.weight
-    weight = alive / jnp.maximum(total(alive.sum()), 1.0)
-    return minibatch._replace(advantage=normalise(minibatch.advantage, alive), weight=weight)
 
 
 def _share(x: jax.Array) -> jax.Array:

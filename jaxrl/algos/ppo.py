@@ -27,7 +27,7 @@ from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_groups, per_agent
 from jaxrl.nn.torso import Encoder
-from jaxrl.rl.advantage import gae
+from jaxrl.rl.advantage import gae, normalise
 from jaxrl.rl.devices import num_devices, shard_keys, total
 from jaxrl.rl.losses import clipped_surrogate
 from jaxrl.spaces import Space
@@ -139,10 +139,13 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
 
 
 def loss(parts: Parts, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss on sequences, averaged over the living agents' steps."""
+    """PPO's loss on sequences, averaged over the living agents' steps: this device's share of the mean over all."""
+    alive = batch.view.alive.astype(jnp.float32)
+    advantage, target = normalise(batch.advantage, alive), batch.advantage + batch.value
+    weight = alive / jnp.maximum(total(alive.sum()), 1.0)
 
     def mean(x: jax.Array) -> jax.Array:
-        return jnp.sum(x * batch.weight)
+        return jnp.sum(x * weight)
 
     carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
     _, policy, prediction = parts.networks.apply(params, carry, batch.view, batch.reset)
@@ -150,8 +153,8 @@ def loss(parts: Parts, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
     ratio = jnp.exp(log_ratio)
     value_clip = h.clip_eps if parts.config.clip_value else jnp.inf
 
-    policy_loss = mean(clipped_surrogate(ratio, batch.advantage, h.clip_eps))
-    value_loss = mean(parts.config.value.loss(prediction, batch.value, batch.target, value_clip))
+    policy_loss = mean(clipped_surrogate(ratio, advantage, h.clip_eps))
+    value_loss = mean(parts.config.value.loss(prediction, batch.value, target, value_clip))
     entropy = mean(policy.entropy())
     total_loss = policy_loss + h.vf_coef * value_loss - h.ent_coef * entropy
     return total_loss, {

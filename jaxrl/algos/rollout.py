@@ -137,7 +137,7 @@ def rollout(
         return after, (loop.carry, stepped)
 
     # Scanned as bits: `vmap` transposes what is scanned, and JAX's check of keys takes a transposed key for a used one.
-    inputs = (jax.random.key_data(keys), jnp.arange(num_steps) == num_steps - 1)
+    inputs = (jax.random.key_data(keys), np.arange(num_steps) == num_steps - 1)
     count = num_steps // length if length and jax.tree.leaves(loop.carry) else 1
     if count == 1:
         loop, (carry, stepped) = sequence(loop, inputs)
@@ -195,9 +195,9 @@ def team_value(value: jax.Array, alive: jax.Array, teams: tuple[int, ...]) -> ja
     A team shares its reward, so what is still to come for the team is also to come for its fallen member, who sees
     nothing and could not tell. It makes a sacrifice worth what it wins.
     """
-    same_team = np.equal.outer(teams, teams).astype(np.float32)
-    summed, count = (value * alive) @ same_team, alive @ same_team
-    return jnp.where(alive, value, summed / jnp.maximum(count, 1.0))
+    mates = alive[..., None, :] & np.equal.outer(teams, teams)
+    summed, count = jnp.where(mates, value[..., None, :], 0.0).sum(-1), mates.sum(-1)
+    return jnp.where(alive, value, summed / jnp.maximum(count, 1))
 
 
 def _state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any) -> jax.Array:

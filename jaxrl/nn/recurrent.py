@@ -85,10 +85,10 @@ def _scan(
 
     def step(carry: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
         gate_x, cleared = inputs
-        return cell(jax.tree.map(lambda leaf: jnp.where(cleared, 0.0, leaf), carry), gate_x)
+        return cell(jax.tree.map(lambda leaf: jnp.where(cleared[:, None], 0.0, leaf), carry), gate_x)
 
     lead = gates_x.shape[:-1]
-    gates_x, cleared = gates_x.reshape(lead[0], -1, gates_x.shape[-1]), reset.reshape(lead[0], -1, 1)
+    gates_x, cleared = gates_x.reshape(lead[0], -1, gates_x.shape[-1]), reset.reshape(lead[0], -1)
     carry = jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), carry)
     if gates_x.shape[0] == 1:  # a rollout's single step needs no loop
         carry, y = step(carry, (gates_x[0], cleared[0]))

@@ -32,7 +32,7 @@ def gae(
         Advantages `[T, ...]`; add `value` for the value targets.
     """
     delta = reward + discount * next_value - value
-    decay = discount * gae_lambda * (1.0 - cut)
+    decay = jnp.broadcast_to(discount * gae_lambda * (1.0 - cut), delta.shape)
 
     def step(advantage: jax.Array, inputs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         delta_t, decay_t = inputs

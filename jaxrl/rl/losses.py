@@ -10,7 +10,7 @@ __all__ = ["clipped_surrogate", "clipped_value_loss"]
 
 def clipped_surrogate(ratio: jax.Array, advantage: jax.Array, clip_eps: jax.Array | float) -> jax.Array:
     """Policy loss of each sample (eq. 7, negated): `ratio` is new over old probability; shapes equal."""
-    clipped = jnp.clip(ratio, 1.0 - clip_eps, 1.0 + clip_eps)
+    clipped = 1.0 + jnp.clip(ratio - 1.0, -clip_eps, clip_eps)
     return -jnp.minimum(ratio * advantage, clipped * advantage)
 
 

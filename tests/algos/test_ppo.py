@@ -58,17 +58,13 @@ def trained(request):
     return config, algo, update, state, metrics
 
 
-def weighted(batch):
-    return batch._replace(weight=batch.weight / batch.weight.sum())
-
-
 def test_probabilities_of_the_rollout_are_those_of_the_first_minibatch(trained):
     config, algo, _, state, _ = trained
 
     @jax.jit
     def first_loss(state):
         seen = collect(algo, state, jax.random.key(7))
-        batch = weighted(sequences(seen, jnp.ones_like(seen.value), config.train_length))
+        batch = sequences(seen, jnp.ones_like(seen.value), config.train_length)
         return ppo.loss(parts_of(algo), state.hyperparams, state.params, batch)[1]
 
     losses = first_loss(state)
@@ -99,7 +95,7 @@ def test_dead_agents_carry_no_loss(trained):
         )
 
         def grad(seen, advantage):
-            batch = weighted(sequences(seen, advantage, config.train_length))
+            batch = sequences(seen, advantage, config.train_length)
             return jax.grad(lambda p: ppo.loss(parts_of(algo), state.hyperparams, p, batch)[0])(state.params)
 
         return grad(seen, seen.value), grad(spoiled, jnp.where(alive, seen.value, 9.0))
