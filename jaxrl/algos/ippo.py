@@ -48,7 +48,7 @@ class TeamConfig(OnPolicyConfig):
 class Config(TeamConfig):
     """IPPO's configuration. Deep torsos pay on smax/3m; on large battles, such as 8m, two layers are better."""
 
-    total_timesteps: int = 3_800_000
+    total_timesteps: int = 4_000_000
     hidden: tuple[int, ...] = (64, 64, 64, 64)
     gae_lambda: float = 0.95
     ent_coef: float = 0.002
