@@ -115,28 +115,24 @@ class Critic(nn.Module):
 
     @nn.compact
     def __call__(self, carry: Any, state: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
-        c, several = self.config, _several(self.teams)
-        if several:
-            lead = (*state.shape[:2], *several)
-            team = jnp.broadcast_to(np.eye(*several, dtype=np.float32), (*lead, *several))
+        c, num_teams = self.config, max(self.teams) + 1
+        if num_teams > 1:
+            lead = (*state.shape[:2], num_teams)
+            team = jnp.broadcast_to(np.eye(num_teams, dtype=np.float32), (*lead, num_teams))
             seen = jnp.broadcast_to(state[:, :, None], (*lead, state.shape[-1]))
             state, reset = jnp.concatenate([seen, team], axis=-1), jnp.broadcast_to(reset[..., None], lead)
         encoder = Encoder(c.critic_hidden, c.activation, c.memory, c.memory_size, name="torso")
         carry, features = encoder(carry, state, reset)
         value = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
-        members = np.equal.outer(self.teams, range(max(self.teams) + 1)).astype(np.float32)
-        return carry, jnp.einsum("tbk...,nk->tbn...", value if several else value[:, :, None], members)
-
-
-def _several(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the axis of teams: the number of teams, or nothing if there is only one."""
-    count = max(teams) + 1
-    return (count,) if count > 1 else ()
+        value = value if num_teams > 1 else value[:, :, None]
+        members = np.equal.outer(self.teams, range(num_teams)).astype(np.float32)
+        return carry, jnp.einsum("tbk...,nk->tbn...", value, members)
 
 
 def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
     """An actor for each group of agents, and one critic."""
-    several = _several(env.teams)
+    num_teams = max(env.teams) + 1
+    team_axis = (num_teams,) if num_teams > 1 else ()
     actor = Actor(config, env.observation_space(), env.action_space())
     critic = Critic(config, env.teams)
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
@@ -152,7 +148,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
         state = jnp.zeros((*one, state_size(env)))
         return {
             "actor": init_groups(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, groups),
-            "critic": critic.init(key_critic, carry_of(1, *several), state, reset),
+            "critic": critic.init(key_critic, carry_of(1, *team_axis), state, reset),
         }
 
     @jax.jit  # a rollout asks twice a step, and this is traced once
@@ -164,7 +160,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
             critic_carry, prediction = criticise(params["critic"], carry[1], view.state, reset)
         return (actor_carry, critic_carry), policy, prediction
 
-    return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *several)))
+    return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *team_axis)))
 
 
 def make(config: Config) -> Algorithm:
