@@ -4,11 +4,13 @@
     interval(iqm, scores)                                             # Interval(estimate=…, low=…, high=…)
     interval(probability_of_improvement, ours, theirs)
     interval(mean, exceeds(scores, thresholds))                       # a performance profile with its band
+    differences(first, second, third)                                 # of means, with intervals for all pairs at once
 
 The definitions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
-(NeurIPS 2021), section 4. Everything is float64 NumPy. R is runs, K is tasks; one task may be given as `[R]`. Every
-statistic maps `[…, R, K]` to `[…]`, so it works on one matrix, on a curve `[T, R, K]` and on many resamples. Several
-tasks can be taken together only on one scale: win rates, or returns normalised by a reference.
+(NeurIPS 2021), section 4; `differences` names its own sources. Everything is float64 NumPy. R is runs, K is tasks; one
+task may be given as `[R]`. Every statistic maps `[…, R, K]` to `[…]`, so it works on one matrix, on a curve `[T, R, K]`
+and on many resamples. Several tasks can be taken together only on one scale: win rates, or returns normalised by a
+reference.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "MIN_RUNS",
     "Interval",
+    "differences",
     "exceeds",
     "interval",
     "iqm",
@@ -32,6 +36,9 @@ __all__ = [
     "performance_profile",
     "probability_of_improvement",
 ]
+
+MIN_RUNS = 4
+"""Fewer runs have no interval in `differences`: their spread is known too badly."""
 
 _CHUNK = 2**17  # numbers resampled at once, which bounds the memory
 
@@ -128,16 +135,12 @@ def interval(
     Raises:
         ValueError: Scores are missing or not finite, `repeats` is below 1, or `level` is not between 0 and 1.
     """
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}.")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1 (0.95 for 95 %), got {level}.")
+    _check(repeats, level)
     matrices = [_matrix(each) for each in scores]
     estimate = statistic(*matrices)
     if min(matrix.shape[-2] for matrix in matrices) < 2:
         return Interval(estimate, np.full_like(estimate, np.nan), np.full_like(estimate, np.nan))
-    # A stream of random numbers each, so that the result does not depend on how many are drawn at a time.
-    streams = [np.random.Philox(key=np.array([key, i], np.uint64)) for i in range(len(matrices))]
+    streams = _streams(key, len(matrices))
     chunk = max(1, _CHUNK // max(matrix.size for matrix in matrices))
     values = []
     for start in range(0, repeats, chunk):
@@ -147,6 +150,94 @@ def interval(
     tail = _expanded_tail(level, matrices) if expand else (1 - level) / 2
     low, high = np.quantile(np.concatenate(values, axis=-1), [tail, 1 - tail], axis=-1)
     return Interval(estimate, low, high)
+
+
+def differences(*scores: ArrayLike, key: int = 0, repeats: int = 2000, level: float = 0.95) -> Interval:
+    """The differences between the means of G groups of runs, with intervals that hold for all pairs at once.
+
+    With 12 configurations there are 66 pairs, and the best of them beats the worst by luck alone. So the intervals are
+    as wide as the largest of all |t| asks for, whichever pair is picked after looking: if no two groups differ, with
+    probability `level` none of the intervals excludes 0. t is Welch's, so a group of small spread gains nothing from
+    one of large spread. How large |t| gets by luck is found by a wild bootstrap, which flips the sign of each run's
+    distance to its group's mean. The maximum over pairs follows Romano and Wolf, "Exact and Approximate Stepdown
+    Methods for Multiple Hypothesis Testing" (JASA 2005), in a single step; the flips are those of Liu, "Bootstrap
+    Procedures under some Non-I.I.D. Models" (Annals of Statistics 1988).
+
+    Args:
+        *scores: Of each group, `[R]` with its own number of runs.
+        key: Decides what is drawn, as in `interval`.
+        repeats: How often.
+        level: The share of such families of intervals that is meant to hold all of the true differences.
+
+    Returns:
+        Arrays `[G, G]`, at `[i, j]` the mean of group i less that of group j. The bounds are NaN for groups with fewer
+        than `MIN_RUNS` runs, which take no part in the family, and infinite where nothing can be said.
+
+    Raises:
+        ValueError: As in `interval`, or a group has several tasks.
+    """
+    _check(repeats, level)
+    groups = [_single_task(each) for each in scores]
+    means = np.array([group.mean() for group in groups])
+    estimate = means[:, None] - means
+    bounds = np.full((2, *estimate.shape), np.nan)
+    family = [i for i, group in enumerate(groups) if len(group) >= MIN_RUNS]
+    if len(family) > 1:
+        streams = [_streams(key, len(groups))[i] for i in family]
+        critical, errors = _largest_t([groups[i] for i in family], streams, repeats, level)
+        # Without spread the means are known exactly; infinity times nothing would be NaN.
+        half = critical * np.where(errors > 0, errors, 0.0 if np.isfinite(critical) else 1.0)
+        own = np.ix_(family, family)
+        bounds[0][own], bounds[1][own] = estimate[own] - half, estimate[own] + half
+    return Interval(estimate, *bounds)
+
+
+def _largest_t(
+    groups: list[np.ndarray], streams: list[np.random.Philox], repeats: int, level: float
+) -> tuple[float, np.ndarray]:
+    """The `level` quantile of the largest |t| of all pairs under flips; the differences' standard errors `[G, G]`."""
+    # A group of equal scores has no spread, whatever rounding makes of its mean.
+    residuals = [group - group.mean() if np.ptp(group) else np.zeros_like(group) for group in groups]
+    _, variances = _moments([each[None] for each in residuals])
+    pairs = np.triu_indices(len(groups), 1)
+    chunk = max(1, _CHUNK // max(len(pairs[0]), *(len(group) for group in groups)))
+    largest = []
+    for start in range(0, repeats, chunk):
+        count = min(chunk, repeats - start)
+        flipped = [each * _signs(stream, count, len(each)) for each, stream in zip(residuals, streams, strict=True)]
+        means, spread = _moments(flipped)
+        apart = np.abs(means[:, pairs[0]] - means[:, pairs[1]])
+        error = np.sqrt(spread[:, pairs[0]] + spread[:, pairs[1]])
+        t = np.divide(apart, error, out=np.where(apart > 0, np.inf, 0.0), where=error > 0)
+        largest.append(t.max(-1))
+    critical = np.quantile(np.concatenate(largest), level, method="higher")  # no mean of a number and infinity
+    return float(critical), np.sqrt(variances[0][:, None] + variances[0])
+
+
+def _moments(groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Means of `[C, R]` each and the squares of their standard errors, both `[C, G]`; rounding is no spread."""
+    means = np.stack([group.mean(-1) for group in groups], axis=-1)
+    squares = np.stack([np.square(group).mean(-1) for group in groups], axis=-1)
+    spread = squares - means**2
+    runs = np.array([group.shape[-1] for group in groups])
+    return means, np.where(spread > 1e-12 * squares, spread, 0.0) / (runs - 1)
+
+
+def _signs(stream: np.random.Philox, count: int, runs: int) -> np.ndarray:
+    """1 or -1, `[count, runs]`."""
+    return 1.0 - 2.0 * (stream.random_raw(count * runs) >> np.uint64(63)).reshape(count, runs)
+
+
+def _streams(key: int, count: int) -> list[np.random.Philox]:
+    """A stream of random numbers each, so that the result does not depend on how many are drawn at a time."""
+    return [np.random.Philox(key=np.array([key, i], np.uint64)) for i in range(count)]
+
+
+def _check(repeats: int, level: float) -> None:
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}.")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1 (0.95 for 95 %), got {level}.")
 
 
 def _resample(scores: np.ndarray, count: int, stream: np.random.Philox) -> np.ndarray:
@@ -177,6 +268,14 @@ def _student_quantile(z: float, freedom: int) -> float:
     g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     g4 = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
     return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3 + g4 / freedom**4
+
+
+def _single_task(scores: ArrayLike) -> np.ndarray:
+    """Scores of one task as float64 `[R]`."""
+    matrix = _matrix(scores)
+    if matrix.shape[1:] != (1,):
+        raise ValueError(f"Give the scores of one task, [runs], got shape {matrix.shape}.")
+    return matrix[:, 0]
 
 
 def _matrix(scores: ArrayLike) -> np.ndarray:

@@ -165,6 +165,57 @@ def test_coverage_is_what_the_documentation_says(statistic, runs, plain, expande
     assert coverage(statistic, runs, 1, 6000, expand=True) == pytest.approx(expanded, abs=0.012)
 
 
+@pytest.mark.quick
+def test_differences_by_hand():
+    found = stats.differences([1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0, 0.0], [7.0, 7.0, 7.0])
+    np.testing.assert_allclose(found.estimate, [[0, 2.5, -4.5], [-2.5, 0, -7], [4.5, 7, 0]])
+    np.testing.assert_allclose(found.low, -found.high.T)
+    assert np.isnan(found.low[2]).all()  # three runs are too few
+    # Of 16 flips of 1.5, .5, -.5, -1.5 the largest mean is 1, twice: |t| = 1 / sqrt(.25 / 3). 2/16 is more than 5 %.
+    error = np.sqrt(5 / 3 / 4)
+    assert found.high[0, 1] - 2.5 == pytest.approx(error / np.sqrt(0.25 / 3))
+    # Without any spread, which rounding is not, means are exact. Runs that can all be flipped to one side tell nothing.
+    exact = stats.differences([0.1] * 5, [0.3] * 5)
+    assert exact.low[1, 0] == exact.high[1, 0] == pytest.approx(0.2)
+    nothing = stats.differences([0.1, 0.7, 0.1, 0.7], [0.3] * 5)
+    assert (nothing.low[0, 1], nothing.high[0, 1]) == (-np.inf, np.inf)
+
+
+def test_differences_depend_neither_on_scale_nor_on_how_much_is_drawn_at_a_time(monkeypatch):
+    groups = np.random.default_rng(0).normal(size=(4, 6))
+    found = stats.differences(*groups, repeats=200)
+    np.testing.assert_allclose(stats.differences(*(1000 * groups + 7), repeats=200), 1000 * np.array(found), atol=1e-9)
+    monkeypatch.setattr(stats, "_CHUNK", 30)
+    np.testing.assert_array_equal(stats.differences(*groups, repeats=200), found)
+    assert (stats.differences(*groups, repeats=200, key=1).low != found.low).any()
+
+
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_differences_of_many_runs_are_tukeys(count):
+    """Whose spread is one number for all groups, so that intervals agree on average only."""
+    groups = np.random.default_rng(count).normal(size=(count, 100))
+    tukey = scipy_stats.tukey_hsd(*groups).confidence_interval(0.95)
+    found, pairs = stats.differences(*groups, repeats=20_000), np.triu_indices(count, 1)
+    ours, theirs = ((each.high - each.low)[pairs].mean() for each in (found, tukey))
+    assert ours == pytest.approx(theirs, rel=0.02)
+
+
+@pytest.mark.parametrize(("count", "runs"), [(2, 4), (2, 5), (6, 5), (12, 5), (12, 10)])
+@pytest.mark.parametrize("spread", ["equal", "unequal"])
+def test_all_differences_hold_at_once(count, runs, spread):
+    """The true ones, in 95 % of the families or a little more."""
+    rng = np.random.default_rng(count + runs)
+    sizes = np.ones(count) if spread == "equal" else np.geomspace(0.01, 1, count)
+    held = 0
+    for trial in range(500):
+        truth = rng.normal(size=count)
+        scores = truth[:, None] + rng.normal(size=(count, runs)) * sizes[:, None]
+        _, low, high = stats.differences(*scores, key=trial, repeats=400)
+        wanted = truth[:, None] - truth
+        held += ((low <= wanted) & (wanted <= high))[~np.eye(count, dtype=bool)].all()
+    assert held / 500 >= 0.93
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -174,6 +225,9 @@ def test_coverage_is_what_the_documentation_says(statistic, runs, plain, expande
         (lambda: stats.probability_of_improvement([[1, 2]], [[1]]), "the same tasks; x has 2 and y has 1"),
         (lambda: stats.interval(stats.iqm, [1, 2], repeats=0), "repeats must be at least 1"),
         (lambda: stats.interval(stats.iqm, [1, 2], level=95), "level must be between 0 and 1"),
+        (lambda: stats.differences([[1, 2]], [1, 2]), r"one task, \[runs\], got shape \(1, 2\)"),
+        (lambda: stats.differences([1, 2], [1, np.nan]), "Scores must be finite"),
+        (lambda: stats.differences([1, 2], [1, 2], repeats=0), "repeats must be at least 1"),
     ],
 )
 def test_wrong_input_is_explained(wrong, sentence):
