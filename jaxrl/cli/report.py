@@ -25,8 +25,9 @@ class ReportFlags:
     metric: Literal["win_rate", "return_mean", "length_mean"] | None = None
     """What is compared; left out, the win rate where all runs on an environment know one, else the return."""
     check: bool = False
-    """Write nothing and fail if a group has fewer than 5 seeds, a seed counts twice or was tuned on, groups on an
-    environment have different seeds, a run has no final score, or a run was made with uncommitted changes."""
+    """Write nothing and fail if a group has fewer than 5 seeds, a seed counts twice or was tuned on, the best of more
+    than 3 configurations is judged on the seeds it was chosen by, a run has no final score or was made with uncommitted
+    changes, or runs on an environment differ in seeds, steps, --eval-episodes, --on-nan, versions or git commit."""
 
 
 def main(argv: list[str]) -> int:

@@ -7,29 +7,46 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from jaxrl.report.groups import Group
+from jaxrl.report.unequal import unequal
 
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
 
 MIN_SEEDS = 5
+_MOST = 3  # configurations of one algorithm that may be compared without a word about choosing
 
 
 def problems(groups: Sequence[Group], min_seeds: int = MIN_SEEDS) -> list[str]:
     """Sentences about what should be mended before anybody believes the report; empty if nothing.
 
+    * Chosen and judged by the same seeds: more than 3 configurations of one algorithm on an environment.
     * Too few seeds: a group has fewer than `min_seeds` different ones.
     * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only those that did well.
     * Diverged seeds: their scores are those of parameters that are not finite.
+    * Unequal: runs on an environment differ in steps, episodes of the evaluation, `on_nan`, versions or git commits.
     * Dirty git: a run was made with uncommitted changes.
     """
-    found = []
+    found = _chosen_and_judged(groups)
     for group in groups:
         found += _too_few(group, min_seeds) + _counted_twice(group)
     found += _different_sets(groups) + _tuned_on(groups)
     for group in groups:
         found += _without_score(group) + _diverged(group)
-    return list(dict.fromkeys(found + _dirty(groups)))
+    return list(dict.fromkeys(found + unequal(groups) + _dirty(groups)))
+
+
+def _chosen_and_judged(groups: Sequence[Group]) -> list[str]:
+    found = []
+    for group in groups:
+        count = sum(len(other.scores) > 0 for other in _family(group, groups))
+        if count > _MOST:
+            found.append(
+                f"The best of {count} configurations of {group.algorithm} on {group.env} is chosen and judged by the "
+                f"same seeds, which flatters it: let `jaxrl search {group.algorithm} --env {group.env} …` choose, "
+                f"which judges on test seeds, or train the best again with other seeds and report that run alone."
+            )
+    return found
 
 
 def _too_few(group: Group, min_seeds: int) -> list[str]:

@@ -75,9 +75,9 @@ def test_a_member_without_a_score(tmp_path, write_run):
 
 
 def test_dirty_git(fair, tmp_path, write_run):
-    dirty = write_run(tmp_path / "dirty", algorithm="b", num_seeds=5, git={"commit": "f" * 40, "dirty": True})
+    dirty = write_run(tmp_path / "dirty", algorithm="b", num_seeds=5, git={"commit": "0123456789abcdef", "dirty": True})
     [found] = problems(collect([*fair, dirty]))
-    assert found == f"{dirty} was made with uncommitted changes to ffffffffff: commit them, run again."
+    assert found == f"{dirty} was made with uncommitted changes to 0123456789: commit them, run again."
     outside = write_run(tmp_path / "outside", algorithm="c", num_seeds=5, git=None)
     assert problems(collect([*fair, outside])) == []
 

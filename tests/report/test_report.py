@@ -33,7 +33,7 @@ def test_two_algorithms_compared(capsys, tmp_path, write_run):
 
 
 def test_check_says_each_problem_in_a_sentence_and_writes_nothing(capsys, tmp_path, write_run):
-    write_run(tmp_path / "a", git={"commit": "f" * 40, "dirty": True})
+    write_run(tmp_path / "a", git={"commit": "0123456789abcdef", "dirty": True})
     write_run(tmp_path / "b", algorithm="mappo", num_seeds=5)
     with pytest.raises(SystemExit) as exit_info:
         main(["report", "a", "b", "--out", "out", "--check"])
