@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,18 @@ from jaxrl import stats
 from jaxrl.report.groups import METRICS, Group
 from jaxrl.train.curve import short
 
-__all__ = ["Summary", "across", "between", "csv_table", "improvements", "markdown", "number", "speed", "summarise"]
+__all__ = [
+    "Improvement",
+    "Summary",
+    "across",
+    "between",
+    "csv_table",
+    "improvements",
+    "markdown",
+    "number",
+    "speed",
+    "summarise",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,22 +60,41 @@ def summarise(groups: Sequence[Group]) -> list[Summary]:
     return [_summary(group) for group in groups]
 
 
-def improvements(groups: Sequence[Group], most: int | None = None) -> list[tuple[Group, Group, stats.Interval]]:
-    """For each environment its best group by IQM, each other one, and how likely a run of the best beats one of it.
+class Improvement(NamedTuple):
+    """The best group on an environment beside another one."""
+
+    best: Group
+    other: Group
+    chance: float
+    """The probability that a run of the best beats one of the other."""
+    difference: stats.Interval
+    """Of the mean scores. The bounds hold for all pairs of groups on the environment at once, since the best was picked
+    by the same scores: NaN for too few seeds, infinite where nothing can be said."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether the best is better, whatever was picked."""
+        return bool(self.difference.low > 0)
+
+
+def improvements(groups: Sequence[Group], most: int | None = None) -> list[Improvement]:
+    """For each environment its best group by IQM beside each other one.
 
     Args:
         groups: All of them.
-        most: Other ones to look at, the next best ones; None for all.
+        most: Other ones to show, the next best ones; None for all. Intervals allow for all in any case.
     """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
         here = [group for group in groups if group.env == env and len(group.scores)]
+        here.sort(key=lambda group: -stats.iqm(group.scores))
         if len(here) < 2:
             continue
-        best, *others = sorted(here, key=lambda group: -stats.iqm(group.scores))
-        for other in others[:most]:
-            chance = stats.interval(stats.probability_of_improvement, best.scores, other.scores, expand=True)
-            found.append((best, other, chance))
+        best, bounds = here[0], stats.differences(*(group.scores for group in here))
+        for i, other in enumerate(here[1:][:most], start=1):
+            chance = float(stats.probability_of_improvement(best.scores, other.scores))
+            difference = stats.Interval(*(float(part[0, i]) for part in bounds))
+            found.append(Improvement(best, other, chance, difference))
     return found
 
 

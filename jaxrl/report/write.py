@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from jaxrl import stats
 from jaxrl.report.checks import problems, ranges, refuse_mixed_seeds
 from jaxrl.report.effects import effects, searches
 from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles
@@ -102,7 +103,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence
 def _problem_list(sentences: Sequence[str]) -> str:
     if not sentences:
         return (
-            '<p class="good">Nothing speaks against this comparison: enough seeds, the same for all, all counted.</p>'
+            '<p class="good">Nothing speaks against this comparison: enough seeds, the same for all, all counted; '
+            "equal steps, evaluations and software.</p>"
         )
     items = [f"<li>{html.escape(sentence)}</li>" for sentence in sentences]
     shown, more = "".join(items[:_PROBLEMS]), "".join(items[_PROBLEMS:])
@@ -134,13 +136,29 @@ def _across_table(groups: Sequence[Group]) -> str:
 
 def _improvement_table(groups: Sequence[Group]) -> str:
     rows = []
-    for best, other, chance in improvements(groups, _RIVALS):
-        rows.append((best.env, best.label, other.label, number(chance.estimate), between(chance.low, chance.high, 1.0)))
+    for each in improvements(groups, _RIVALS):
+        gap, verdict = each.difference, "better" if each.clear else "not shown to be better"
+        row = (each.best.env, each.best.label, each.other.label, number(each.chance), number(gap.estimate))
+        rows.append((*row, between(gap.low, gap.high, gap.estimate), verdict))
     if not rows:
         return ""
-    head = ("environment", "a run of", "beats one of", "with probability", "95 % interval")
-    note = "An interval from 1 to 1 says only that the seeds at hand do not overlap."
-    return f'<h2>Probability of improvement</h2>{_table(head, rows, numeric=(3, 4))}<p class="note">{note}</p>'
+    head = (
+        "environment",
+        "best",
+        "other",
+        "probability of improvement",
+        "mean higher by",
+        "95 % interval",
+        "the best is",
+    )
+    note = (
+        "The best has the highest IQM. The probability of improvement is the share of pairs of runs in which its run "
+        "scores higher. The intervals are of the difference between the means and hold for all pairs of configurations "
+        "on an environment at once (a bootstrap of the largest |t|, after Romano and Wolf, 2005): the best of many may "
+        "only be lucky, so it is called better only where the interval is above 0. Fewer than "
+        f"{stats.MIN_RUNS} seeds have no interval."
+    )
+    return f'<h2>The best and the others</h2>{_table(head, rows, numeric=(3, 4, 5))}<p class="note">{note}</p>'
 
 
 def _effect_section(picture: bytes | None) -> str:

@@ -54,10 +54,11 @@ def test_markdown(groups):
 
 
 def test_the_best_is_compared_with_each_other(groups):
-    [(best, other, chance)] = improvements(groups)
-    assert (best.label, other.label) == ("ippo", "mappo")
-    assert chance.estimate == pytest.approx(3 / 5)
-    assert np.isnan(chance.low)
+    [found] = improvements(groups)
+    assert (found.best.label, found.other.label) == ("ippo", "mappo")
+    assert found.chance == pytest.approx(3 / 5)
+    assert found.difference.estimate == pytest.approx(0.58 - 0.55)
+    assert np.isnan(found.difference.low)
 
 
 def test_numbers_for_people():

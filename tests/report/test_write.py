@@ -56,7 +56,7 @@ def test_the_page_has_everything_and_needs_nothing_else(tmp_path, groups):
         assert base64.b64decode(source.removeprefix("data:image/png;base64,")) == path.read_bytes()
     without_pictures = re.sub('base64,[^"]*', "", text)
     assert not re.search(r"https?:|@import|url\(|<script|{{", without_pictures)
-    for words in ("Read with care", "single on mpe/tag has 1 seed", "Probability of improvement", "10 runs, 73 seeds"):
+    for words in ("Read with care", "single on mpe/tag has 1 seed", "The best and the others", "10 runs, 73 seeds"):
         assert words in reader.text
     assert "<b>&x" in reader.text  # a folder's name is text, whatever it is
     assert "0123456789" in reader.text
@@ -67,7 +67,7 @@ def test_a_good_report_says_so(tmp_path, write_run):
     text = write_report(groups, tmp_path)[0].read_text()
     assert "Nothing speaks against" in text
     assert "Read with care" not in text
-    assert "Probability of improvement" not in text
+    assert "The best and the others" not in text
 
 
 def test_curves_show_every_seed_the_iqm_and_its_interval(groups):
