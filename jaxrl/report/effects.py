@@ -54,10 +54,16 @@ def effects(groups: Sequence[Group]) -> list[Effect]:
         found += _effects(f"{algorithm} on {env}", metric, tried)
     for name, checklist in searches(groups):
         last = {json.dumps(trial["point"]): trial for trial in checklist.get("trials", ())}  # halving: the longest
-        tried = [(t["point"], np.array([s for s in t["scores"] if s is not None])) for t in last.values()]
+        tried = [(t["point"], _finite(t["scores"])) for t in last.values()]
         metric = "win rate" if "win_rate" in (checklist.get("test") or {}) else "return"
         found += _effects(f"{name}: the search, tuning seeds", metric, tried)
     return found
+
+
+def _finite(scores: Sequence[float | None]) -> np.ndarray:
+    """Those that are numbers; a seed that diverged has null, or NaN in older files."""
+    values = np.array(scores, np.float64)
+    return values[np.isfinite(values)]
 
 
 def _effects(title: str, metric: str, tried: Sequence[tuple[dict[str, Any], np.ndarray]]) -> list[Effect]:

@@ -178,6 +178,11 @@ def _summary(group: Group) -> Summary:
         min=least,
         max=most,
         timesteps=int(max(member.timesteps[-1:].sum() for member in group.members)),
-        train_seconds=float(np.mean([run.get("train_seconds", np.nan) for run in runs])),
-        steps_per_second=float(np.mean([run.get("steps_per_second", np.nan) for run in runs])),
+        train_seconds=_mean_of(runs, "train_seconds"),
+        steps_per_second=_mean_of(runs, "steps_per_second"),
     )
+
+
+def _mean_of(runs: Sequence[dict[str, Any]], name: str) -> float:
+    """NaN if a run.json does not tell it, or says null."""
+    return float(np.mean(np.array([run.get(name) for run in runs], np.float64)))

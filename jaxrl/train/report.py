@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jaxrl.train.metrics import mean_over_members
@@ -17,7 +18,10 @@ _NAMES = {
 
 
 def evaluation_lines(summary: dict[str, Any] | None) -> list[str]:
-    """A line for each number of an `Evaluation.summary()`; with several seeds their mean and then each one."""
+    """A line for each number of an `Evaluation.summary()`; with several seeds their mean and then each one.
+
+    What is not finite, or null in a run.json, is a dash and does not count.
+    """
     if summary is None:
         return []
     table: dict[str, tuple[Any, int]] = {}
@@ -31,7 +35,17 @@ def evaluation_lines(summary: dict[str, Any] | None) -> list[str]:
 
 
 def _text(value: Any, digits: int) -> str:
-    text = f"{mean_over_members(value):.{digits}f}"
+    values = [_finite(v) for v in value] if isinstance(value, list) else [_finite(value)]
+    text = _number(mean_over_members(values), digits)
     if isinstance(value, list):
-        text += "   seeds " + " ".join(f"{v:.{digits}f}" for v in value)
+        text += "   seeds " + " ".join(_number(v, digits) for v in values)
     return text
+
+
+def _finite(value: float | None) -> float | None:
+    """None for what is not a finite number, as in JSON."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

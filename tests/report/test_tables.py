@@ -34,6 +34,14 @@ def test_a_summary(groups):
     assert (found.timesteps, found.train_seconds, found.steps_per_second) == (40_000, 20.0, 10_000.0)
 
 
+def test_null_in_run_json_is_not_known(tmp_path, write_run):
+    played = {"episodes": 512, "win_rate": [0.5, None], "return_mean": [1.0, None]}
+    run = write_run(tmp_path / "a", num_seeds=2, evaluation=played, train_seconds=None, steps_per_second=None)
+    [found] = summarise(collect([run]))
+    assert (found.seeds, found.iqm) == (1, 0.5)
+    assert np.isnan([found.train_seconds, found.steps_per_second]).all()
+
+
 def test_csv_keeps_all_digits_and_leaves_empty_what_is_not_known(groups):
     rows = list(csv.DictReader(io.StringIO(csv_table(summarise(groups)))))
     assert float(rows[0]["iqm"]) == stats.iqm(SCORES)

@@ -20,5 +20,11 @@ def test_seeds_stand_side_by_side():
     assert lines == ["  win rate   0.750   seeds 0.500 1.000", "  return     1.500   seeds 1.000 2.000"]
 
 
+def test_what_is_not_finite_is_a_dash():
+    lines = evaluation_lines({"win_rate": [0.5, None, 0.7], "return_mean": [1.0, float("nan"), float("inf")]})
+    assert lines == ["  win rate   0.600   seeds 0.500 – 0.700", "  return     1.000   seeds 1.000 – –"]
+    assert evaluation_lines({"return_mean": None, "return_std": float("nan")}) == ["  return     –", "    std      –"]
+
+
 def test_without_an_evaluation_there_is_no_line():
     assert evaluation_lines(None) == []
