@@ -20,6 +20,7 @@ from jaxrl.report import collect
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.fit import fit
 from jaxrl.train.loop import DivergedError
+from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Pacer
 from jaxrl.train.search_space import draws
@@ -135,6 +136,26 @@ def test_halving_lets_the_best_go_on_from_where_they_are(halved: Any) -> None:
     assert alone.evaluation is not None
     assert rungs[-1][0].scores[0] == alone.evaluation["return_mean"]  # bit for bit
     assert result.incumbents[-1].timesteps == (4 * 13 + 8 * 4 + 24) * 2
+
+
+def test_progress_of_a_rung_counts_its_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+
+    class Seen(Progress):
+        """Keeps what it would have shown after each row."""
+
+        def row(self, row: dict[str, Any]) -> None:
+            super().row(row)
+            view = self.view
+            own = row["timesteps"] - view.first
+            assert view.speed == pytest.approx(own * view.members / row["seconds"])
+            assert view.left == pytest.approx((view.total - row["timesteps"]) * row["seconds"] / own)
+            shown.append((view.first, row["timesteps"], view.total, view.done))
+
+    monkeypatch.setattr("jaxrl.train.fit.make_progress", lambda title, total, quiet, *rest: Seen(title, total, *rest))
+    search(method=Halving(), budget=3, log_every=4)
+    rungs = [(0, 4, 4, 1.0), (4, 8, 12, 0.5), (4, 12, 12, 1.0), *((12, t, 36, (t - 12) / 24) for t in range(16, 37, 4))]
+    assert shown[: len(rungs)] == rungs
 
 
 def test_halving_with_a_single_member() -> None:
