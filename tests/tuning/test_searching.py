@@ -1,7 +1,9 @@
 """Searches that find what is known to be best, within their budget, on seeds that are not those of the test."""
 
 import dataclasses
+import inspect
 import json
+import math
 import os
 import signal
 import sys
@@ -210,6 +212,18 @@ def test_optuna_is_asked_for_batches_and_repeats_itself(tmp_path: Path) -> None:
     assert folders == {"batch-000", "batch-004"}
     assert result.best == max(result.trials, key=learned).point
     assert search(**space).trials == result.trials
+
+
+def test_a_batch_of_optuna_is_spread_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default Optuna 4 asks for a batch that is one point with a little noise."""
+    optuna = pytest.importorskip("optuna")
+    made = inspect.unwrap(optuna.samplers.TPESampler.__init__)
+    monkeypatch.setitem(made.__kwdefaults__, "constant_liar", False)
+    result = search(method=Optuna(batch=8), budget=24)
+    for start in (8, 16):
+        rates = sorted(math.log10(trial.point["lr"]) for trial in result.trials[start : start + 8])
+        assert len(set(rates)) == 8
+        assert rates[-1] - rates[0] > 1.5
 
 
 def test_optuna_is_told_of_what_has_diverged() -> None:
