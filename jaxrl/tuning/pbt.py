@@ -23,11 +23,13 @@ __all__ = ["PBT"]
 
 @dataclasses.dataclass(frozen=True)
 class PBT:
-    """One population of all that the budget pays for, each member with its own seed.
+    """One population of all that the budget pays for: as many members as there are points times tuning seeds.
 
     After each generation the worst quarter takes over the parameters, the optimiser's state and the hyperparameters of
     members drawn from the best quarter, and then changes the hyperparameters. Scores are means over the episodes that
-    ended in the generation. Environments and keys stay each member's own.
+    ended in the generation. Environments and random keys are each member's own from the beginning and stay so, although
+    several begin with the same point or the same seed. As soon as they breed, members of a point have different
+    hyperparameters, so each of them is a trial by itself: its point is the one it had in the last generation.
     """
 
     generations: int = 20

@@ -183,6 +183,7 @@ def test_pbt_finds_a_schedule_that_teaches_others_the_same(tmp_path: Path) -> No
 
 
 def test_members_train_as_they_would_alone_until_they_breed(tmp_path: Path) -> None:
+    """Random keys are others than alone, but the toy's rewards do not depend on them."""
     search(tmp_path / "search", method=PBT(generations=2), budget=3)
     folder = tmp_path / "search" / "tuning" / "population"
     about = json.loads((folder / "run.json").read_text())
