@@ -1,6 +1,7 @@
 """The script that `jaxrl launch` writes: bash can read it, and it comes back from the queue to the same run."""
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -50,6 +51,46 @@ def test_words_are_quoted():
     assert "srun jaxrl train ppo --run-dir 'my $runs'\n" in text
 
 
+def read_by_sbatch(text: str) -> dict[str, str]:
+    """The options of a script as SLURM reads them: words as in a shell, up to a #."""
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("#SBATCH"):
+            words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            assert len(words) == 1, line
+            option, _, value = words[0].removeprefix("--").partition("=")
+            found[option] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("run_dir", "name"),
+    [
+        ("runs/my run", "my-run"),
+        ("runs/50%j's #2", "50-j-s-2"),
+        ("runs/a\nb\\c", "a-b-c"),
+        ("runs/größe", "gr-e"),
+        (".", "jaxrl"),
+    ],
+)
+def test_any_name_of_a_run_makes_a_name_of_a_job(run_dir: str, name: str, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["launch", "--slurm", "--partition", "gpu,long", "--account", "me@lab", *TRAIN[:-2], "--run-dir", run_dir])
+    text = (tmp_path / f"{name}.sbatch").read_text()
+    asked = read_by_sbatch(text)
+    assert (asked["job-name"], asked["output"]) == (name, f"{name}-%j.log")
+    assert (asked["partition"], asked["account"]) == ("gpu,long", "me@lab")
+    command = text.split("\nsrun ")[1].split("\ncode=")[0]
+    assert shlex.split(command)[-3:] == ["--run-dir", run_dir, "--distributed"]
+    assert f"sbatch {name}.sbatch\n" in capsys.readouterr().out
+
+
+def test_the_line_that_submits_is_quoted(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["launch", "--slurm", "--out", "my job.sbatch", *TRAIN[:-2]])
+    assert "sbatch 'my job.sbatch'\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -60,6 +101,10 @@ def test_words_are_quoted():
         (["--slurm", "--gpus-per-node", "2", "--time", "soon", *TRAIN], "hours:minutes:seconds"),
         (["--slurm", "--nodes", "3", "--gpus-per-node", "1", *TRAIN], "be multiples of 3"),
         (["--slurm", "--", "train", "nobody"], "nobody"),
+        (["--slurm", "--partition", "gpu --exclusive", *TRAIN], "--partition 'gpu --exclusive' is not what SLURM"),
+        (["--slurm", "--account", "a#b", *TRAIN], "--account 'a#b'"),
+        (["--slurm", "--account", "a\nb", *TRAIN], "--account"),
+        (["--slurm", "--account", "", *TRAIN], "--account ''"),
     ],
 )
 def test_mistakes_are_found_before_the_queue(argv, message, tmp_path, monkeypatch, capsys):

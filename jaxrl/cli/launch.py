@@ -68,9 +68,9 @@ def main(argv: list[str]) -> int:
     if command[:1] != ["train"] or len(command) < 2:
         raise ValueError(f"What to run comes after `--` and is a training. For example: {_USAGE}")
     run_dir, command = _checked(command[1:], flags)
-    script = flags.out or Path(f"{run_dir.name}.sbatch")
+    script = flags.out or Path(f"{_label(run_dir.name)}.sbatch")
     script.write_text(slurm_script(command, flags, run_dir.name))
-    print(f"Wrote {script}. Submit it with: sbatch {script}\nThe run will be in {run_dir}.")
+    print(f"Wrote {script}. Submit it with: sbatch {shlex.quote(str(script))}\nThe run will be in {run_dir}.")
     return 0
 
 
@@ -80,9 +80,12 @@ def slurm_script(command: list[str], flags: LaunchFlags, name: str) -> str:
     Args:
         command: What each process runs.
         flags: What is asked of SLURM.
-        name: Of the job.
+        name: Of the job and its log; what could have a meaning for SLURM or a shell becomes a dash.
+
+    Raises:
+        ValueError: SLURM would read a flag's text in another way.
     """
-    tasks = max(flags.gpus_per_node, 1)
+    tasks, name = max(flags.gpus_per_node, 1), _label(name)
     options = {
         "job-name": name,
         "nodes": flags.nodes,
@@ -96,7 +99,7 @@ def slurm_script(command: list[str], flags: LaunchFlags, name: str) -> str:
         "partition": flags.partition,
         "account": flags.account,
     }
-    lines = [f"#SBATCH --{option}={value}" for option, value in options.items() if value is not None]
+    lines = [_directive(option, value) for option, value in options.items() if value is not None]
     return _SCRIPT.format(
         directives="\n".join([*lines, "#SBATCH --requeue"]),
         processes=flags.nodes * tasks,
@@ -106,6 +109,21 @@ def slurm_script(command: list[str], flags: LaunchFlags, name: str) -> str:
     )
 
 
+def _directive(option: str, value: str | int) -> str:
+    """A line for sbatch, which splits it at spaces, takes quotes and backslashes away and ends it at a #."""
+    text = str(value)
+    if not text or not text.isprintable() or set(" \"'\\#") & set(text):
+        raise ValueError(
+            f"--{option} {text!r} is not what SLURM would read: give a name without spaces, quotes, backslashes or #."
+        )
+    return f"#SBATCH --{option}={text}"
+
+
+def _label(name: str) -> str:
+    """A name that is the same to SLURM, to its pattern for the names of logs, in which % counts, and to a shell."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "jaxrl"
+
+
 def _check(flags: LaunchFlags) -> None:
     """Raise ValueError unless SLURM can read it."""
     if not flags.slurm:
@@ -113,7 +131,7 @@ def _check(flags: LaunchFlags) -> None:
     for field, least in (("nodes", 1), ("gpus_per_node", 0), ("cpus_per_task", 1), ("save_seconds", 1)):
         if getattr(flags, field) < least:
             raise ValueError(f"--{field.replace('_', '-')} must be at least {least}, got {getattr(flags, field)}.")
-    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", flags.time):
+    if not re.fullmatch(r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}", flags.time):
         raise ValueError(f"--time is [days-]hours:minutes:seconds, such as 24:00:00; got {flags.time!r}.")
 
 

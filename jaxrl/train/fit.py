@@ -168,11 +168,12 @@ def fit(
         "logger": logger_options,
     }
     what = "seeds" if members is None else "members"
+    steps_before, steps_after = (update * config.steps_per_update for update in (part.first, part.last))
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
     path = None if folder is None else folder.path
     with (
         locked(path),
-        make_progress(title, part.last * config.steps_per_update, quiet, path, on_devices(about)) as progress,
+        make_progress(title, steps_after, quiet, path, on_devices(about), steps_before) as progress,
         follow(log, about, path, progress.say),
     ):
         if programs is None:

@@ -16,7 +16,7 @@ from jaxrl.train.view import PARTS, RunView
 
 __all__ = ["Follower", "Heartbeat", "memory_in_use"]
 
-_SHARED = ("title", "total", "device", "phase", "since", "spent", "rollout", "memory", "message")  # of RunView
+_SHARED = ("title", "total", "first", "device", "phase", "since", "spent", "rollout", "memory", "message")  # of RunView
 
 
 class Heartbeat:

@@ -57,7 +57,12 @@ class Members:
 
 
 def seed_keys(seeds: Sequence[int], stream: int = 0) -> jax.Array:
-    """A key for each seed `[M]`, a single one for M = 1. Streams other than 0 are independent of it and each other."""
+    """A key for each seed `[M]`, a single one for M = 1. Streams other than 0 are independent of it and each other.
+
+    Members that share a seed, as points of a sweep or a search do, share its keys on purpose: points are compared with
+    the same first parameters, the same environments and the same episodes of evaluation. A member that needs a key that
+    no other member has must fold in its number besides, as those of a population do.
+    """
     keys = [jax.random.key(seed) for seed in seeds]
     if stream:
         keys = [jax.random.fold_in(key, stream) for key in keys]

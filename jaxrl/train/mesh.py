@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxrl.rl.devices import AXIS
 
-__all__ = ["MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
+__all__ = ["MEMBER", "MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
 
 MEMBER = "member"
 

@@ -20,7 +20,7 @@ from jaxrl.environment import Environment
 from jaxrl.train.evaluate import Evaluation, evaluate
 from jaxrl.train.hosts import gather
 from jaxrl.train.members import Members, seed_keys
-from jaxrl.train.mesh import everywhere, place, spread
+from jaxrl.train.mesh import MEMBER, everywhere, place, spread
 
 __all__ = ["Programs", "RunConfig", "compile_programs", "compiler_options", "initial_state", "member_keys"]
 
@@ -159,8 +159,12 @@ def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
 
 
 def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: Any = None) -> Any:
-    """The first train state; leaves `[M, …]` for M > 1, those of `hyperparams` `[M]`. Consumes `keys`."""
-    return jax.tree.map(_strong, (jax.vmap(algo.init) if members > 1 else algo.init)(keys, hyperparams))
+    """The first train state; leaves `[M, …]` for M > 1, those of `hyperparams` `[M]`. Consumes `keys`.
+
+    With M > 1, `algo.init` can ask the axis `MEMBER` which member it makes.
+    """
+    init = jax.vmap(algo.init, axis_name=MEMBER) if members > 1 else algo.init
+    return jax.tree.map(_strong, init(keys, hyperparams))
 
 
 def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: int) -> Callable[..., Any]:

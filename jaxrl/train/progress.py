@@ -22,13 +22,14 @@ class Progress:
 
     Args:
         title: Says what is trained.
-        total: Environment steps of one member in the run.
+        total: Environment steps of one member in the end.
         folder: Where the run is written, or None.
         device: Says on what it is trained.
+        first: Environment steps of one member before the run.
     """
 
-    def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "") -> None:
-        self.view = RunView(title, total, device)
+    def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "", first: int = 0) -> None:
+        self.view = RunView(title, total, device, first)
         self._heart = Heartbeat(folder)
         self.view.spent = self._heart.earlier()
 
@@ -76,9 +77,15 @@ class LineProgress(Progress):
     """A line now and then, for log files and notebooks; at most one every `seconds`, and one at the end."""
 
     def __init__(
-        self, title: str, total: int, folder: Path | None = None, device: str = "", seconds: float = 5.0
+        self,
+        title: str,
+        total: int,
+        folder: Path | None = None,
+        device: str = "",
+        first: int = 0,
+        seconds: float = 5.0,
     ) -> None:
-        super().__init__(title, total, folder, device)
+        super().__init__(title, total, folder, device, first)
         self._seconds = seconds
         self._last = -float("inf")
 
@@ -111,11 +118,11 @@ class LineProgress(Progress):
 class LiveProgress(Progress):
     """The dashboard, drawn anew twice a second."""
 
-    def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "") -> None:
+    def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "", first: int = 0) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        super().__init__(title, total, folder, device)
+        super().__init__(title, total, folder, device, first)
         self._console = Console()
         self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=2)
 
@@ -139,11 +146,11 @@ class LiveProgress(Progress):
 
 
 def make_progress(
-    title: str, total: int, quiet: bool = False, folder: Path | None = None, device: str = ""
+    title: str, total: int, quiet: bool = False, folder: Path | None = None, device: str = "", first: int = 0
 ) -> Progress:
     """The kind of progress that suits where the output goes."""
     kind = Progress if quiet or not is_main() else LiveProgress if on_terminal() else LineProgress
-    return kind(title, total, folder, device)
+    return kind(title, total, folder, device, first)
 
 
 def on_terminal() -> bool:

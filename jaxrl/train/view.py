@@ -16,6 +16,9 @@ PARTS = ("compiling", "training", "evaluating", "saving", "drawing", "starting")
 `RunView.rollout` tells their shares."""
 
 
+_RECENT = 20  # rows from which the speed is taken
+
+
 @dataclasses.dataclass
 class Band:
     """The course of one metric: for every row the mean over the members, and the least and the greatest of them."""
@@ -46,9 +49,11 @@ class RunView:
 
     title: str
     total: int
-    """Environment steps of one member in the run."""
+    """Environment steps of one member in the end, those before the run included."""
     device: str = ""
     """For example `2 x cpu`."""
+    first: int = 0
+    """Environment steps of one member before this run, which goes on from there; its seconds begin at 0."""
     phase: str = "starting"
     """What is going on now: one of `PARTS`, or how it ended."""
     since: float = dataclasses.field(default_factory=time.time)
@@ -69,7 +74,7 @@ class RunView:
     """Of each row, as long as the bands."""
     message: str = ""
     """The last thing that was said."""
-    _recent: list[tuple[float, int]] = dataclasses.field(default_factory=lambda: [(0.0, 0)])
+    _recent: list[tuple[float, int]] = dataclasses.field(default_factory=list)  # seconds and timesteps of rows
 
     def enter(self, phase: str, now: float | None = None) -> None:
         """Another phase begins."""
@@ -92,7 +97,7 @@ class RunView:
             del self.timesteps[kept:]
             for band in self.bands.values():
                 band.cut(kept)
-            self._recent = [(0.0, 0)]
+            self._recent = []
         self.row = row
         self.timesteps.append(row["timesteps"])
         shown = {name: row[name] for name in ("win_rate", "return_mean", "length_mean") if name in row}
@@ -100,7 +105,7 @@ class RunView:
             shown |= {f"{group}/{name}": value for name, value in row.get(group, {}).items()}
         for name, value in shown.items():
             self.bands.setdefault(name, Band()).add(value)
-        self._recent = [*self._recent[-19:], (row["seconds"], row["timesteps"])]
+        self._recent = [*self._recent[-(_RECENT - 1) :], (row["seconds"], row["timesteps"])]
 
     @property
     def members(self) -> int:
@@ -109,8 +114,8 @@ class RunView:
 
     @property
     def done(self) -> float:
-        """The share of the run that is trained, 0 … 1."""
-        return min(self.timesteps[-1] / max(self.total, 1), 1.0) if self.timesteps else 0.0
+        """The share of the run's own steps that is trained, 0 … 1."""
+        return min((self._now - self.first) / max(self.total - self.first, 1), 1.0)
 
     @property
     def speed(self) -> float:
@@ -120,12 +125,16 @@ class RunView:
     @property
     def left(self) -> float:
         """Seconds of training to go."""
-        steps = self.total - self.timesteps[-1] if self.timesteps else self.total
-        return max(steps, 0) / self._own_speed if self._own_speed else math.inf
+        return max(self.total - self._now, 0) / self._own_speed if self._own_speed else math.inf
+
+    @property
+    def _now(self) -> int:
+        return self.timesteps[-1] if self.timesteps else self.first
 
     @property
     def _own_speed(self) -> float:
-        (then, before), (now, after) = self._recent[0], self._recent[-1]
+        points = [(0.0, self.first), *self._recent][-_RECENT:]
+        (then, before), (now, after) = points[0], points[-1]
         return (after - before) / max(now - then, 1e-9)
 
 

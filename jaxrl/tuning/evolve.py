@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.train.mesh import MEMBER
 from jaxrl.train.search_space import Choice, Range
 
 __all__ = ["Member", "Past", "evolve", "population"]
 
 Dimensions = Mapping[str, Range | Choice]
 
-_STREAM = 3  # of a member's key; see `seed_keys`
+_STREAM = 3  # of a seed's key; see `seed_keys`
 _FACTORS = (0.8, 1.2)
 _STEP = 0.1
 
@@ -50,14 +51,19 @@ class Member:
 
 
 def population(algo: Algorithm, generations: int) -> Algorithm:
-    """The algorithm of one `Member`; `evolve` is what they do together."""
+    """The algorithm of one `Member`; `evolve` is what they do together.
+
+    Members can share a seed, but not their random keys: equal ones would make clones of a parent's children. So `init`
+    folds in the member's number, for which it asks the axis `MEMBER`; see `initial_state`.
+    """
 
     def init(key: jax.Array, hyperparams: Any = None) -> Member:
-        own_key = jax.random.fold_in(key, _STREAM)
-        own = algo.init(key, hyperparams)
+        key = jax.random.fold_in(jax.random.fold_in(key, _STREAM), jax.lax.axis_index(MEMBER))
+        key, key_own = jax.random.split(key)
+        own = algo.init(key_own, hyperparams)
         h = jax.tree.map(lambda leaf: jnp.zeros(generations).at[0].set(leaf), own.hyperparams)
         past = Past(h, jnp.full(generations, jnp.nan), jnp.zeros(generations, jnp.int32))
-        return Member(own, jnp.float32(0), jnp.float32(0), past, own_key)
+        return Member(own, jnp.float32(0), jnp.float32(0), past, key)
 
     def update(state: Member) -> tuple[Member, Metrics]:
         own, metrics = algo.update(state.own)
@@ -107,7 +113,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     loop = {"loop": _take(own.loop, jnp.where(healthy, jnp.arange(members), parent))} if hasattr(own, "loop") else {}
     moved = jax.vmap(partial(_explore, space, resample))(taken.hyperparams, key_explore)
     h = jax.tree.map(lambda new, old: jnp.where(replaced, new, old), moved, taken.hyperparams)
-    own = dataclasses.replace(taken, hyperparams=h, key=own.key, **loop)
+    own = dataclasses.replace(taken, hyperparams=h, **loop)
     past = Past(
         jax.tree.map(lambda column, now: column.at[:, generation].set(now), past.hyperparams, h),
         past.score.at[:, generation - 1].set(score),
@@ -130,8 +136,8 @@ def _finite(tree: Any) -> jax.Array:
 
 
 def _take(tree: Any, index: jax.Array) -> Any:
-    """The members with these numbers."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
+    """The members with these numbers, apart from their random keys: each member goes on with its own."""
+    return jax.tree.map(lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf[index], tree)
 
 
 def _explore(space: Dimensions, resample: float, h: Any, key: jax.Array) -> Any:

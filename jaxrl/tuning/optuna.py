@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from typing import Any
 
 from jaxrl.train.curve import MissingExtraError
@@ -37,8 +38,7 @@ class Optuna:
     def __call__(self, task: Task) -> Found:
         """See `Method`."""
         optuna = _optuna()
-        sampler = optuna.samplers.TPESampler(seed=task.config.seed, n_startup_trials=self.batch)
-        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study = optuna.create_study(direction="maximize", sampler=_sampler(optuna, task.config.seed, self.batch))
         distributions = {name: _distribution(optuna, each) for name, each in task.dimensions.items()}
         trials: list[Trial] = []
         while len(trials) < task.budget:
@@ -52,6 +52,17 @@ class Optuna:
             trials += tried
         incumbents = best_so_far(trials)
         return Found(trials, incumbents, incumbents[-1].point if incumbents else {})
+
+
+def _sampler(optuna: Any, seed: int, startup: int) -> Any:
+    """A sampler that takes a point it has asked for as a bad one until it is told the score.
+
+    Without that `constant_liar` it would learn nothing between two points of a batch, and draw them from the same
+    narrow place.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # what Optuna 4 calls the option
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
 
 
 def _distribution(optuna: Any, dimension: Any) -> Any:

@@ -10,25 +10,26 @@ import jax
 import numpy as np
 
 from jaxrl.train.fit import Result
-from jaxrl.train.groups import curve_means, metric_of
 from jaxrl.train.members import Members
 from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.programs import compile_programs
 from jaxrl.train.search_space import Point
 from jaxrl.tuning.evolve import evolve, population
 from jaxrl.tuning.schedule import lineage
-from jaxrl.tuning.task import Found, Incumbent, Task, Trial
+from jaxrl.tuning.task import Found, Incumbent, Task, member_rows, trial_of
 
 __all__ = ["PBT"]
 
 
 @dataclasses.dataclass(frozen=True)
 class PBT:
-    """One population of all that the budget pays for, each member with its own seed.
+    """One population of all that the budget pays for: as many members as there are points times tuning seeds.
 
     After each generation the worst quarter takes over the parameters, the optimiser's state and the hyperparameters of
     members drawn from the best quarter, and then changes the hyperparameters. Scores are means over the episodes that
-    ended in the generation. Environments and keys stay each member's own.
+    ended in the generation. Environments and random keys are each member's own from the beginning and stay so, although
+    several begin with the same point or the same seed. As soon as they breed, members of a point have different
+    hyperparameters, so each of them is a trial by itself: its point is the one it had in the last generation.
     """
 
     generations: int = 20
@@ -86,22 +87,17 @@ def _found(task: Task, members: list[Point], result: Result, every: int) -> Foun
     def point(member: int, generation: int) -> Point:
         return {name: float(column[member, generation]) for name, column in columns.items()}
 
-    evaluation = result.evaluation or {}
-    scores = np.array(evaluation[metric_of(evaluation)], np.float64)
-    scores[~np.isfinite(scores) | ~_finite(result.state.params, len(members))] = -np.inf
     steps, last = task.config.steps_per_update, past.score.shape[1] - 1
     total = task.config.num_updates * steps
-    trials = [
-        Trial(point(m, last), [float(score) if np.isfinite(score) else None], mean or -np.inf, total)
-        for m, (score, mean) in enumerate(zip(scores, curve_means(result.metrics, len(members)), strict=True))
-    ]
+    rows = member_rows(result, ~_finite(result.state.params, len(members)))
+    trials = [trial_of(point(m, last), [row], total) for m, row in enumerate(rows)]
     incumbents = []
     for generation in range(last):
         best = int(past.score[:, generation].argmax())
         spent = (generation + 1) * every * steps * len(members)
         incumbents.append(Incumbent(spent, float(past.score[best, generation]), point(best, generation)))
     best = max(range(len(members)), key=lambda m: trials[m].rank)
-    incumbents.append(Incumbent(total * len(members), float(scores[best]), point(best, last)))
+    incumbents.append(Incumbent(total * len(members), trials[best].score, point(best, last)))
     schedule = [point(m, generation) for generation, m in enumerate(lineage(past.parent, best))]
     return Found(trials, [i for i in incumbents if np.isfinite(i.score)], schedule[-1], schedule)
 

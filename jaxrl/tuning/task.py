@@ -17,7 +17,7 @@ from jaxrl.train.members import traced_fields
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.search_space import Choice, Point, Range, draws, read_space
 
-__all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far"]
+__all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far", "member_rows", "trial_of"]
 
 
 class StoppedError(Exception):
@@ -30,8 +30,8 @@ class Trial(NamedTuple):
     point: Point
     scores: list[float | None]
     """The final greedy evaluations, win rate or mean return, a member each; None for one that has diverged."""
-    curve_mean: float
-    """The same while training, over all of it: what decides between equal scores."""
+    curve_mean: float | None
+    """The same while training, over all of it: what decides between equal scores. None where no episode has ended."""
     timesteps: int
     """Environment steps of each member."""
 
@@ -44,7 +44,7 @@ class Trial(NamedTuple):
     @property
     def rank(self) -> tuple[float, float]:
         """The higher, the better."""
-        return self.score, self.curve_mean
+        return self.score, -math.inf if self.curve_mean is None else self.curve_mean
 
 
 class Incumbent(NamedTuple):
@@ -151,7 +151,7 @@ class Task:
         for row in table:
             rows.setdefault(repr({name: row[name] for name in self.space}), []).append(row)
         steps = self.config.num_updates * self.config.steps_per_update
-        return [_trial(point, rows[repr(point)], steps) for point in tried]
+        return [trial_of(point, rows[repr(point)], steps) for point in tried]
 
     def fit(self, algo: Any, members: Sequence[Point], name: str, **options: Any) -> Result:
         """`fit` for a population, in a folder of its own or without one.
@@ -171,27 +171,42 @@ class Task:
 
     def trials(self, tried: Sequence[Point], result: Result, updates: int) -> list[Trial]:
         """What `fit` says of points that were trained for so many updates, as `members` orders them."""
-        evaluation = result.evaluation or {}
-        metric, members = metric_of(evaluation), len(tried) * len(self.seeds)
-        scores = np.atleast_1d(np.array(evaluation[metric], np.float64))
-        scores[result.diverged] = np.nan
-        rows = [
-            {metric: float(score) if np.isfinite(score) else None, "curve_mean": mean}
-            for score, mean in zip(scores, curve_means(result.metrics, members), strict=True)
-        ]
         steps, seeds = updates * self.config.steps_per_update, len(self.seeds)
-        return [_trial(point, rows[i * seeds : (i + 1) * seeds], steps) for i, point in enumerate(tried)]
+        rows = member_rows(result, np.isin(np.arange(len(tried) * seeds), result.diverged))
+        return [trial_of(point, rows[i * seeds : (i + 1) * seeds], steps) for i, point in enumerate(tried)]
 
     def notes(self) -> dict[str, Any]:
         """What run.json says of a run that a search has made to choose by."""
         return {"tuning_seeds": self.seeds}
 
 
-def _trial(point: Point, rows: Sequence[Row], steps: int) -> Trial:
-    """What its members' rows of a table say of a point."""
+def member_rows(result: Result, diverged: np.ndarray) -> list[Row]:
+    """What `fit` says of its members, for `trial_of`.
+
+    Args:
+        result: Of `fit`.
+        diverged: bool `[M]`, whose score is of no use.
+    """
+    evaluation = result.evaluation or {}
+    metric = metric_of(evaluation)
+    scores = np.where(diverged, np.nan, np.array(evaluation[metric], np.float64))
+    return [
+        {metric: float(score) if np.isfinite(score) else None, "curve_mean": mean}
+        for score, mean in zip(scores, curve_means(result.metrics, len(diverged)), strict=True)
+    ]
+
+
+def trial_of(point: Point, rows: Sequence[Row], steps: int) -> Trial:
+    """What its members' rows of a table say of a point.
+
+    Args:
+        point: What was tried.
+        rows: Of each member its score and `curve_mean`.
+        steps: Environment steps of each member.
+    """
     curves = [row["curve_mean"] for row in rows if row["curve_mean"] is not None]
     scores = [row.get(metric_of(row)) for row in rows]
-    return Trial(point, scores, sum(curves) / len(curves) if curves else -math.inf, steps)
+    return Trial(point, scores, sum(curves) / len(curves) if curves else None, steps)
 
 
 def best_so_far(trials: Sequence[Trial]) -> list[Incumbent]:

@@ -27,12 +27,13 @@ def folder(tmp_path: Path) -> RunFolder:
 
 @pytest.mark.quick
 def test_a_run_is_followed_from_its_folder(folder: RunFolder) -> None:
-    progress = Progress("ppo on classic/cartpole", 4000, folder.path, "2 x cpu")
+    progress = Progress("ppo on classic/cartpole", 4000, folder.path, "2 x cpu", first=500)
     follower = Follower(folder)
     with progress:
         progress.phase("compiling…")
         view = follower.read()
         assert (view.title, view.total, view.device) == ("ppo on classic/cartpole", 4000, "2 x cpu")
+        assert view.first == 500
         assert (view.phase, view.row, follower.ended) == ("compiling", None, False)
         folder.write({"status": "running"})
         progress.phase("training")

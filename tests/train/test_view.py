@@ -22,6 +22,16 @@ def test_speed_and_time_left_follow_from_the_rows() -> None:
     assert (view.speed, view.left, view.done) == (2000.0, 4.0, 0.2)
 
 
+def test_a_run_that_goes_on_from_another_counts_its_own_steps() -> None:
+    """Its rows count all steps, but its seconds begin at 0."""
+    view = RunView("t", total=10_000, first=6000)
+    assert (view.done, view.speed) == (0.0, 0.0)
+    for steps, seconds in ((7000, 0.5), (8000, 1.0), (7000, 0.5)):  # the last one after going back to a checkpoint
+        view.add_row(row(steps, seconds))
+        assert (view.speed, view.left) == (2000.0, (10_000 - steps) / 2000)
+        assert view.done == (steps - 6000) / 4000
+
+
 def test_speed_counts_all_members() -> None:
     view = RunView("t", total=10_000)
     view.add_row(row(1000, 0.5, [0.0, 1.0, 2.0]))

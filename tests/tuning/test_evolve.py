@@ -82,6 +82,18 @@ def test_a_diverged_member_is_replaced_whatever_its_score() -> None:
     assert after.past.score[7, 0] == -np.inf
 
 
+def test_random_keys_stay_wherever_a_state_has_them() -> None:
+    """Some environments keep one in their state, which a diverged member takes over."""
+    state = members([1, 2, 3, 4, 5, 6, 7, 9])
+    keys = jax.random.split(jax.random.key(1), M)
+    before = bits(keys)
+    state.own.params["theta"] = state.own.params["theta"].at[7].set(jnp.nan)
+    state = dataclasses.replace(state, own=dataclasses.replace(state.own, loop={"key": keys, "pose": jnp.arange(M)}))
+    after = bred(state)
+    assert after.own.loop["pose"][7] == after.past.parent[7, 1] != 7
+    np.testing.assert_array_equal(bits(after.own.loop["key"]), before)
+
+
 def test_who_ended_no_episode_is_neither_replaced_nor_a_parent() -> None:
     state = members(range(M))
     state = dataclasses.replace(state, episodes=state.episodes.at[0].set(0))

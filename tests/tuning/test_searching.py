@@ -1,7 +1,9 @@
 """Searches that find what is known to be best, within their budget, on seeds that are not those of the test."""
 
 import dataclasses
+import inspect
 import json
+import math
 import os
 import signal
 import sys
@@ -20,6 +22,7 @@ from jaxrl.report import collect
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.fit import fit
 from jaxrl.train.loop import DivergedError
+from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Pacer
 from jaxrl.train.search_space import draws
@@ -137,6 +140,26 @@ def test_halving_lets_the_best_go_on_from_where_they_are(halved: Any) -> None:
     assert result.incumbents[-1].timesteps == (4 * 13 + 8 * 4 + 24) * 2
 
 
+def test_progress_of_a_rung_counts_its_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+
+    class Seen(Progress):
+        """Keeps what it would have shown after each row."""
+
+        def row(self, row: dict[str, Any]) -> None:
+            super().row(row)
+            view = self.view
+            own = row["timesteps"] - view.first
+            assert view.speed == pytest.approx(own * view.members / row["seconds"])
+            assert view.left == pytest.approx((view.total - row["timesteps"]) * row["seconds"] / own)
+            shown.append((view.first, row["timesteps"], view.total, view.done))
+
+    monkeypatch.setattr("jaxrl.train.fit.make_progress", lambda title, total, quiet, *rest: Seen(title, total, *rest))
+    search(method=Halving(), budget=3, log_every=4)
+    rungs = [(0, 4, 4, 1.0), (4, 8, 12, 0.5), (4, 12, 12, 1.0), *((12, t, 36, (t - 12) / 24) for t in range(16, 37, 4))]
+    assert shown[: len(rungs)] == rungs
+
+
 def test_halving_with_a_single_member() -> None:
     result = search(method=Halving(rungs=2), budget=1, tuning_seeds=[7], test_seeds=[9])
     np.testing.assert_allclose(result.test["return_mean"], learned(result.trials[-1]), rtol=1e-5)
@@ -160,6 +183,7 @@ def test_pbt_finds_a_schedule_that_teaches_others_the_same(tmp_path: Path) -> No
 
 
 def test_members_train_as_they_would_alone_until_they_breed(tmp_path: Path) -> None:
+    """Random keys are others than alone, but the toy's rewards do not depend on them."""
     search(tmp_path / "search", method=PBT(generations=2), budget=3)
     folder = tmp_path / "search" / "tuning" / "population"
     about = json.loads((folder / "run.json").read_text())
@@ -189,6 +213,18 @@ def test_optuna_is_asked_for_batches_and_repeats_itself(tmp_path: Path) -> None:
     assert folders == {"batch-000", "batch-004"}
     assert result.best == max(result.trials, key=learned).point
     assert search(**space).trials == result.trials
+
+
+def test_a_batch_of_optuna_is_spread_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default Optuna 4 asks for a batch that is one point with a little noise."""
+    optuna = pytest.importorskip("optuna")
+    made = inspect.unwrap(optuna.samplers.TPESampler.__init__)
+    monkeypatch.setitem(made.__kwdefaults__, "constant_liar", False)
+    result = search(method=Optuna(batch=8), budget=24)
+    for start in (8, 16):
+        rates = sorted(math.log10(trial.point["lr"]) for trial in result.trials[start : start + 8])
+        assert len(set(rates)) == 8
+        assert rates[-1] - rates[0] > 1.5
 
 
 def test_optuna_is_told_of_what_has_diverged() -> None:
