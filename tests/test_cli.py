@@ -191,9 +191,9 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(
 ) -> None:
     train = ["train", "toy", "--run-dir", "run", "--nan-at", "7", *QUICK]
     failure_of(capsys, *train)
-    assert "given again, begins it anew: " in failure_of(capsys, "resume", "run")
     about = json.loads((workplace / "run" / "run.json").read_text())
     (workplace / "run" / "run.json").write_text(json.dumps({**about, "status": "running"}))
+    assert "given again, begins it anew: " in failure_of(capsys, "resume", "run")
     assert "so it begins anew; what it had written is in run/interrupted-1." in failure_of(capsys, *train)
 
 

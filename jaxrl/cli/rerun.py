@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def rerun_run(argv: list[str]) -> int:
         print(f"Not the same as then: {sentence}", file=sys.stderr)
     result = rerun(run, run_dir, flags.quiet)
     if result.stopped:
-        print(f"Stopped by {result.stopped}; all is saved. Continue with: jaxrl resume {run_dir}", file=sys.stderr)
+        again = f"jaxrl resume {shlex.quote(str(run_dir))}"
+        print(f"Stopped by {result.stopped}; all is saved. Continue with: {again}", file=sys.stderr)
         return EXIT_STOPPED
     before, after = run.folder.metrics.read(), type(run.folder)(run_dir).metrics.read()
     found = compare_rows(before, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -105,15 +106,18 @@ def main(argv: list[str]) -> int:
     use_cache()
     use_cores()
     with joined(flags.hosts):
-        return _fit(module, config, flags.run_dir, {**options, "resume": _continues(config, flags.run_dir, options)})
+        _check_unfinished(config, flags.run_dir, options)
+        return _fit(module, config, flags.run_dir, {**options, "resume": "auto"})
 
 
-def _continues(config: Any, run_dir: Path, options: dict[str, Any]) -> bool:
-    """Whether this command was given before and is now given again, to continue."""
+def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> None:
+    """Raise if this command was given before and has done its work."""
     from jaxrl.train import hosts
-    from jaxrl.train.again import continues
+    from jaxrl.train.continuation import check_unfinished
+    from jaxrl.train.same_run import wanted
 
-    return bool(hosts.main_says(hosts.on_main(lambda: continues(run_dir, config, options), OSError)))
+    about = wanted(config, options["num_seeds"], {k: v for k, v in options.items() if k != "num_seeds"})
+    hosts.on_main(lambda: check_unfinished(run_dir, config, about), OSError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,21 +137,15 @@ class ResumeFlags:
 def resume(argv: list[str]) -> int:
     """`jaxrl resume [RUN]`; returns the exit code."""
     flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
-    from jaxrl.train.checkpoint import CheckpointError, Checkpoints
     from jaxrl.train.load import load_run
+    from jaxrl.train.rerun import repeated
 
     run = load_run(flags.run)
     use_cache()
     use_cores()
-    who = {"num_seeds": run.about["num_seeds"], "members": run.about.get("members")}
-    options = {**run.about["options"], **who, "quiet": flags.quiet, "resume": True}
+    options = {**repeated(run), "quiet": flags.quiet, "resume": True}
     if flags.on_nan is not None:
         options["on_nan"] = flags.on_nan
-    if not Checkpoints(run.folder.checkpoints).updates:
-        raise CheckpointError(
-            f"There is no checkpoint in {run.folder.checkpoints}: the run was interrupted before its first one, or it "
-            f"was deleted. The command that began the run, given again, begins it anew: {run.about['command']}"
-        )
     with joined(flags.hosts):
         return _fit(run.module, run.config, run.folder.path, options)
 
@@ -160,7 +158,8 @@ def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[st
     if not is_main():
         return EXIT_STOPPED if result.stopped else 0
     if result.stopped:
-        print(f"Stopped by {result.stopped}; all is saved. Continue with: jaxrl resume {run_dir}", file=sys.stderr)
+        again = f"jaxrl resume {shlex.quote(str(run_dir))}"
+        print(f"Stopped by {result.stopped}; all is saved. Continue with: {again}", file=sys.stderr)
         return EXIT_STOPPED
     if not options["quiet"]:
         print(_report(result))

@@ -11,11 +11,11 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.train import hosts
-from jaxrl.train.again import earlier
 from jaxrl.train.artifacts import best_member, save_pictures
-from jaxrl.train.checkpoint import Checkpoints
+from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.train.continuation import Resume, entered
 from jaxrl.train.divergence import DivergedError
-from jaxrl.train.lock import locked
+from jaxrl.train.generations import HyperparamSchedule, scheduled
 from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop, OnRow
 from jaxrl.train.members import Members
@@ -24,7 +24,8 @@ from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.programs import Programs, RunConfig, compile_programs
 from jaxrl.train.progress import make_progress
 from jaxrl.train.provenance import on_devices
-from jaxrl.train.run_folder import RunFolder, describe_run
+from jaxrl.train.run_folder import describe_run
+from jaxrl.train.same_run import wanted
 from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
 from jaxrl.train.time_split import rollout_share
@@ -91,11 +92,12 @@ def fit(
     pictures: bool = True,
     time_split: bool = False,
     quiet: bool = False,
-    resume: bool = False,
+    resume: Resume = False,
     on_row: OnRow | None = None,
     logger: str | Mapping[str, Any] | Logger | None = None,
     programs: Programs | None = None,
     part: Part | None = None,
+    hyperparam_schedule: HyperparamSchedule | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Result:
     """Train, log, evaluate, save: a Python loop around compiled chunks of updates.
@@ -120,12 +122,15 @@ def fit(
         pictures: Whether to make curve.png and the replays.
         time_split: Whether to measure first how much of an update is rollout; see `rollout_share`.
         quiet: Show no progress.
-        resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
+        resume: Continue exactly where the newest good checkpoint in `run_dir` was saved. It must be that of the very
+            same run; only how often to save, what to show, which devices to use and `on_nan` may have changed. "auto"
+            begins where there is nothing to continue. A finished run is restored, with nothing left to train.
         on_row: Called with each row of metrics; return True to end training there.
         logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
         part: Only some of the updates; None for all of them.
+        hyperparam_schedule: Hyperparameters that change while training.
         notes: More facts for run.json.
 
     Returns:
@@ -135,11 +140,13 @@ def fit(
     Raises:
         ValueError: A count that is not positive, a checkpoint option without `run_dir`, or a member that needs another
             program.
-        FileExistsError: `run_dir` holds something already, or another process trains in it.
+        FileExistsError: `run_dir` holds something already, to resume another run than this one (the message names the
+            differences), or another process trains in it.
         OSError: Nothing can be written in `run_dir`.
         DivergedError: Losses or parameters are no longer finite.
         CheckpointError: The final state could not be saved, or nothing good was found to resume.
     """
+    span = part and (part.first, part.last)
     part = part or Part(0, config.num_updates)
     schedule = Schedule(part.last, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
     num_seeds = num_seeds if members is None else len(members)
@@ -147,19 +154,13 @@ def fit(
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
-    if run_dir is None and (resume or checkpoint_every_updates or checkpoint_every_minutes):
+    if run_dir is None and (resume is True or checkpoint_every_updates or checkpoint_every_minutes):
         raise ValueError("Checkpoints need a place: give a run_dir.")
-    algo = handle_nan(algo, on_nan)
+    algo = handle_nan(scheduled(algo, hyperparam_schedule) if hyperparam_schedule else algo, on_nan)
     who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
     log, logger_options = make_logger(logger if hosts.is_main() else None)
-    opened = RunFolder.reopen if resume else RunFolder.create
-    folder = None if run_dir is None else hosts.on_main(lambda: opened(run_dir), OSError) or RunFolder(hosts.scratch())
-    about = describe_run(config, num_seeds) | dict(notes or {}) | earlier(folder)
-    if members is not None:
-        about["members"] = [dict(own) for own in members]
-    about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
-    about["options"] = {
+    options = {
         **{name: value for name, value in dataclasses.asdict(schedule).items() if name != "num_updates"},
         "eval_episodes": eval_episodes,
         "keep_checkpoints": keep_checkpoints,
@@ -167,15 +168,18 @@ def fit(
         "pictures": pictures,
         "logger": logger_options,
     }
+    about = describe_run(config, num_seeds) | ({**notes, "notes": list(notes)} if notes else {})
+    about |= wanted(config, num_seeds if members is None else members, options, span, hyperparam_schedule)
+    about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
     what = "seeds" if members is None else "members"
     steps_before, steps_after = (update * config.steps_per_update for update in (part.first, part.last))
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
-    path = None if folder is None else folder.path
     with (
-        locked(path),
-        make_progress(title, steps_after, quiet, path, on_devices(about), steps_before) as progress,
-        follow(log, about, path, progress.say),
+        entered(run_dir, config, about, resume) as begun,
+        make_progress(title, steps_after, quiet, begun.path, on_devices(about), steps_before) as progress,
+        follow(log, begun.about, begun.path, progress.say),
     ):
+        folder, about = begun.folder, begun.about
         if programs is None:
             progress.phase("compiling…")
         loop = Loop(
@@ -191,7 +195,7 @@ def fit(
         )
         if time_split:
             about["rollout_share"] = progress.measured(rollout_share(algo, loop.programs, num_seeds, devices))
-        result = _train(loop, path, about, resume, part)
+        result = _train(loop, begun.path, about, begun.continues, part)
         if folder is not None and pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
             state = best_member(result.state, result.evaluation, num_seeds)
@@ -214,6 +218,8 @@ def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, p
     note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
     if resume:
         state = loop.restore(programs.state_shape)
+        if loop.rows.update > part.last:
+            raise CheckpointError(f"The checkpoint is of update {loop.rows.update}, but the run has only {part.last}.")
     else:
         loop.rows.update = part.first
         state = programs.init() if part.state is None else part.state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrl.train.checkpoint import Checkpoints
+from jaxrl.train.continuation import Stage, decide
 from jaxrl.train.fit import fit
 from jaxrl.train.loop import DivergedError
 from jaxrl.train.members import describe_member, traced_fields
@@ -19,13 +18,13 @@ from jaxrl.train.mesh import choose_mesh
 from jaxrl.train.metrics import columns, flat_row
 from jaxrl.train.programs import Programs
 from jaxrl.train.run_folder import RunFolder
+from jaxrl.train.same_run import wanted
 from jaxrl.train.schedule import Schedule
 from jaxrl.train.search_space import Point
 
 __all__ = [
     "Group",
     "Row",
-    "can_resume",
     "check_groups",
     "chosen_seeds",
     "curve_means",
@@ -111,7 +110,8 @@ def train_groups(
 
     Args:
         algorithm: The module.
-        groups: Finished ones, by their folders, are kept, and an interrupted one goes on.
+        groups: Finished ones, by their folders, are kept, and an interrupted one goes on; their folders are in one
+            that this process holds, see `Record`.
         names: Of the hyperparameters, the first columns of the table.
         options: For `fit`.
         after: Called with the table so far when a group has ended.
@@ -142,17 +142,6 @@ def chosen_seeds(name: str, seeds: int | Sequence[int], first: int) -> list[int]
     return chosen
 
 
-def can_resume(folder: RunFolder | None) -> bool:
-    """Whether there is a checkpoint to go on from; what an interrupted run left that has none is removed."""
-    if folder is None or not (folder.path / "run.json").is_file():
-        return False
-    if Checkpoints(folder.checkpoints).updates:
-        return True
-    print(f"{folder.path} was interrupted before its first checkpoint; it begins anew.")
-    shutil.rmtree(folder.path)
-    return False
-
-
 def metric_of(known: Mapping[str, Any]) -> str:
     """What is compared: the win rate where the environment knows one, else the return."""
     return "win_rate" if "win_rate" in known else "return_mean"
@@ -181,11 +170,11 @@ class _Outcome(NamedTuple):
 
 def _train(algorithm: ModuleType, group: Group, programs: Programs | None, options: dict[str, Any]) -> _Outcome:
     """Train a group, or what is left of it."""
-    if group.folder is not None and (group.folder.path / "run.json").is_file():
-        about = group.folder.read()
-        if about["members"] != group.members:
-            raise ValueError(f"{group.folder.path} holds other members than are to be trained; name another folder.")
-        if about["status"] in ("finished", "diverged"):
+    if group.folder is not None:
+        deciding = {name: value for name, value in options.items() if name != "notes"}
+        stage = decide(group.folder, group.config, wanted(group.config, group.members, deciding))
+        if stage in (Stage.FINISHED, Stage.DIVERGED):
+            about = group.folder.read()
             means = curve_means(columns(group.folder.metrics.read()), len(group.members))
             return _Outcome(about.get("evaluation"), means, about["diverged"])
     path = None if group.folder is None else group.folder.path
@@ -196,7 +185,7 @@ def _train(algorithm: ModuleType, group: Group, programs: Programs | None, optio
             path,
             members=group.members,
             programs=programs,
-            resume=can_resume(group.folder),
+            resume="auto",
             pictures=False,
             **options,
         )

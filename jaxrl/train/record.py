@@ -2,54 +2,97 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from jaxrl.train.run_folder import RunFolder, config_to_json, describe_run
+from jaxrl.train.continuation import read_about
+from jaxrl.train.disk import check_writable
+from jaxrl.train.lock import locked
+from jaxrl.train.run_folder import RunFolder, describe_run
+from jaxrl.train.same_run import MAY_CHANGE, config_in, differences
 
-__all__ = ["Record"]
+__all__ = ["Record", "recorded"]
+
+
+_FILES = {"sweep": "sweep.json", "search": "checklist.json"}
 
 
 class Record:
-    """One JSON file in a folder of its own.
+    """One JSON file in a folder of its own; see `recorded`.
+
+    Args:
+        file: Where it is; None writes nothing.
+        about: What it says at first.
+    """
+
+    def __init__(self, file: Path | None, about: dict[str, Any]) -> None:
+        self._file = file
+        self._about = about
+
+    @property
+    def path(self) -> Path | None:
+        """Of the folder."""
+        return None if self._file is None else self._file.parent
+
+    def write(self, status: str, **content: Any) -> None:
+        """Replace the file in one go; what it has said before and is not said anew stays."""
+        self._about |= {"status": status, **content}
+        if self._file is not None:
+            new = self._file.with_suffix(".new")
+            new.write_text(json.dumps(self._about, indent=2) + "\n")
+            os.replace(new, self._file)
+
+
+@contextlib.contextmanager
+def recorded(
+    path: str | Path | None, what: Literal["sweep", "search"], config: Any, plan: dict[str, Any], num_seeds: int
+) -> Iterator[Record]:
+    """The record in a folder, new or to be continued. Other processes are kept out of the folder meanwhile.
 
     Args:
         path: The folder; None writes nothing.
-        name: Of the file.
+        what: It is of.
         config: The configuration from which all else is taken.
-        plan: What else decides the outcome.
+        plan: What else decides the outcome, and options that may change (`MAY_CHANGE`).
         num_seeds: For `describe_run`.
 
     Raises:
-        ValueError: The folder holds one with another plan.
-        FileExistsError: It holds something else.
+        FileExistsError: The folder holds something else, or another process trains in it.
+        OSError: Nothing can be written there.
     """
+    about = describe_run(config, num_seeds) | json.loads(json.dumps(plan))
+    if path is None:
+        yield Record(None, about)
+        return
+    folder = Path(path)
+    file = folder / _FILES[what]
+    if file.is_file():
+        check_writable(folder)
+    else:
+        RunFolder.create(folder)
+    with locked(folder):
+        if not file.is_file():
+            RunFolder.create(folder)  # once more: another process may have been quicker
+        else:
+            about = _continued(file, what, config, about, plan)
+        record = Record(file, about)
+        record.write("running")
+        yield record
 
-    def __init__(self, path: str | Path | None, name: str, config: Any, plan: dict[str, Any], num_seeds: int) -> None:
-        self.path = None if path is None else Path(path)
-        if self.path is None:
-            return
-        self._file = self.path / name
-        plan = json.loads(json.dumps(plan))
-        self._about = describe_run(config, num_seeds) | plan
-        if not self._file.is_file():
-            RunFolder.create(self.path)
-            self.write("running")
-            return
-        before = json.loads(self._file.read_text())
-        asked = {"config": config_to_json(config), "algorithm": self._about["algorithm"], **plan}
-        differing = [name for name in asked if asked[name] != before.get(name)]
-        if differing:
-            raise ValueError(
-                f"{self.path} holds a {self._file.stem} with another {', '.join(differing)}; repeat that one to "
-                f"continue it, or name another folder."
-            )
 
-    def write(self, status: str, **content: Any) -> None:
-        """Replace the file in one go."""
-        if self.path is not None:
-            new = self._file.with_suffix(".new")
-            new.write_text(json.dumps({**self._about, "status": status, **content}, indent=2) + "\n")
-            os.replace(new, self._file)
+def _continued(file: Path, what: str, config: Any, about: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """What the file goes on saying, if it is of the same plan."""
+    before = read_about(file)
+    names = [name for name in plan if name not in MAY_CHANGE]
+    there, here = ({name: each.get(name) for name in ("algorithm", *names)} for each in (before, about))
+    differing = [*differences(config_in(before, config), about["config"]), *differences(there, here)]
+    if differing:
+        raise FileExistsError(
+            f"{file.parent} already holds another {what}: {', '.join(differing)}. Name another folder with "
+            f"--run-dir, or continue that one with its own command: {before['command']}"
+        )
+    return {**before, **about, "command": before["command"], "resumed": before.get("resumed", 0) + 1}

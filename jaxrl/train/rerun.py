@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxrl.train.fit import Result, fit
+from jaxrl.train.fit import Part, Result, fit
 from jaxrl.train.load import LoadedRun
 from jaxrl.train.provenance import device_names, differences, git_state, versions
 
-__all__ = ["Comparison", "compare_rows", "rerun", "warnings_for"]
+__all__ = ["Comparison", "compare_rows", "repeated", "rerun", "warnings_for"]
 
 _TIMES = ("seconds", "steps_per_second")
 
@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
 
 
 def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
-    """Train from the beginning with the config, options, members and mesh that run.json tells.
+    """Train from the beginning with all that run.json tells: config, options, members, mesh, notes.
 
     On the same kind of device with the same versions it makes the same curve, bit for bit. Other loggers than
     metrics.jsonl are left out.
@@ -43,11 +43,40 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
         run: Which one.
         run_dir: A new folder.
         quiet: Show no progress.
+
+    Raises:
+        ValueError: It cannot be trained by itself, because it is a part of a search.
+    """
+    options = {**repeated(run), "logger": None, "quiet": quiet, "mesh": _mesh(run.about)}
+    part: Part | None = options["part"]
+    if part is not None and part.first:
+        raise ValueError(
+            f"The run in {run.folder.path} began with what others had learned in {part.first} updates of their search; "
+            f"run the whole search again, into another --run-dir, by its command in checklist.json."
+        )
+    return fit(run.algo, run.config, run_dir, **options)
+
+
+def repeated(run: LoadedRun) -> dict[str, Any]:
+    """The arguments with which `fit` does the same again or continues it, as run.json tells them.
+
+    Raises:
+        ValueError: The members of the run breed, so it is only trained by its search.
     """
     about = run.about
-    options = {**about["options"], "logger": None, "quiet": quiet}
-    who = {"num_seeds": about["num_seeds"], "members": about.get("members")}
-    return fit(run.algo, run.config, run_dir, **who, mesh=_mesh(about), **options)
+    if "population" in about:
+        raise ValueError(
+            f"{run.folder.path} holds the population of a search, which is only trained by that search: give its "
+            f"command again, which checklist.json tells."
+        )
+    return {
+        **about["options"],
+        "num_seeds": about["num_seeds"],
+        "members": about.get("members"),
+        "part": Part(*about["part"]) if "part" in about else None,
+        "hyperparam_schedule": about.get("schedule"),
+        "notes": {name: about[name] for name in about.get("notes", ())},
+    }
 
 
 def warnings_for(about: dict[str, Any]) -> list[str]:

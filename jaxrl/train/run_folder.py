@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import os
+import shlex
 import sys
 import typing
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import Any
 
 from jaxrl.train.disk import check_writable, why
 from jaxrl.train.json_lines import JsonLines
+from jaxrl.train.lock import NAME as LOCK
 from jaxrl.train.provenance import device_names, git_state, versions
 
-__all__ = ["JsonLines", "RunFolder", "config_from_json", "config_to_json", "describe_run", "latest_run"]
+__all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
 
-_LEFTOVERS = ("live.", "run.json.new", "events.jsonl", "interrupted-", ".probe-")
+_LEFTOVERS = ("live.", "run.json.new", "events.jsonl", "interrupted-", ".probe-", LOCK)
 
 
 class RunFolder:
@@ -136,18 +138,23 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
     kind = type(config)
     return {
         "status": "running",
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "algorithm": kind.__module__.rpartition(".")[2],
         "env": config.env,
         "seed": config.seed,
         "num_seeds": num_seeds,
         "config": config_to_json(config),
-        "config_class": f"{kind.__module__}:{kind.__qualname__}",
+        "config_class": class_name(config),
         "versions": versions(),
         "git": git_state(),
         "devices": device_names(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
+
+
+def class_name(config: Any) -> str:
+    """The class of a config, `"module:Class"`."""
+    return f"{type(config).__module__}:{type(config).__qualname__}"
 
 
 def config_to_json(config: Any) -> dict[str, Any]:

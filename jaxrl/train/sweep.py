@@ -12,7 +12,7 @@ from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.groups import Row, check_groups, chosen_seeds, make_groups, train_groups
 from jaxrl.train.loggers import Logger
 from jaxrl.train.mesh import MeshShape
-from jaxrl.train.record import Record
+from jaxrl.train.record import recorded
 from jaxrl.train.search_space import describe_space, points, read_space
 
 __all__ = ["SweepResult", "sweep"]
@@ -92,9 +92,8 @@ def sweep(
         The table. SIGTERM and Ctrl-C end the sweep after saving; the same call with the same `run_dir` continues it.
 
     Raises:
-        ValueError: An unknown hyperparameter, a value that the config refuses, a count that is not positive, or a
-            `run_dir` with another sweep in it.
-        FileExistsError: `run_dir` holds something else.
+        ValueError: An unknown hyperparameter, a value that the config refuses, or a count that is not positive.
+        FileExistsError: `run_dir` holds something else or another sweep, or another process trains in it.
     """
     chosen = chosen_seeds("seeds", seeds, config.seed)
     tried = points(config, hyperparameters, samples)
@@ -110,17 +109,19 @@ def sweep(
     check_groups(groups, options)
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
-    record = Record(run_dir, "sweep.json", config, plan, len(chosen))
-
-    def after(table: list[Row]) -> None:
-        record.write("running", table=_same_columns(table))
-
-    if not quiet:
-        members = len(tried) * len(chosen)
-        print(f"Points: {len(tried)}, seeds: {len(chosen)}, members: {members}, groups: {len(groups)}")
-    table, stopped = train_groups(algorithm, groups, list(hyperparameters), options, after)
-    table = _same_columns(table)
-    record.write("stopped" if stopped else "finished", table=table)
+    with recorded(run_dir, "sweep", config, plan, len(chosen)) as record:
+        if not quiet:
+            members = len(tried) * len(chosen)
+            print(f"Points: {len(tried)}, seeds: {len(chosen)}, members: {members}, groups: {len(groups)}")
+        table, stopped = train_groups(
+            algorithm,
+            groups,
+            list(hyperparameters),
+            options,
+            after=lambda table: record.write("running", table=_same_columns(table)),
+        )
+        table = _same_columns(table)
+        record.write("stopped" if stopped else "finished", table=table)
     return SweepResult(table, record.path, stopped)
 
 

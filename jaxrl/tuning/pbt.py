@@ -75,7 +75,8 @@ class PBT:
         if not task.options["quiet"]:
             print(f"A population of {len(members)}, {self.generations} generations; compiling…")
         programs = compile_programs(grown, task.config, who, task.options["eval_episodes"], mesh, across)
-        result = task.fit(grown, members, "population", programs=programs)
+        notes = {"population": dataclasses.asdict(self)}
+        result = task.fit(grown, members, "population", notes, programs=programs)
         return _found(task, members, result, every)
 
 

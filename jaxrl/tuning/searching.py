@@ -9,17 +9,19 @@ from types import ModuleType
 from typing import Any
 
 from jaxrl.registry import UnknownNameError, nearest
+from jaxrl.train.continuation import Stage, decide
 from jaxrl.train.fit import fit
-from jaxrl.train.groups import can_resume, chosen_seeds
+from jaxrl.train.generations import HyperparamSchedule
+from jaxrl.train.groups import chosen_seeds
 from jaxrl.train.loop import DivergedError
-from jaxrl.train.record import Record
+from jaxrl.train.record import Record, recorded
 from jaxrl.train.run_folder import RunFolder
+from jaxrl.train.same_run import wanted
 from jaxrl.train.search_space import Point, describe_space
 from jaxrl.tuning.fixed import Grid, Random
 from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.optuna import Optuna
 from jaxrl.tuning.pbt import PBT
-from jaxrl.tuning.schedule import scheduled
 from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
 
 __all__ = ["METHODS", "SearchResult", "search"]
@@ -100,8 +102,8 @@ def search(
         `run_dir` continues it.
 
     Raises:
-        ValueError: Wrong input, tuning seeds among the test seeds, or a `run_dir` with another search in it.
-        FileExistsError: `run_dir` holds something else.
+        ValueError: Wrong input, or tuning seeds among the test seeds.
+        FileExistsError: `run_dir` holds something else or another search, or another process trains in it.
         DivergedError: Every point that was tried has diverged.
         MissingExtraError: The method needs a package that is not installed.
     """
@@ -130,9 +132,15 @@ def search(
         "test_seeds": tested,
         **intervals,
     }
-    record = Record(run_dir, "checklist.json", config, plan, len(chosen))
+    with recorded(run_dir, "search", config, plan, len(chosen)) as record:
+        return _search(task, how, tested, record)
+
+
+def _search(task: Task, method: Method, tested: list[int], record: Record) -> SearchResult:
+    """Search and test, and write down how far it is."""
+    root = record.path
     try:
-        found = how(task)
+        found = method(task)
         if not found.incumbents:
             raise DivergedError("Every point that was tried has diverged; search lower learning rates.")
         content = _content(found)
@@ -148,25 +156,25 @@ def search(
 def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict[str, Any] | None:
     """The final evaluation of the best point, trained anew on the test seeds."""
     config = dataclasses.replace(task.config, **found.best)
-    algo = task.algorithm.make(config)
-    notes = {**task.notes(), "test_seeds": seeds}
+    members = [{"seed": seed} for seed in seeds]
+    schedule: HyperparamSchedule | None = None
     if found.schedule:
-        every = config.num_updates // len(found.schedule)
-        algo = scheduled(algo, found.schedule, every)
-        notes["schedule"] = {"every_updates": every, "points": found.schedule}
-    folder = None if path is None else RunFolder(path)
-    if folder is not None and (folder.path / "run.json").is_file() and folder.read()["status"] == "finished":
-        return folder.read()["evaluation"]
+        schedule = {"every_updates": config.num_updates // len(found.schedule), "points": found.schedule}
+    if path is not None:
+        folder = RunFolder(path)
+        if decide(folder, config, wanted(config, members, task.options, schedule=schedule)) is Stage.FINISHED:
+            return folder.read()["evaluation"]
     if not task.options["quiet"]:
         print(f"The best is {found.best}; now on the test seeds.")
     result = fit(
-        algo,
+        task.algorithm.make(config),
         config,
         path,
-        members=[{"seed": seed} for seed in seeds],
-        resume=can_resume(folder),
+        members=members,
+        resume="auto",
         pictures=False,
-        notes=notes,
+        hyperparam_schedule=schedule,
+        notes={**task.notes(), "test_seeds": seeds},
         **task.options,
     )
     if result.stopped:

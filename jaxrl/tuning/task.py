@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxrl.train.fit import Result, fit
-from jaxrl.train.groups import Row, can_resume, check_groups, curve_means, make_groups, metric_of, train_groups
+from jaxrl.train.groups import Row, check_groups, curve_means, make_groups, metric_of, train_groups
 from jaxrl.train.members import traced_fields
-from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.search_space import Choice, Point, Range, draws, read_space
 
 __all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far", "member_rows", "trial_of"]
@@ -153,17 +152,24 @@ class Task:
         steps = self.config.num_updates * self.config.steps_per_update
         return [trial_of(point, rows[repr(point)], steps) for point in tried]
 
-    def fit(self, algo: Any, members: Sequence[Point], name: str, **options: Any) -> Result:
+    def fit(
+        self, algo: Any, members: Sequence[Point], name: str, notes: Mapping[str, Any] | None = None, **options: Any
+    ) -> Result:
         """`fit` for a population, in a folder of its own or without one.
+
+        Args:
+            algo: The algorithm.
+            members: Who is trained.
+            name: Of the folder. What it holds of this very population goes on.
+            notes: For run.json, besides those of every run of the search.
+            **options: Other ones of `fit`.
 
         Raises:
             StoppedError: A signal ended training.
             DivergedError: No member is left.
         """
-        folder = None if self.folder is None else RunFolder(self.folder / name)
-        path = None if folder is None else folder.path
-        resume = can_resume(folder)
-        shared: dict[str, Any] = {"resume": resume, "pictures": False, "notes": self.notes()}
+        path = None if self.folder is None else self.folder / name
+        shared: dict[str, Any] = {"resume": "auto", "pictures": False, "notes": {**self.notes(), **(notes or {})}}
         result = fit(algo, self.config, path, members=members, **{**self.options, **shared, **options})
         if result.stopped:
             raise StoppedError(result.stopped)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -62,6 +63,12 @@ class Outer:
 def test_configs_come_back_as_they_were(config: Outer) -> None:
     data = json.loads(json.dumps(config_to_json(config)))
     assert config_from_json(Outer, data) == config
+
+
+def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["jaxrl", "train", "toy", "--env", "smax/3m?map width=32&x=1", "--run-dir", "my runs/a"]
+    monkeypatch.setattr("sys.argv", ["/usr/bin/jaxrl", *words[1:]])
+    assert shlex.split(describe_run(toy.Config(), 1)["command"]) == words
 
 
 def test_options_of_another_version_are_named() -> None:

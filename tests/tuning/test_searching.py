@@ -5,6 +5,7 @@ import inspect
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 from itertools import pairwise
@@ -21,8 +22,10 @@ from jaxrl.cli import main
 from jaxrl.report import collect
 from jaxrl.train.curve import MissingExtraError
 from jaxrl.train.fit import fit
+from jaxrl.train.lock import locked
 from jaxrl.train.loop import DivergedError
 from jaxrl.train.progress import Progress
+from jaxrl.train.rerun import compare_rows
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Pacer
 from jaxrl.train.search_space import draws
@@ -308,6 +311,87 @@ def test_a_stopped_search_goes_on_where_it_was(
     assert (after.best, after.trials, after.test) == (whole.best, whole.trials, whole.test)
 
 
+# The runs of a search by themselves
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A finished search by PBT, with a schedule that changes."""
+    return search(
+        tmp_path_factory.mktemp("search") / "pbt",
+        method=PBT(generations=4, draw=False),
+        budget=8,
+        log_every=1,
+        checkpoint_every_updates=9,
+    )
+
+
+@pytest.fixture
+def stopped(evolved: Any, tmp_path: Path) -> Path:
+    """As if its test had been stopped three quarters of the way."""
+    folder = Path(shutil.copytree(evolved.run_dir, tmp_path / "search"))
+    shutil.rmtree(folder / "test" / "checkpoints" / str(UPDATES))
+    file = folder / "test" / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "status": "stopped", "timesteps": 27}))
+    return folder
+
+
+def kept_of(run: Path) -> dict[str, Any]:
+    """What run.json says of the search."""
+    about = json.loads((run / "run.json").read_text())
+    return {name: about[name] for name in ("tuning_seeds", "test_seeds", "schedule", "members")}
+
+
+@pytest.mark.usefixtures("_echo_command")
+def test_the_test_of_a_search_resumed_by_itself_is_still_that_test(evolved: Any, stopped: Path) -> None:
+    kept = kept_of(stopped / "test")
+    assert kept["schedule"]["points"][-1] != kept["schedule"]["points"][-2]  # the last quarter has one of its own
+    main(["resume", str(stopped / "test"), "--quiet"])
+    assert kept_of(stopped / "test") == kept
+    after, before = (RunFolder(root / "test") for root in (stopped, evolved.run_dir))
+    assert after.read()["evaluation"] == evolved.test
+    assert compare_rows(before.metrics.read(), after.metrics.read()).same
+    assert search(stopped, method=PBT(generations=4, draw=False), budget=8, log_every=1).test == evolved.test
+
+
+@pytest.mark.usefixtures("_echo_command")
+def test_the_test_of_a_search_trained_once_more_is_the_same(evolved: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["rerun", str(evolved.run_dir / "test"), "--run-dir", "again", "--quiet"])
+    assert "Reproduced" in capsys.readouterr().out
+    assert kept_of(Path("again")) == kept_of(evolved.run_dir / "test")
+
+
+def test_a_schedule_is_not_lost_by_the_library_either(stopped: Path) -> None:
+    about = json.loads((stopped / "test" / "run.json").read_text())
+    config = dataclasses.replace(CONFIG, lr=about["config"]["lr"])
+    options: dict[str, Any] = {"members": about["members"], "log_every": 1, "eval_episodes": 2, "quiet": True}
+    with pytest.raises(FileExistsError, match=r"schedule is .* there and left out here"):
+        fit(echo.make(config), config, stopped / "test", resume=True, **options)
+
+
+@pytest.mark.usefixtures("_echo_command")
+@pytest.mark.parametrize("command", ["resume", "rerun"])
+def test_a_population_is_trained_by_its_search_alone(
+    command: str, stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main([command, str(stopped / "tuning" / "population")])
+    assert exit_info.value.code == 2
+    assert "holds the population of a search, which is only trained by that search" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_echo_command")
+def test_a_rung_goes_no_further_than_its_end(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rung = Path(shutil.copytree(folder / "tuning" / "rung-1", tmp_path / "rung-1"))
+    main(["resume", str(rung), "--quiet"])
+    about = json.loads((rung / "run.json").read_text())
+    assert (about["part"], about["timesteps"], about["status"]) == ([4, 12], 12, "finished")
+    with pytest.raises(SystemExit):
+        main(["rerun", str(rung), "--run-dir", str(tmp_path / "other")])
+    assert "began with what others had learned in 4 updates" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
 # Wrong input
 
 
@@ -345,10 +429,21 @@ def test_a_space_is_needed() -> None:
 
 
 def test_another_search_does_not_continue_this_one(folder: Path) -> None:
-    with pytest.raises(ValueError, match="holds a checklist with another method, budget; repeat that one"):
+    sentence = (
+        "holds another search: method.name is halving there and random here, .* budget.runs is 3 there and 2 here"
+    )
+    with pytest.raises(FileExistsError, match=sentence):
         search(folder, method=Random(), budget=2)
-    with pytest.raises(ValueError, match="another method, space"):
+    with pytest.raises(FileExistsError, match=r"space.lr.low is 1e-06 there and left out here"):
         search(folder, method=Grid(), lr=[1e-3], budget=3)
+
+
+def test_a_search_that_goes_on_in_another_process_is_left_alone(tmp_path: Path) -> None:
+    root = tmp_path / "search"
+    root.mkdir()
+    with locked(root), pytest.raises(FileExistsError, match=f"Another process is training in .*{os.getpid()}"):
+        search(root, budget=2)
+    assert list(root.iterdir()) == []
 
 
 # The command
