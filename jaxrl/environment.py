@@ -31,6 +31,9 @@ class Environment:
     """
 
     name: ClassVar[str] | str = "environment"
+    intended: tuple[str, ...] = ()
+    """What `jaxrl.check_env` would take for a mistake, but is meant here, by the names of its checks, such as
+    `("same_start",)` for a puzzle that always begins alike. docs/environments.md lists them."""
 
     @property
     def default_params(self) -> Any:

@@ -24,6 +24,7 @@ class SingleAgentTeam(MultiAgentEnvironment):
     def __init__(self, env: Environment) -> None:
         self.env = env
         self.name = env.name
+        self.intended = env.intended
 
     @property
     def default_params(self) -> Any:

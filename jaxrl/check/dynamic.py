@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrl.check.report import Failure, differences, to_numpy
+from jaxrl.check.dependence import params_used, used_leaves
+from jaxrl.check.report import Failure, at_index, differences, listed, to_numpy
 from jaxrl.check.rollout import BATCH, Programs, Recording
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Discrete
@@ -22,8 +23,9 @@ _MOMENTS = 4  # steps of the recording that are run again in other ways
 class Run:
     """A recording, the programs that made it, and the moments worth running again."""
 
-    def __init__(self, programs: Programs, resets: Any, recording: Recording) -> None:
+    def __init__(self, programs: Programs, resets: Any, recording: Recording, num_steps: int) -> None:
         self.programs, self.resets, self.recording = programs, resets, recording
+        self.num_steps = num_steps  # taken in all, of which the recording is the last part
         ends = np.flatnonzero(recording.done.any(1))
         spread = np.linspace(0, len(recording.done) - 1, _MOMENTS).astype(int)
         self.moments = list(dict.fromkeys(int(t) for t in [*ends[:2], *spread]))[:_MOMENTS]
@@ -50,9 +52,9 @@ def check_reset(run: Run) -> Iterator[Failure]:
     if not run.programs._inside(batch[0]).all():
         yield Failure("An observation after reset is not in observation_space().", "Widen the space or clip it.")
     if differing := differences(batch, lanes):
-        yield Failure(f"batch_reset differs from vmap(reset) in {_list(differing)}.", "Use the keys in the same way.")
+        yield Failure(f"batch_reset differs from vmap(reset) in {listed(differing)}.", "Use the keys in the same way.")
     if differing := differences(jax.tree.map(lambda leaf: leaf[0], lanes), single):
-        yield Failure(f"vmap(reset) differs from reset in {_list(differing)}.", "Write it for one environment only.")
+        yield Failure(f"vmap(reset) differs from reset in {listed(differing)}.", "Write it for one environment only.")
 
 
 def check_observations(run: Run) -> Iterator[Failure]:
@@ -93,6 +95,24 @@ def check_flags(run: Run) -> Iterator[Failure]:
         yield Failure("A step is terminated and truncated at once.", "Write truncated = (…) & ~terminated.")
 
 
+def check_won(run: Run) -> Iterator[Failure]:
+    """A win is told in the step that ends the episode, and follows from what happened."""
+    won, shapes = run.recording.info.get("won"), run.programs.shapes
+    if won is None:
+        return
+    if (won & ~run.recording.done).any():
+        problem = 'info["won"] is True in a step that does not end the episode.'
+        yield Failure(problem, "Make it True only in the step that wins and ends it: won & (terminated | truncated).")
+
+    def told(key: Any, params: Any, what: tuple[Any, Any]) -> Any:
+        state, action = what
+        return shapes.env.step_env(key, state, action, params)[5]["won"]
+
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    if not used_leaves(told, key, shapes.params, (shapes.state, shapes.action)).any():
+        yield Failure('info["won"] depends on neither state nor action.', "Compute it, or leave it out of info.")
+
+
 def check_views(run: Run) -> Iterator[Failure]:
     """What is seen is seen, somebody can always do something, padding is never allowed, the global state is finite."""
     env, views = run.programs.env, run.recording.views
@@ -119,7 +139,7 @@ def check_determinism(run: Run) -> Iterator[Failure]:
     bits = programs.keys(7, 2 * programs.num_steps * BATCH).reshape(2, programs.num_steps, BATCH, -1)
     first, again = (to_numpy(programs.chunk(start, *bits)[1]) for _ in range(2))
     if differing := differences(first, again, exact=True):
-        problem = f"The same keys, states and actions give different results in {_list(differing)}."
+        problem = f"The same keys, states and actions give different results in {listed(differing)}."
         yield Failure(problem, "Use only the given key for random numbers.")
 
 
@@ -132,22 +152,40 @@ def check_vmap(run: Run) -> Iterator[Failure]:
         found = to_numpy(run.outputs(t))
         if differing := _by_part(lanes, found):
             advice = "Let batch_step use keys and rules as step does; params may be vmapped as well."
-            yield Failure(f"batch_step differs from vmap(step) over states and params in {_list(differing)}.", advice)
+            yield Failure(f"batch_step differs from vmap(step) over states and params in {listed(differing)}.", advice)
         lane = run.lane(t)
-        single = to_numpy(programs.single(*_at(run.inputs(t), lane))[0])
-        if differing := _by_part(_at(lanes, lane), single):
+        single = to_numpy(programs.single(*at_index(run.inputs(t), lane))[0])
+        if differing := _by_part(at_index(lanes, lane), single):
             advice = "Write step_env for one environment, without assuming array ranks."
-            yield Failure(f"vmap(step) differs from a single step in {_list(differing)}.", advice)
+            yield Failure(f"vmap(step) differs from a single step in {listed(differing)}.", advice)
         if differing:
             return
+
+
+def check_batch_params(run: Run) -> Iterator[Failure]:
+    """Every way to reset and step uses the parameters that `reset_env` and `step_env` use."""
+    shapes = run.programs.shapes
+    if not shapes.param_names:
+        return
+    for_reset = params_used(shapes, "reset_env")
+    for_step = for_reset | params_used(shapes, "step_env")  # which includes the auto-reset
+    ways = ("reset", for_reset), ("step", for_step), ("batch_reset", for_reset), ("batch_step", for_step)
+    for method, wanted in ways:
+        if getattr(type(shapes.env), method) is getattr(Environment, method):
+            continue
+        ignored = wanted & ~params_used(shapes, method)
+        if ignored.any():
+            names = [name for name, is_ignored in zip(shapes.param_names, ignored, strict=True) if is_ignored]
+            advice = "Pass params on; only None stands for default_params."
+            yield Failure(f"{method} ignores {listed(names)}, unlike reset_env and step_env.", advice)
 
 
 def check_auto_reset(run: Run) -> Iterator[Failure]:
     """`step` is `step_env`, then a reset where the episode ended; `final_observation` is what `step_env` saw."""
     for t in run.moments:
-        found, expected = to_numpy(run.programs.single(*_at(run.inputs(t), run.lane(t))))
+        found, expected = to_numpy(run.programs.single(*at_index(run.inputs(t), run.lane(t))))
         if differing := _by_part(found, expected):
-            problem = f"step is not step_env followed by an auto-reset: {_list(differing)} differs."
+            problem = f"step is not step_env followed by an auto-reset: {listed(differing)} differs."
             yield Failure(problem, 'Keep step as it is, or put what step_env saw into info["final_observation"].')
             return
 
@@ -162,7 +200,7 @@ def check_reset_to(run: Run) -> Iterator[Failure]:
         obs, state, *outcome = to_numpy(run.outputs(t))  # with fresh resets; all else is the same
         expected = *_choose(run.recording.done[t], start, (obs, state)), *outcome
         if differing := _by_part(found, expected):
-            problem = f"batch_step does not continue ended episodes from reset_to: {_list(differing)} differs."
+            problem = f"batch_step does not continue ended episodes from reset_to: {listed(differing)} differs."
             yield Failure(problem, "Use the first half of each split key for the step, as without reset_to.")
             return
 
@@ -177,7 +215,7 @@ def check_illegal_actions(run: Run) -> Iterator[Failure]:
         bits, state, _ = run.inputs(t)
         found, expected = (to_numpy(programs.lanes(bits, state, action, params)) for action in (illegal, legal))
         for lane in range(BATCH):
-            if _by_part(_at(found, lane), _at(expected, lane), exact=True):
+            if _by_part(at_index(found, lane), at_index(expected, lane), exact=True):
                 value = illegal[lane].ravel()[0]
                 problem = f"The action {value} is outside the space and is not treated as the nearest one inside."
                 yield Failure(problem, "Begin step_env with action = self.action_space(params).clip(action).")
@@ -187,7 +225,7 @@ def check_illegal_actions(run: Run) -> Iterator[Failure]:
 def check_jit(run: Run) -> Iterator[Failure]:
     """Without `jit` the same comes out, and with it one compilation is enough. No key is consumed twice."""
     programs = run.programs
-    bits, state, action = _at(run.inputs(0), 0)
+    bits, state, action = at_index(run.inputs(0), 0)
     compiled = programs.single(bits, state, action)[0]
     programs.single(bits, compiled[1], action)
     if programs.single_traces > 1:
@@ -201,23 +239,8 @@ def check_jit(run: Run) -> Iterator[Failure]:
         yield Failure(problem, "Split the key, one part for each use.")
         return
     if differing := _by_part(to_numpy(compiled), to_numpy(interpreted)):
-        problem = f"step gives another {_list(differing)} with jit than without."
+        problem = f"step gives another {listed(differing)} with jit than without."
         yield Failure(problem, "Compute with jax.numpy only, and keep nothing outside the state.")
-
-
-def check_render(run: Run) -> Iterator[Failure]:
-    """A picture, where there is one, is uint8 `[H, W, 3]`."""
-    env = run.programs.env
-    if type(env).render is Environment.render:
-        return
-    try:
-        picture = env.render(_at(run.resets[0][1], 0), run.programs.params)
-    except (NotImplementedError, ImportError):
-        return
-    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-        shape = list(np.shape(picture))
-        problem = f"render returns {getattr(picture, 'dtype', type(picture).__name__)}{shape}."
-        yield Failure(problem, "Return a NumPy array uint8 [H, W, 3].")
 
 
 DYNAMIC_CHECKS = (
@@ -226,19 +249,16 @@ DYNAMIC_CHECKS = (
     check_rewards,
     check_teams,
     check_flags,
+    check_won,
     check_views,
     check_determinism,
     check_vmap,
+    check_batch_params,
     check_auto_reset,
     check_reset_to,
     check_illegal_actions,
     check_jit,
-    check_render,
 )
-
-
-def _at(tree: Any, index: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def _choose(mask: np.ndarray, on_true: Any, on_false: Any) -> Any:
@@ -256,8 +276,3 @@ def _by_part(a: Any, b: Any, *, exact: bool = False) -> list[str]:
     for name, x, y in zip(_PARTS, a, b, strict=True):
         found += [name if where == "the value" else f"{name}{where}" for where in differences(x, y, exact=exact)]
     return found
-
-
-def _list(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown

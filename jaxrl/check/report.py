@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-__all__ = ["ContractError", "Failure", "differences", "to_numpy"]
+__all__ = ["ContractError", "Failure", "at_index", "check_name", "differences", "first_line", "listed", "to_numpy"]
 
 
 class Failure(NamedTuple):
@@ -29,6 +30,16 @@ class ContractError(ValueError):
         lines = [f"- {f.check}: {f.problem} {f.advice}" for f in failures]
         count = f"{len(failures)} promise{'s' if len(failures) > 1 else ''}"
         super().__init__("\n".join([f"The environment {name!r} breaks {count} of the environment contract:", *lines]))
+
+
+def check_name(check: Callable[..., Any]) -> str:
+    """What a check is called in reports."""
+    return getattr(check, "__name__", "check").removeprefix("check_")
+
+
+def at_index(tree: Any, index: int) -> Any:
+    """The tree's leaves at one index of their leading axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def to_numpy(tree: Any) -> Any:
@@ -66,3 +77,15 @@ def _same(x: np.ndarray, y: np.ndarray, exact: bool) -> bool:
     if exact:
         return np.array_equal(x, y, equal_nan=True)
     return np.allclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def listed(names: list[str]) -> str:
+    """The first three names, and how many more there are."""
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message without its full stop, or the error's type if it has no message."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

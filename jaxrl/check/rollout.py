@@ -17,7 +17,7 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete
 __all__ = ["BATCH", "Programs", "Recording", "record"]
 
 BATCH = 8  # copies that run side by side
-_MAX_CHUNKS = 16  # how long to wait for an episode to end
+_PATIENCE = 4096  # steps to wait for an episode to end, or 16 recordings if that is longer
 
 
 class Recording(NamedTuple):
@@ -56,6 +56,7 @@ class Programs:
         self.lanes = _compiled(self._lanes)
         self.single = _compiled(self._single)
         self.pooled = _compiled(self._pooled)
+        self.passed = _compiled(self._passed)
 
     def keys(self, salt: int, count: int = BATCH) -> np.ndarray:
         """`count` fresh keys as bits."""
@@ -81,7 +82,7 @@ class Programs:
             stepped = self.env.batch_step(self.wrap(bits[1]), state, action, self.params)
             obs, next_state, reward, terminated, truncated, info = stepped
             inside = self._inside(obs) & self._inside(info["final_observation"])
-            views = jax.vmap(self._views)(next_state)
+            views = jax.vmap(self.views, in_axes=(0, None))(next_state, self.params)
             flags = reward, terminated, truncated, info, inside, views
             return next_state, Recording(bits[1], state, action, obs, next_state, *flags)
 
@@ -99,16 +100,17 @@ class Programs:
             return jax.vmap(contains)(obs)
         return jax.vmap(jax.vmap(contains))(obs).all(1)
 
-    def _views(self, state: Any) -> dict[str, jax.Array]:
+    def views(self, state: Any, params: Any) -> dict[str, jax.Array]:
+        """What the environment's functions of the state return, as far as it has any."""
         env, views = self.env, {}
         if type(env).observation is not Environment.observation:
-            views["observation"] = env.observation(state, self.params)
-        if isinstance(env.action_space(self.params), Discrete):
-            views["action_mask"] = env.action_mask(state, self.params)
+            views["observation"] = env.observation(state, params)
+        if isinstance(env.action_space(params), Discrete):
+            views["action_mask"] = env.action_mask(state, params)
         if isinstance(env, MultiAgentEnvironment):
-            views["agent_mask"] = env.agent_mask(state, self.params)
+            views["agent_mask"] = env.agent_mask(state, params)
             if type(env).global_state is not MultiAgentEnvironment.global_state:
-                views["global_state"] = env.global_state(state, self.params)
+                views["global_state"] = env.global_state(state, params)
         return views
 
     def _lanes(self, bits: Any, state: Any, action: Any, params: Any) -> Any:
@@ -127,6 +129,10 @@ class Programs:
     def _pooled(self, bits: Any, state: Any, action: Any, reset_to: Any) -> Any:
         """`batch_step` with `reset_to`."""
         return self.env.batch_step(self.wrap(bits), state, action, self.params, reset_to)
+
+    def _passed(self, bits: Any, state: Any, action: Any) -> Any:
+        """`sub_states` of the step that `step` makes of the same arguments: leaves `[F, …]`."""
+        return self.env.sub_states(self.env.split_key(self.wrap(bits))[0], state, action, self.params)
 
     def stacked_params(self) -> Any:
         """The parameters repeated for every lane, leaves `[B, …]`."""
@@ -151,20 +157,21 @@ def _compiled(function: Callable[..., Any]) -> Any:
     return jax.jit(function, compiler_options=options)
 
 
-def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording]:
-    """`(resets, recording)`: at least `num_steps` random steps; longer, until an episode has ended (within limits).
+def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording, int]:
+    """`(resets, recording, steps)`: at least `num_steps` random steps; longer, until an episode has ended.
 
-    The recording is the last chunk, the one in which an episode ended.
+    The recording is the last chunk, the one in which an episode ended; `steps` were taken in all.
     """
     num_steps = programs.num_steps
     resets = programs.resets(programs.keys(salt))
-    state = resets[0][1]
-    recording = None
-    for chunk in range(_MAX_CHUNKS):
-        bits = programs.keys(salt + 1000 + chunk, 2 * num_steps * BATCH)
+    state, recording, steps = resets[0][1], None, 0
+    while steps < max(_PATIENCE, 16 * num_steps):
+        bits = programs.keys(salt + 1000 + steps, 2 * num_steps * BATCH)
         state, recording = programs.chunk(state, *bits.reshape(2, num_steps, BATCH, *bits.shape[1:]))
+        steps += num_steps
         if recording.done.any():
             break
     assert recording is not None
     # States stay as they are: they go in again, and may hold typed keys.
-    return resets, to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
+    recording = to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
+    return resets, recording, steps

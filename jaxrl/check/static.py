@@ -10,7 +10,7 @@ import jax
 import jax.core
 import numpy as np
 
-from jaxrl.check.report import Failure
+from jaxrl.check.report import Failure, first_line
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
@@ -32,6 +32,9 @@ class Shapes:
         self.reset = jax.eval_shape(env.reset_env, key, params)
         self.obs, self.state = self.reset
         self.step = jax.eval_shape(env.step_env, key, self.state, self.action, params)
+        self.param_names = [
+            f"params{jax.tree_util.keystr(path)}" for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]
+        ]
 
     def step_jaxpr(self) -> Any:
         """The traced program of `step_env`."""
@@ -164,7 +167,7 @@ def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
         try:
             wide = Shapes(shapes.env, shapes.params)
         except (TypeError, ValueError) as error:
-            yield Failure(f"With jax_enable_x64 it cannot be traced: {_first_line(error)}.", advice)
+            yield Failure(f"With jax_enable_x64 it cannot be traced: {first_line(error)}.", advice)
             return
         widened = [
             f"{name}{jax.tree_util.keystr(path)} of {source}"
@@ -241,10 +244,10 @@ def trace_shapes(env: Environment, params: Any) -> Shapes | Failure:
     try:
         shapes = Shapes(env, params)
     except jax.errors.JAXTypeError as error:  # tracer leaks, Python control flow on traced values
-        problem = f"It cannot be traced by jax.jit: {_first_line(error)}"
+        problem = f"It cannot be traced by jax.jit: {first_line(error)}"
         return Failure(problem, "Use jnp.where or jax.lax.cond instead of Python's if, and no NumPy on traced values.")
     except Exception as error:  # whatever an author's code raises is a finding
-        problem = f"reset_env or step_env raises {type(error).__name__}: {_first_line(error)}."
+        problem = f"reset_env or step_env raises {type(error).__name__}: {first_line(error)}."
         return Failure(problem, "Call them once by hand to see where.")
     if not isinstance(shapes.step, tuple) or len(shapes.step) != len(_PARTS):
         return Failure("step_env does not return six values.", f"Return ({', '.join(_PARTS)}).")
@@ -277,8 +280,3 @@ def _fits(own: Space, common: Space) -> bool:
 
 def _text(jaxpr: Any) -> str:
     return re.sub(r"0x[0-9a-f]+", "", str(jaxpr))
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

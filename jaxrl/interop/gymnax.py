@@ -103,6 +103,8 @@ class GymnaxEnv(environment.Environment):
 class FromGymnax(Environment):
     """See `from_gymnax`."""
 
+    intended = ("same_start", "unused_params")  # CartPole has a mass that it never uses; that is not ours to change
+
     def __init__(self, env: Any, params: Any = None) -> None:
         self.env = env
         self.name = f"gymnax:{env.name}"

@@ -34,6 +34,8 @@ class ParticleEnv(MultiAgentEnvironment):
         choices: For each number drawn into `state.goal` how many values it can have.
     """
 
+    intended = ("unused_params",)  # physics is the same for all: where nothing collides, nobody asks for contact forces
+
     def __init__(
         self,
         world: World,

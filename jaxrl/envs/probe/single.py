@@ -31,6 +31,7 @@ class ConstantReward(Probe):
     Observation: `[0]`. Action: Discrete(2), without effect. Reward: 1.
     """
 
+    intended = ("same_start",)
     solution = Solution((Case((0.0,), value=1.0),))
 
     def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
@@ -61,6 +62,7 @@ class Discounting(Probe):
     Observation: `[0]`, then `[1]`. Action: Discrete(2), without effect. Reward: 0, then 1.
     """
 
+    intended = ("same_start",)
     observation_bounds = (0.0, 1.0)
     solution = Solution((Case((0.0,), value=GAMMA), Case((1.0,), value=1.0)))
 
@@ -78,6 +80,7 @@ class ActionReward(Probe):
     Observation: `[0]`. Action: Discrete(2). Reward: 1 for action 1, -1 for action 0.
     """
 
+    intended = ("same_start",)
     solution = Solution((Case((0.0,), value=1.0, action=1),))
 
     def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
@@ -110,6 +113,7 @@ class Truncation(Probe):
     algorithm that takes the cut for an end learns 2 (1 - 0.5^k) with k steps to go, on average 1.61.
     """
 
+    intended = ("same_start",)
     limit = 5
     solution = Solution((Case((0.0,), value=1.0 / (1.0 - 0.5)),), gamma=0.5)
 
@@ -234,6 +238,7 @@ class ActionMask(Probe):
     Observation: `[0]`. Action: Discrete(3), of which 2 is masked. Reward: -1, 1 and, if chosen in spite of it, 10.
     """
 
+    intended = ("same_start", "forbidden_actions")
     solution = Solution((Case((0.0,), value=1.0, action=1),), never=(2,))
 
     def action_space(self, params: None = None) -> Discrete:

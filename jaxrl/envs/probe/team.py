@@ -52,6 +52,7 @@ class Roles(TeamProbe):
     1, else -1.
     """
 
+    intended = ("same_start",)
     solution = Solution((Case((0.0,), value=1.0, action=0, agent=0), Case((0.0,), value=1.0, action=1, agent=1)))
 
     def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
@@ -93,6 +94,7 @@ class Death(TeamProbe):
     and -1 for action 0, the same for both agents, dead or alive. `agent_mask`: who lives.
     """
 
+    intended = ("same_start",)
     observation_bounds = (0.0, 1.0)
     length, death = 4, 2
     solution = Solution(
