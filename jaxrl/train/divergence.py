@@ -82,13 +82,15 @@ class Divergence:
             raise DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
 
     def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
-        """The members of which a whole row of losses in `table`, or a parameter in `state`, is not finite."""
+        """The members of which a loss in `table` that was not skipped, or a parameter in `state`, is not finite."""
         members = len(self._members)
         bad = np.zeros(members, bool)
-        skips = bool(table) and "skipped" in table[0]  # then a row without losses is one that changed nothing
-        for name, values in columns(table).items():
-            if name.startswith("losses/") and not skips:
-                bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
+        numbers = {name: values.reshape(len(values), -1) for name, values in columns(table).items()}
+        # Losses that were skipped changed nothing; rows made with on_nan="stop" have no such count.
+        excused = numbers.get("skipped", np.zeros((len(table), 1))) > 0
+        for name, values in numbers.items():
+            if name.startswith("losses/"):
+                bad |= (~np.isfinite(values) & ~excused).any(0)
         for leaf in jax.tree.leaves(getattr(state, "params", None)):
             if jnp.issubdtype(leaf.dtype, np.floating):
                 bad |= ~np.isfinite(fetch(leaf)).reshape(members, -1).all(1)
