@@ -220,7 +220,9 @@ def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, p
     try:
         state = loop.run(state)
     except DivergedError as error:
-        note(status="diverged", error=str(error), diverged=list(range(about["num_seeds"])))
+        loop.finish()
+        everyone = list(range(about["num_seeds"]))
+        note(status="diverged", error=str(error), diverged=everyone, timesteps=loop.rows.timesteps)
         raise
     seconds = loop.clock.seconds
     own = 1 - part.first / max(loop.rows.update, 1)  # the share of all updates that were made here

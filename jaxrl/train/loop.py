@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
@@ -133,7 +133,11 @@ class Loop:
             self._save(state, update)
 
     def _read(self, state: Any) -> None:
-        """Wait for the pending chunk's metrics and make rows of them."""
+        """Wait for the pending chunk's metrics and make rows of them.
+
+        Raises:
+            DivergedError: After the rows up to that very update.
+        """
         if self._pending is None:
             return
         n, waits = self._pending[0], not _ready(self._pending[1])
@@ -144,11 +148,25 @@ class Loop:
         self._chunk_began = ended
         self._pacer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
-        metrics, said = self._skips.take(metrics, self.rows.update)
-        for text in said + self.divergence.check_losses(metrics, self.rows.update, state):
+        before = self.rows.update
+        metrics, said, hopeless = self._skips.take(metrics, before)
+        more, diverged = self.divergence.check_losses(metrics, before, state)
+        for text in said + more:
             self._tell("not_finite", text)
+        error = hopeless or diverged
+        if error is not None and error.update is not None:
+            kept = error.update - before
+            metrics, ended = jax.tree.map(lambda leaf: leaf[:kept], metrics), began + (ended - began) * kept / n
         for row in self.rows.feed(metrics, began, ended):
             self._hand_on(row)
+        if error is not None:
+            self._end_with(error, ended)
+
+    def _end_with(self, error: DivergedError, seconds: float) -> NoReturn:
+        """Raise it, after the row that has begun: what came before tells the most about why."""
+        for row in self.rows.end(seconds):
+            self._hand_on(row)
+        raise error
 
     def _hand_on(self, row: dict[str, Any]) -> None:
         """A row of metrics to everybody who wants it."""
@@ -214,7 +232,9 @@ class Loop:
     def _save(self, state: Any, update: int, last: bool = False) -> None:
         if self._checkpoints is None or self._folder is None or self._saved_at[0] == update:
             return
-        self.divergence.check_params(state)
+        error = self.divergence.check_params(state)
+        if error is not None:
+            self._end_with(error, self.clock.seconds)
         self._progress.phase("saving…")
         began = time.monotonic()
         with self._pace.host("saving checkpoints"):

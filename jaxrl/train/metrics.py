@@ -63,6 +63,10 @@ class RowMaker:
             start = stop
         return rows
 
+    def end(self, seconds: float) -> list[dict[str, Any]]:
+        """The row that has begun, if one has: nothing more will come of it after so many seconds of training."""
+        return [self._row(seconds)] if self._updates else []
+
     def save(self) -> dict[str, Any]:
         """What a checkpoint must hold to continue in the middle of a row: JSON-able."""
         sums = {name: values.tolist() for name, values in self._sums.items()}

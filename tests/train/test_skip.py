@@ -128,7 +128,9 @@ def test_when_nothing_is_learned_any_more_training_ends(tmp_path: Path, monkeypa
     monkeypatch.setattr(skip, "PATIENCE", 5)
     config = toy.Config(lr=float("nan"))
     with pytest.raises(DivergedError, match="The last 5 updates up to update 5 of 10 were not finite"):
-        run(toy.make(config), config, tmp_path / "run", on_nan="skip")
+        run(toy.make(config), config, tmp_path / "run", on_nan="skip", log_every=2)
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert [(row["timesteps"], row["skipped"]) for row in rows] == [(16, 2), (32, 2), (40, 1)]
 
 
 def test_what_cannot_be_skipped_is_explained() -> None:
