@@ -13,7 +13,7 @@ from jaxrl.algorithm import Algorithm
 from jaxrl.train import hosts
 from jaxrl.train.again import earlier
 from jaxrl.train.artifacts import best_member, save_pictures
-from jaxrl.train.checkpoint import Checkpoints
+from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.divergence import DivergedError
 from jaxrl.train.lock import locked
 from jaxrl.train.loggers import Logger, follow, make_logger
@@ -29,7 +29,7 @@ from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
 from jaxrl.train.time_split import rollout_share
 
-__all__ = ["Part", "Result", "fit"]
+__all__ = ["Part", "Result", "UnsavedError", "fit"]
 
 
 class Part(NamedTuple):
@@ -71,6 +71,19 @@ class Result:
     """What was compiled, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
+
+
+class UnsavedError(CheckpointError):
+    """Training has come to its end, but not all of it could be written; `result` has everything nevertheless.
+
+    Args:
+        text: What could not be written and why.
+        result: What `fit` would have returned.
+    """
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
 
 
 def fit(
@@ -121,8 +134,10 @@ def fit(
         time_split: Whether to measure first how much of an update is rollout; see `rollout_share`.
         quiet: Show no progress.
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved.
-        on_row: Called with each row of metrics; return True to end training there.
+        on_row: Called with each row of metrics; return True to end training there. What it raises ends training as
+            well: it is raised after the state is saved.
         logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
+            One that fails is said and switched off.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
         part: Only some of the updates; None for all of them.
@@ -138,7 +153,8 @@ def fit(
         FileExistsError: `run_dir` holds something already, or another process trains in it.
         OSError: Nothing can be written in `run_dir`.
         DivergedError: Losses or parameters are no longer finite.
-        CheckpointError: The final state could not be saved, or nothing good was found to resume.
+        UnsavedError: Training came to its end, but the last state or rows could not be saved; it holds the result.
+        CheckpointError: Nothing good was found to resume.
     """
     part = part or Part(0, config.num_updates)
     schedule = Schedule(part.last, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
@@ -198,7 +214,7 @@ def fit(
         loop.finish()
         progress.phase(f"stopped by {result.stopped}" if result.stopped else "done")
     if loop.save_error is not None:
-        raise loop.save_error
+        raise UnsavedError(str(loop.save_error), result)
     return result
 
 
