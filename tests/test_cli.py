@@ -239,7 +239,9 @@ def test_sigterm_saves_and_resume_goes_on(workplace: Path) -> None:
     assert json.loads((workplace / "run" / "run.json").read_text())["timesteps"] > about["timesteps"]
 
 
-def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(workplace: Path) -> None:
+def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     small = "--env smax/3m --num-envs 8 --num-steps 8 --total-timesteps 128 --hidden 8 --eval-episodes 8 --run-dir run"
     command = [sys.executable, str(ROOT / "algos" / "ippo.py"), *small.split(" ")]
     done = subprocess.run(
@@ -254,3 +256,7 @@ def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(workplace: Path) 
     assert about["evaluation"]["episodes"] == 8
     main(["render", "run", "--out", "film.html"])
     assert (workplace / "film.html").stat().st_size > 1000
+    assert "goes on" not in capsys.readouterr().out
+    main(["render", "run", "--out", "short.html", "--max-steps", "2"])
+    assert "The episode goes on after 2 steps but its film ends" in capsys.readouterr().out
+    assert "cut short after 2 steps" in (workplace / "short.html").read_text()

@@ -50,6 +50,8 @@ def evaluate_run(argv: list[str]) -> int:
     kind = "greedy" if flags.greedy else "sampled"
     print(f"{run.folder.path}: {run.about['algorithm']} on {run.config.env}, {flags.episodes} {kind} episodes")
     print("\n".join(evaluation_lines(played.summary())))
+    if warning := played.warning():
+        print(warning)
     return 0
 
 
@@ -65,6 +67,8 @@ class RenderFlags:
     """Decides the episode."""
     member: int | None = None
     """Which seed of a run with several; the best one if left out."""
+    max_steps: int | None = None
+    """Where the film is cut if the episode has not ended; left out, after 1000 steps."""
 
 
 def render_run(argv: list[str]) -> int:
@@ -78,7 +82,7 @@ def render_run(argv: list[str]) -> int:
     run = load_run(flags.run)
     out = flags.out or run.folder.path / "replay.gif"
     use_cache()
-    save(record_episode(run.algo, run.env, _member(run, flags.member), flags.seed), out)
+    save(record_episode(run.algo, run.env, _member(run, flags.member), flags.seed, flags.max_steps), out)
     print(f"Wrote {out}")
     return 0
 

@@ -52,16 +52,23 @@ class Replay:
         return len(self.rewards)
 
     @property
+    def cut(self) -> bool:
+        """Whether it goes on after the last step that was recorded."""
+        return not (self.terminated or self.truncated)
+
+    @property
     def episode_return(self) -> float:
         """The sum of rewards, the mean over agents."""
         return float(self.rewards.reshape(self.num_steps, -1).mean(1).sum())
 
     @property
     def outcome(self) -> str:
-        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return.
+        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return; or "cut short".
 
         Several kinds of agents have a return each, the mean over them.
         """
+        if self.cut:
+            return "cut short"
         kinds = self.env.kinds if isinstance(self.env, MultiAgentEnvironment) else {}
         if "won" not in self.info and len(kinds) > 1:
             returns = self.rewards.sum(0)
@@ -70,7 +77,7 @@ class Replay:
             return f"return {self.episode_return:.1f}"
         if np.any(self.info["won"]):
             return "won"
-        return "lost" if self.terminated else "time up" if self.truncated else "cut short"
+        return "lost" if self.terminated else "time up"
 
     def scene(self) -> Scene:
         """The episode as shapes, with captions and a closing banner: `2 + T F` frames."""
@@ -93,7 +100,8 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
             `action_mask` is None where actions are not Discrete.
         key: Decides the episode. Consumed.
         params: Of the environment; None for its defaults.
-        max_steps: Stop after so many steps even if the episode goes on; None for its end.
+        max_steps: Stop after so many steps even if the episode goes on, as `Replay.cut` then tells; None for its end,
+            however far that is.
 
     Raises:
         ValueError: If `max_steps` is less than 1.

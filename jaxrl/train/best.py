@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,12 @@ __all__ = ["keep_best", "score"]
 
 
 def score(evaluation: dict[str, Any]) -> float:
-    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged."""
-    return float(np.mean(evaluation.get("win_rate", evaluation["return_mean"])))
+    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged.
+
+    One with a number that is not finite, or null in a file, is worse than any other.
+    """
+    mean = np.asarray(evaluation.get("win_rate", evaluation["return_mean"]), np.float64).mean()
+    return float(mean) if np.isfinite(mean) else -math.inf
 
 
 def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:
@@ -24,13 +29,22 @@ def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | N
     Returns:
         Why it could not be saved, if so; training should go on.
     """
-    *before, last = folder.evaluations.read()
-    before = [row for row in before if row["timesteps"]]  # the first is of what has learned nothing
-    if not hosts.main_says(not before or score(last) > max(map(score, before))):
-        return None
+    rows, unread = [], None
+    try:
+        rows = folder.evaluations.read()
+    except (OSError, ValueError) as error:
+        unread = CheckpointError(f"{folder.evaluations.path} cannot be read, so the best is not kept: {error}")
+    if not hosts.main_says(_is_best(rows)):
+        return unread
     try:
         with Checkpoints(folder.best, keep=1) as best:
-            best.save(update, state, {"evaluation": last})
+            best.save(update, state, {"evaluation": rows[-1] if rows else None})
     except CheckpointError as error:
         return error
     return None
+
+
+def _is_best(rows: list[dict[str, Any]]) -> bool:
+    """Whether the last evaluation beats all before; the first one is of what has learned nothing."""
+    scores = [score(row) for row in rows if row["timesteps"]]
+    return bool(scores) and scores[-1] > max(scores[:-1], default=-math.inf)

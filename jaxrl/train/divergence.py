@@ -18,11 +18,20 @@ __all__ = ["DivergedError", "Divergence", "who"]
 
 
 class DivergedError(RuntimeError):
-    """A loss or a parameter is no longer a finite number; the message says where and since when."""
+    """A loss or a parameter is no longer a finite number; the message says where and since when.
+
+    Args:
+        text: The message.
+        update: The one that made the run end, counted from 1; None if only its outcome is known.
+    """
+
+    def __init__(self, text: str, update: int | None = None) -> None:
+        super().__init__(text)
+        self.update = update
 
 
 class Divergence:
-    """Looks at what a run computes; says it of each member, and ends the run when none is left.
+    """Looks at what a run computes; says it of each member, and has the run end when none is left.
 
     Args:
         members: Who is trained.
@@ -36,7 +45,7 @@ class Divergence:
         self._advice = advice
         self._since: dict[int, int] = {}  # member -> update
 
-    def check_losses(self, metrics: Metrics, done: int, state: Any) -> list[str]:
+    def check_losses(self, metrics: Metrics, done: int, state: Any) -> tuple[list[str], DivergedError | None]:
         """A sentence for each member whose losses have become NaN or infinite in these updates.
 
         Args:
@@ -44,17 +53,16 @@ class Divergence:
             done: Updates before them.
             state: The train state of now or somewhat later, for the names of parameters.
 
-        Raises:
-            DivergedError: There is no other member.
+        Returns:
+            The sentences, and if there is no other member, the error to end the run with.
         """
         losses = flatten({"losses": metrics.get("losses", {})})
         if not losses:
-            return []
+            return [], None
         good = np.stack([np.isfinite(values.reshape(len(values), -1)) for values in losses.values()])  # [L, n, M]
         said = []
-        for member in map(int, np.flatnonzero(~good.all((0, 1)))):
-            if member in self._since:
-                continue
+        bad = [member for member in map(int, np.flatnonzero(~good.all((0, 1)))) if member not in self._since]
+        for member in sorted(bad, key=lambda member: int(np.argmin(good[:, :, member].all(0)))):
             row = int(np.argmin(good[:, :, member].all(0)))
             self._since[member] = done + row + 1
             names = [
@@ -62,33 +70,32 @@ class Divergence:
             ]
             text = self._sentence(member, done + row + 1, names, state)
             if len(self._since) == len(self._members):
-                raise DivergedError(f"{text} {self._advice()}")
+                return said, DivergedError(f"{text} {self._advice()}", done + row + 1)
             said.append(f"{text} The other members go on.")
-        return said
+        return said, None
 
     def _sentence(self, member: int, update: int, losses: list[str], state: Any) -> str:
         text = f"After update {update} of {self._num_updates} {who(self._members, member)} has diverged: not finite: "
         params = _not_finite(getattr(state, "params", None), member if len(self._members) > 1 else None)
         return text + ", ".join(losses) + (f"; parameters {', '.join(params[:4])}." if params else ".")
 
-    def check_params(self, state: Any) -> None:
-        """Raise rather than save parameters that are not finite.
-
-        Raises:
-            DivergedError: There is but one member, and they are not.
-        """
+    def check_params(self, state: Any) -> DivergedError | None:
+        """The error to end the run with, rather than save it, if the parameters of its only member are not finite."""
         bad = _not_finite(getattr(state, "params", None)) if len(self._members) == 1 else []
-        if bad:
-            raise DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
+        if not bad:
+            return None
+        return DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
 
     def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
-        """The members of which a whole row of losses in `table`, or a parameter in `state`, is not finite."""
+        """The members of which a loss in `table` that was not skipped, or a parameter in `state`, is not finite."""
         members = len(self._members)
         bad = np.zeros(members, bool)
-        skips = bool(table) and "skipped" in table[0]  # then a row without losses is one that changed nothing
-        for name, values in columns(table).items():
-            if name.startswith("losses/") and not skips:
-                bad |= ~np.isfinite(values.reshape(len(values), -1)).all(0)
+        numbers = {name: values.reshape(len(values), -1) for name, values in columns(table).items()}
+        # Losses that were skipped changed nothing; rows made with on_nan="stop" have no such count.
+        excused = numbers.get("skipped", np.zeros((len(table), 1))) > 0
+        for name, values in numbers.items():
+            if name.startswith("losses/"):
+                bad |= (~np.isfinite(values) & ~excused).any(0)
         for leaf in jax.tree.leaves(getattr(state, "params", None)):
             if jnp.issubdtype(leaf.dtype, np.floating):
                 bad |= ~np.isfinite(fetch(leaf)).reshape(members, -1).all(1)

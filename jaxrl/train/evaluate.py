@@ -31,6 +31,14 @@ class Evaluation(NamedTuple):
     kind_returns: dict[str, jax.Array]
     """float32 `[E]`, for each of several kinds of agents the mean over them; empty where all are of one kind."""
 
+    def warning(self) -> str | None:
+        """A sentence about the episodes that were cut; None if all have ended."""
+        cut = np.asarray(~self.finished)
+        if not cut.any():
+            return None
+        steps = np.asarray(self.lengths).max()
+        return f"{cut.sum()} of {cut.size} episodes of the evaluation had no end after {steps:,} steps and were cut."
+
     def summary(self) -> dict[str, Any]:
         """Plain numbers: episodes, return_mean, return_std, length_mean and, where known, win_rate and returns.
 

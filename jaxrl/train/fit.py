@@ -30,7 +30,7 @@ from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
 from jaxrl.train.time_split import rollout_share
 
-__all__ = ["Part", "Result", "fit"]
+__all__ = ["Part", "Result", "UnsavedError", "fit"]
 
 
 class Part(NamedTuple):
@@ -72,6 +72,19 @@ class Result:
     """What was compiled, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
+
+
+class UnsavedError(CheckpointError):
+    """Training has come to its end, but not all of it could be written; `result` has everything nevertheless.
+
+    Args:
+        text: What could not be written and why.
+        result: What `fit` would have returned.
+    """
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
 
 
 def fit(
@@ -125,8 +138,10 @@ def fit(
         resume: Continue exactly where the newest good checkpoint in `run_dir` was saved. It must be that of the very
             same run; only how often to save, what to show, which devices to use and `on_nan` may have changed. "auto"
             begins where there is nothing to continue. A finished run is restored, with nothing left to train.
-        on_row: Called with each row of metrics; return True to end training there.
+        on_row: Called with each row of metrics; return True to end training there. What it raises ends training as
+            well: it is raised after the state is saved.
         logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
+            One that fails is said and switched off.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
         part: Only some of the updates; None for all of them.
@@ -144,7 +159,8 @@ def fit(
             differences), or another process trains in it.
         OSError: Nothing can be written in `run_dir`.
         DivergedError: Losses or parameters are no longer finite.
-        CheckpointError: The final state could not be saved, or nothing good was found to resume.
+        UnsavedError: Training came to its end, but the last state or rows could not be saved; it holds the result.
+        CheckpointError: Nothing good was found to resume.
     """
     span = part and (part.first, part.last)
     part = part or Part(0, config.num_updates)
@@ -203,7 +219,7 @@ def fit(
         loop.finish()
         progress.phase(f"stopped by {result.stopped}" if result.stopped else "done")
     if loop.save_error is not None:
-        raise loop.save_error
+        raise UnsavedError(str(loop.save_error), result)
     return result
 
 
@@ -227,7 +243,9 @@ def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, p
     try:
         state = loop.run(state)
     except DivergedError as error:
-        note(status="diverged", error=str(error), diverged=list(range(about["num_seeds"])))
+        loop.finish()
+        everyone = list(range(about["num_seeds"]))
+        note(status="diverged", error=str(error), diverged=everyone, timesteps=loop.rows.timesteps)
         raise
     seconds = loop.clock.seconds
     own = 1 - part.first / max(loop.rows.update, 1)  # the share of all updates that were made here

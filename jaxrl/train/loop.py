@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
@@ -44,7 +44,8 @@ class Loop:
         folder: Where rows and evaluations are written, or None.
         checkpoints: Where states are saved, or None.
         logger: Told of rows and evaluations besides, or None.
-        on_row: Called with every row; if it returns True, training ends there.
+        on_row: Called with every row; if it returns True, training ends there. If it raises, so does `run`, but only
+            after saving.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Loop:
         self._elsewhere = Elsewhere(self._tell)
         self._pacer = Pacer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
+        self._raised: Exception | None = None  # by on_row
         self._chunk_began = 0.0
         self._saved_at: tuple[int, float] = (-1, time.monotonic())  # update, moment
         self._save_took = 0.0  # seconds
@@ -92,6 +94,7 @@ class Loop:
 
         Raises:
             DivergedError: Every member's losses are NaN or infinite. The last good checkpoint is kept.
+            Exception: What `on_row` raised.
         """
         update = self.rows.update
         self._progress.phase("training")
@@ -108,6 +111,8 @@ class Loop:
             self._next(update, stop, state)
             self._save(state, update, last=True)
         self.clock.stop()
+        if self._raised is not None:
+            raise self._raised
         return state
 
     def _next(self, update: int, stop: StopRequest, state: Any) -> int:
@@ -133,7 +138,11 @@ class Loop:
             self._save(state, update)
 
     def _read(self, state: Any) -> None:
-        """Wait for the pending chunk's metrics and make rows of them."""
+        """Wait for the pending chunk's metrics and make rows of them.
+
+        Raises:
+            DivergedError: After the rows up to that very update.
+        """
         if self._pending is None:
             return
         n, waits = self._pending[0], not _ready(self._pending[1])
@@ -144,11 +153,25 @@ class Loop:
         self._chunk_began = ended
         self._pacer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
-        metrics, said = self._skips.take(metrics, self.rows.update)
-        for text in said + self.divergence.check_losses(metrics, self.rows.update, state):
+        before = self.rows.update
+        metrics, said, hopeless = self._skips.take(metrics, before)
+        more, diverged = self.divergence.check_losses(metrics, before, state)
+        for text in said + more:
             self._tell("not_finite", text)
+        error = hopeless or diverged
+        if error is not None and error.update is not None:
+            kept = error.update - before
+            metrics, ended = jax.tree.map(lambda leaf: leaf[:kept], metrics), began + (ended - began) * kept / n
         for row in self.rows.feed(metrics, began, ended):
             self._hand_on(row)
+        if error is not None:
+            self._end_with(error, ended)
+
+    def _end_with(self, error: DivergedError, seconds: float) -> NoReturn:
+        """Raise it, after the row that has begun: what came before tells the most about why."""
+        for row in self.rows.end(seconds):
+            self._hand_on(row)
+        raise error
 
     def _hand_on(self, row: dict[str, Any]) -> None:
         """A row of metrics to everybody who wants it."""
@@ -159,8 +182,18 @@ class Loop:
             self._progress.row(row)
             self._logger.row(row)
         with self._pace.host("on_row"):
-            if self._on_row is not None and self._on_row(row):
-                self.stopped = "on_row"
+            self._ask_on_row(row)
+
+    def _ask_on_row(self, row: dict[str, Any]) -> None:
+        """Whether to go on. What it raises ends training as well: it is raised when the state is saved."""
+        if self._on_row is None or self._raised is not None:
+            return
+        try:
+            ends = self._on_row(row)
+        except Exception as error:
+            self._raised, ends = error, True
+        if ends:
+            self.stopped = "on_row"
 
     def _start_clock(self) -> None:
         self.clock.start()
@@ -176,8 +209,8 @@ class Loop:
         self._pace.pause()
         self._progress.phase("evaluating…")
         played = jax.device_get(self.programs.evaluate(state))
-        if not played.finished.all():
-            self._progress.say(f"{(~played.finished).sum()} episodes of the evaluation had no end and were cut.")
+        if warning := played.warning():
+            self._progress.say(warning)
         summary = hosts.main_says(played.summary())
         row = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary}
         if self._folder is not None:
@@ -214,7 +247,9 @@ class Loop:
     def _save(self, state: Any, update: int, last: bool = False) -> None:
         if self._checkpoints is None or self._folder is None or self._saved_at[0] == update:
             return
-        self.divergence.check_params(state)
+        error = self.divergence.check_params(state)
+        if error is not None:
+            self._end_with(error, self.clock.seconds)
         self._progress.phase("saving…")
         began = time.monotonic()
         with self._pace.host("saving checkpoints"):

@@ -63,6 +63,10 @@ class RowMaker:
             start = stop
         return rows
 
+    def end(self, seconds: float) -> list[dict[str, Any]]:
+        """The row that has begun, if one has: nothing more will come of it after so many seconds of training."""
+        return [self._row(seconds)] if self._updates else []
+
     def save(self) -> dict[str, Any]:
         """What a checkpoint must hold to continue in the middle of a row: JSON-able."""
         sums = {name: values.tolist() for name, values in self._sums.items()}
@@ -120,15 +124,26 @@ def flat_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`; null becomes NaN."""
+    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`; null becomes NaN.
+
+    So does what only other rows have: a run that is continued with another `on_nan` has rows of both kinds.
+    """
     table: dict[str, np.ndarray] = {}
-    for name in rows[0] if rows else ():
-        if isinstance(rows[0][name], dict):
-            inner = columns([row[name] for row in rows])
-            table.update({f"{name}/{key}": values for key, values in inner.items()})
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, dict) for value in values):
+            inner = columns([value or {} for value in values])
+            table.update({f"{name}/{key}": column for key, column in inner.items()})
         else:
-            table[name] = np.array([row[name] for row in rows], np.float64)
+            table[name] = _column(values)
     return table
+
+
+def _column(values: list[Any]) -> np.ndarray:
+    """Numbers `[R]`, or lists of M numbers `[R, M]`; None, for a whole list too, becomes NaN."""
+    members = next((len(value) for value in values if isinstance(value, list)), 0)
+    absent = [None] * members if members else None
+    return np.array([absent if value is None else value for value in values], np.float64)
 
 
 def mean_over_members(value: Any) -> float | None:

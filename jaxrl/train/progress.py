@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from jaxrl.train.hosts import is_main
 from jaxrl.train.live import Heartbeat
@@ -65,7 +65,7 @@ class Progress:
         """Something the reader should know now and find afterwards."""
         self._note(text)
         if is_main():
-            print(text, file=sys.stderr)
+            _show(text, sys.stderr)
 
     def _note(self, text: str) -> None:
         """Those who watch from elsewhere read it too."""
@@ -91,28 +91,28 @@ class LineProgress(Progress):
 
     def __enter__(self) -> LineProgress:
         super().__enter__()
-        print(self.view.title, flush=True)
+        _show(self.view.title)
         return self
 
     def phase(self, text: str) -> None:
         super().phase(text)
         if text not in ("training", "evaluating…", "saving…"):  # their results are shown
-            print(text, flush=True)
+            _show(text)
 
     def row(self, row: dict[str, Any]) -> None:
         super().row(row)
         now = time.monotonic()
         if now - self._last >= self._seconds or row["timesteps"] >= self.view.total:
             self._last = now
-            print(row_line(self.view), flush=True)
+            _show(row_line(self.view))
 
     def evaluation(self, row: dict[str, Any]) -> None:
         super().evaluation(row)
-        print(evaluation_line(row), flush=True)
+        _show(evaluation_line(row))
 
     def say(self, text: str) -> None:
         self._note(text)
-        print(text, flush=True)
+        _show(text)
 
 
 class LiveProgress(Progress):
@@ -156,6 +156,16 @@ def make_progress(
 def on_terminal() -> bool:
     """Whether the output goes to a screen that can be drawn on."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+
+
+def _show(text: str, file: TextIO | None = None) -> None:
+    """Print it, if that is possible: a log file on a full disk or a terminal that was closed ends no training."""
+    try:
+        print(text, file=file, flush=True)
+    except BrokenPipeError:
+        raise  # who read it, `head` or `less`, has seen enough
+    except OSError:
+        pass
 
 
 def row_line(view: RunView) -> str:

@@ -87,18 +87,18 @@ class Skips:
         self.total = np.zeros(len(members), int)
         """Updates that were skipped, of each member, since this process began."""
 
-    def take(self, metrics: Metrics, done: int) -> tuple[Metrics, list[str]]:
+    def take(self, metrics: Metrics, done: int) -> tuple[Metrics, list[str], DivergedError | None]:
         """Metrics of n updates without `not_finite` and with 0 for the losses of skipped ones, and what is to be said.
 
         Args:
             metrics: Leaves `[n, …]` or `[n, M, …]`.
             done: Updates before them.
 
-        Raises:
-            DivergedError: The last `PATIENCE` updates of all members were skipped.
+        Returns:
+            Both, and the error to end the run with if the last `PATIENCE` updates of all members were skipped.
         """
         if "skipped" not in metrics:
-            return metrics, []
+            return metrics, [], None
         metrics = dict(metrics)
         bad, skipped = metrics.pop("not_finite"), metrics["skipped"] > 0  # [n, (M,) L], [n, (M)]
         names = names_of(metrics.get("losses", {}), self._state_shape)
@@ -111,16 +111,21 @@ class Skips:
                 row = int(np.argmax(each[:, member]))
                 where = bad.reshape(*each.shape, -1)[row, member]
                 said.append(self._sentence(member, done + row + 1, [names[i] for i in np.flatnonzero(where)]))
-        for row, now in enumerate(each):
+        losses = jax.tree.map(lambda leaf: np.where(skipped, 0.0, leaf), metrics.get("losses", {}))
+        return {**metrics, "losses": losses}, said, self._hopeless(each, done)
+
+    def _hopeless(self, skipped: np.ndarray, done: int) -> DivergedError | None:
+        """Count the updates in a row that each member has skipped, out of bool `[n, M]`."""
+        for row, now in enumerate(skipped):
             self._in_a_row = np.where(now, self._in_a_row + 1, 0)
             if self._in_a_row.min() >= PATIENCE:
-                raise DivergedError(
+                return DivergedError(
                     f"The last {PATIENCE} updates up to update {done + row + 1} of {self._num_updates} were not finite "
                     f"and had to be skipped, so nothing is learned any more. Try a lower --lr, or see if the "
-                    f"environment returns numbers that are not finite."
+                    f"environment returns numbers that are not finite.",
+                    done + row + 1,
                 )
-        losses = jax.tree.map(lambda leaf: np.where(skipped, 0.0, leaf), metrics.get("losses", {}))
-        return {**metrics, "losses": losses}, said
+        return None
 
     def _sentence(self, member: int, update: int, names: list[str]) -> str:
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""

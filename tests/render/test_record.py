@@ -14,6 +14,7 @@ pytestmark = pytest.mark.quick
 def test_an_episode_is_recorded_to_its_end(walk: Any, replay: Replay) -> None:
     x, goal = replay.states["x"], walk.goal
     assert replay.terminated
+    assert not replay.cut
     assert not replay.truncated
     assert len(x) == 1 + replay.num_steps * replay.frames_per_step
     assert replay.frames_per_step == 2
@@ -46,6 +47,8 @@ def test_the_policy_gets_its_memory_back(walk: Environment) -> None:
 def test_max_steps_cuts_an_episode_short(walk: Environment, forward: Policy) -> None:
     cut = record(walk, forward, jax.random.key(0), max_steps=2)
     assert cut.num_steps == 2
+    assert cut.cut
+    assert cut.outcome == "cut short"
     assert not cut.terminated
     assert not cut.truncated
     with pytest.raises(ValueError, match="at least 1"):
@@ -59,7 +62,9 @@ def test_max_steps_cuts_an_episode_short(walk: Environment, forward: Policy) -> 
         ({"won": np.False_}, True, False, "lost"),
         ({"won": np.False_}, False, True, "time up"),
         ({"won": np.False_}, False, False, "cut short"),
+        ({"won": np.True_}, False, False, "cut short"),
         ({}, True, False, "return 5.0"),
+        ({}, False, False, "cut short"),
     ],
 )
 def test_the_outcome_in_words(replay: Replay, info: dict, terminated: bool, truncated: bool, outcome: str) -> None:

@@ -18,6 +18,20 @@ def test_a_win_rate_counts_before_a_return_and_seeds_are_averaged():
     assert score({"return_mean": [1.0, 2.0]}) == 1.5
 
 
+def test_what_is_not_finite_neither_wins_nor_stands_in_the_way(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    for update, returns in enumerate([float("nan"), [1.0, None], 2.0, float("inf"), 3.0]):
+        folder.evaluations.append({"timesteps": update + 1, "return_mean": returns})
+        assert keep_best(folder, update, {"params": jnp.zeros(2)}) is None
+        assert Checkpoints(folder.best).updates == {0: [], 1: [], 4: [4]}.get(update, [2])
+
+
+def test_evaluations_that_cannot_be_read_are_told(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    folder.evaluations.path.write_text("damaged\n")
+    assert "evaluations.jsonl cannot be read, so the best is not kept" in str(keep_best(folder, 1, {}))
+
+
 def test_only_what_beats_all_before_is_kept(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     for update, (returns, kept) in enumerate([(1.0, 0), (3.0, 1), (2.0, 1), (3.0, 1), (4.0, 4)]):

@@ -146,6 +146,8 @@ def test_endless_episodes_are_cut() -> None:
     played = evaluate(algorithm(no_mask), Duo(length=-1), None, jax.random.key(0), 4, max_steps=5)
     np.testing.assert_array_equal(played.lengths, np.full(4, 5))
     assert not played.finished.any()
+    assert played.warning() == "4 of 4 episodes of the evaluation had no end after 5 steps and were cut."
+    assert evaluate(algorithm(no_mask), Duo(), None, jax.random.key(0), 4, max_steps=5).warning() is None
 
 
 def test_members_side_by_side_play_as_alone() -> None:

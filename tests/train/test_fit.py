@@ -17,7 +17,7 @@ from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run, timeless
 
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.divergence import DivergedError
-from jaxrl.train.fit import Result
+from jaxrl.train.fit import Result, UnsavedError
 from jaxrl.train.programs import compile_programs
 from jaxrl.train.schedule import Pacer
 
@@ -199,6 +199,31 @@ def test_on_row_can_end_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert 3 <= int(result.state.update) < 10
 
 
+@pytest.mark.parametrize("timesteps", [24, 80])
+def test_what_on_row_raises_is_raised_when_all_is_saved(
+    whole: Result, folder: Path, tmp_path: Path, timesteps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle, and with the last row."""
+    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+    seen: list[int] = []
+
+    def on_row(row: dict[str, Any]) -> None:
+        seen.append(row["timesteps"])
+        if row["timesteps"] >= timesteps:
+            raise ZeroDivisionError
+
+    options: dict[str, Any] = {"log_every": 3, "eval_every": 4}
+    with pytest.raises(ZeroDivisionError):
+        run(run_dir=tmp_path / "run", on_row=on_row, **options)
+    assert seen == [24, 48, 72, 80][: seen.index(timesteps) + 1]  # it is not called again
+    [update] = Checkpoints(tmp_path / "run" / "checkpoints").updates
+    assert timesteps <= 8 * update <= timesteps + 16
+    result = run(run_dir=tmp_path / "run", resume=True, **options)
+    assert_same_state(result.state, whole.state)
+    for name in ("metrics.jsonl", "evaluations.jsonl"):
+        assert timeless(read_rows(tmp_path / "run" / name)) == timeless(read_rows(folder / name))
+
+
 def stop_by(number: int) -> Callable[[dict[str, Any]], None]:
     def on_row(row: dict[str, Any]) -> None:
         if row["timesteps"] == 32:
@@ -243,14 +268,16 @@ def test_resuming_inside_a_row_neither_loses_nor_doubles_anything(
 
 
 def test_a_failed_save_does_not_end_training_but_is_an_error_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    whole: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def save(self: Checkpoints, *args: Any) -> Path:
         raise CheckpointError("The disk is full.")
 
     monkeypatch.setattr(Checkpoints, "save", save)
-    with pytest.raises(CheckpointError, match="The disk is full"):
+    with pytest.raises(UnsavedError, match="The disk is full") as error:
         run(run_dir=tmp_path / "run", checkpoint_every_updates=5)
+    assert_same_state(error.value.result.state, whole.state)
+    assert error.value.result.evaluation == whole.evaluation
     assert capsys.readouterr().err.count("The disk is full") == 2
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "unsaved"
 

@@ -77,3 +77,17 @@ def test_members_make_lists() -> None:
     assert row["steps_per_second"] == 32.0
     assert mean_over_members(row["win_rate"]) == 0.5
     assert columns([row, row])["win_rate"].shape == (2, 2)
+
+
+def test_what_only_some_rows_have_is_nan_in_the_others() -> None:
+    rows: list[dict[str, Any]] = [
+        {"timesteps": 8, "losses": {"policy": [1.0, None]}},
+        {"timesteps": 16, "skipped": [0, 1], "losses": {"policy": None, "value": [2.0, 3.0]}},
+        {"timesteps": 24, "skipped": [2, 3]},
+    ]
+    table, nan = columns(rows), float("nan")
+    assert list(table) == ["timesteps", "losses/policy", "losses/value", "skipped"]
+    np.testing.assert_array_equal(table["skipped"], [[nan, nan], [0, 1], [2, 3]])
+    np.testing.assert_array_equal(table["losses/policy"], [[1, nan], [nan, nan], [nan, nan]])
+    np.testing.assert_array_equal(table["losses/value"], [[nan, nan], [2, 3], [nan, nan]])
+    np.testing.assert_array_equal(columns([{"skipped": 1}, {}])["skipped"], [1, nan])

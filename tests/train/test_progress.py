@@ -1,6 +1,8 @@
 """What is shown while training."""
 
+import errno
 import io
+import sys
 from typing import Any
 
 import pytest
@@ -32,6 +34,37 @@ def test_quiet_shows_nothing_but_what_must_be_known(capsys: pytest.CaptureFixtur
         progress.row(row(10, 1.0))
         progress.say("something is wrong")
     assert capsys.readouterr() == ("", "something is wrong\n")
+
+
+class Unwritable(io.StringIO):
+    """A file that takes nothing any more."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error, self.refused = error, 0
+
+    def flush(self) -> None:
+        self.refused += 1
+        raise self.error
+
+
+def test_a_log_file_on_a_full_disk_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Unwritable(OSError(errno.ENOSPC, "No space left on device"))
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, log)
+    for quiet in (False, True):
+        with make_progress("t", 10, quiet=quiet) as progress:
+            progress.phase("compiling…")
+            progress.row(row(10, 1.0))
+            progress.evaluation(row(10, 1.0))
+            progress.say("something is wrong")
+    assert log.refused == 6
+
+
+def test_who_has_seen_enough_of_the_output_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Unwritable(BrokenPipeError()))
+    with pytest.raises(BrokenPipeError), make_progress("t", 10):
+        pass
 
 
 class Terminal(io.StringIO):

@@ -1,6 +1,7 @@
 """`on_nan="skip"`: what is not finite is not learned from, is told, and touches nobody else."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run
 from jaxrl.algorithm import Algorithm
 from jaxrl.train import skip
 from jaxrl.train.divergence import DivergedError
+from jaxrl.train.schedule import Pacer
 
 
 def poisoned(at: int, leaf: str = "theta") -> Algorithm:
@@ -77,11 +79,58 @@ def test_a_member_that_is_skipped_harms_no_other(capsys: pytest.CaptureFixture[s
         np.testing.assert_array_equal(mine, others)
 
 
+# A run that is continued with the other option: some rows count under `skipped`, others do not.
+
+
+@pytest.fixture
+def one_update_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+
+
+@pytest.mark.usefixtures("one_update_a_chunk")
+def test_a_run_that_diverged_and_is_continued_by_skipping_is_healthy(tmp_path: Path) -> None:
+    config, options = toy.Config(nan_at=3), {"log_every": 1, "checkpoint_every_updates": 1}
+    with pytest.raises(DivergedError):
+        run(toy.make(config), config, tmp_path / "run", **options)
+    result = run(toy.make(config), config, tmp_path / "run", on_nan="skip", resume=True, **options)
+    assert result.diverged == []
+    np.testing.assert_array_equal(result.metrics["skipped"], [np.nan, np.nan, 1, *7 * [0]])
+    np.testing.assert_array_equal(np.isfinite(result.metrics["losses/policy"]), [row != 2 for row in range(10)])
+
+
+@pytest.mark.usefixtures("one_update_a_chunk")
+def test_a_run_that_has_skipped_can_be_continued_without(tmp_path: Path) -> None:
+    config = toy.Config(nan_at=3)
+    first = run(toy.make(config), config, tmp_path / "run", log_every=1, on_nan="skip", on_row=at_row(5))
+    assert int(first.state.update) < 10
+    result = run(toy.make(config), config, tmp_path / "run", log_every=1, resume=True)
+    assert result.diverged == []
+    assert np.nansum(result.metrics["skipped"]) == 1
+    assert np.isnan(result.metrics["skipped"][-1])
+
+
+@pytest.mark.usefixtures("one_update_a_chunk")
+def test_a_member_that_diverged_before_others_were_skipped_is_still_named(tmp_path: Path) -> None:
+    plain = run(num_seeds=2)
+    noise = np.asarray(plain.state.params["noise"])[:, 0]
+    config, options = toy.Config(nan_at=3, nan_above=float(noise.min())), {"num_seeds": 2, "log_every": 1}
+    run(toy.make(config), config, tmp_path / "run", on_row=at_row(5), **options)
+    result = run(toy.make(config), config, tmp_path / "run", on_nan="skip", resume=True, **options)
+    assert result.diverged == [int(noise.argmax())]
+
+
+def at_row(number: int) -> Callable[[dict[str, Any]], bool]:
+    """Ends training at that row; an update has eight steps."""
+    return lambda row: row["timesteps"] == 8 * number
+
+
 def test_when_nothing_is_learned_any_more_training_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skip, "PATIENCE", 5)
     config = toy.Config(lr=float("nan"))
     with pytest.raises(DivergedError, match="The last 5 updates up to update 5 of 10 were not finite"):
-        run(toy.make(config), config, tmp_path / "run", on_nan="skip")
+        run(toy.make(config), config, tmp_path / "run", on_nan="skip", log_every=2)
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert [(row["timesteps"], row["skipped"]) for row in rows] == [(16, 2), (32, 2), (40, 1)]
 
 
 def test_what_cannot_be_skipped_is_explained() -> None:

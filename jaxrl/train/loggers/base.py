@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from jaxrl.train.hosts import is_main
+from jaxrl.train.mishap import in_words
 
 __all__ = ["Kind", "Logger", "LoggerOptions", "Names", "follow", "make_logger"]
 
@@ -18,7 +19,10 @@ Names = Literal["jaxrl", "cleanrl"]
 
 
 class Logger:
-    """Is told what happens in a run. This one does nothing: override what you need and hand it to `fit(logger=…)`."""
+    """Is told what happens in a run. This one does nothing: override what you need and hand it to `fit(logger=…)`.
+
+    What `open` raises ends `fit`. What another method raises is said, and the logger is off from then on.
+    """
 
     def open(self, about: dict[str, Any], folder: Path | None, say: Callable[[str], None]) -> None:
         """The run begins, or is continued.
@@ -73,7 +77,7 @@ def make_logger(logger: str | Mapping[str, Any] | Logger | None) -> tuple[Logger
         MissingExtraError: Its package is not installed; the message has the line that installs it.
     """
     if isinstance(logger, Logger):
-        return (logger if is_main() else Logger()), None
+        return (_Guarded(logger, type(logger).__name__) if is_main() else Logger()), None
     options = LoggerOptions(logger or "jsonl") if not isinstance(logger, Mapping) else LoggerOptions(**logger)  # pyright: ignore[reportArgumentType]
     if options.kind == "jsonl" or not is_main():
         return Logger(), dataclasses.asdict(options)
@@ -93,7 +97,7 @@ def follow(logger: Logger, about: dict[str, Any], folder: Path | None, say: Call
 
 
 class _Guarded(Logger):
-    """A logger whose failure ends the logging, not the training: metrics.jsonl has everything anyway."""
+    """A logger whose failure ends the logging, not the training, which is worth more."""
 
     def __init__(self, logger: Logger, kind: str) -> None:
         self._logger: Logger | None = logger
@@ -119,6 +123,6 @@ class _Guarded(Logger):
             return
         try:
             call(self._logger)
-        except Exception as error:  # whatever a foreign package raises
+        except Exception as error:  # whatever foreign code raises
             self._logger = None
-            self._say(f"The {self._kind} logger has failed and is off; metrics.jsonl goes on. It said: {error}")
+            self._say(f"The {self._kind} logger has failed and is off; training goes on. It said: {in_words(error)}")

@@ -40,6 +40,28 @@ def test_a_logger_of_ones_own_is_told_everything_in_order(tmp_path: Path) -> Non
     assert recorder.told == [("open", "running", tmp_path / "run"), *rows, ("close", "finished")]
 
 
+@pytest.mark.parametrize("method", ["row", "evaluation", "close"])
+def test_one_that_fails_is_told_once_and_costs_nothing_else(
+    method: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import toy_algorithm as toy
+
+    from jaxrl.train.fit import fit
+
+    def wrong(self: Logger, about: dict[str, Any]) -> None:
+        raise KeyError("no such column")
+
+    monkeypatch.setattr(Recorder, method, wrong)
+    config, recorder = toy.Config(), Recorder()
+    result = fit(toy.make(config), config, logger=recorder, log_every=2, eval_episodes=4, quiet=True)
+    assert len(result.metrics["timesteps"]) == 5
+    assert result.evaluation is not None
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "The Recorder logger has failed and is off; training goes on. It said: KeyError: 'no such column'" in said[0]
+    assert "(test_base.py, line " in said[0]
+
+
 def test_it_is_closed_whatever_happens() -> None:
     recorder = Recorder()
     with pytest.raises(ZeroDivisionError), follow(recorder, {"status": "running"}, None, print):
@@ -90,4 +112,4 @@ def test_a_failing_logger_does_not_end_the_training(monkeypatch: pytest.MonkeyPa
         logger.row({"timesteps": 1, "seconds": 1.0, "losses": {}})
     logger.close(about)
     assert len(said) == 1
-    assert said[0].startswith("The tensorboard logger has failed and is off; metrics.jsonl goes on. It said:")
+    assert said[0].startswith("The tensorboard logger has failed and is off; training goes on. It said:")
