@@ -74,8 +74,9 @@ def search(
 ) -> SearchResult:
     """Find hyperparameters, e.g. `search(ppo, config, method="halving", lr=(1e-5, 1e-1, "log"))`, and test them.
 
-    A point's score is the mean over the tuning seeds of the final greedy evaluation. The best point is then trained
-    anew with the test seeds, which are others: only their scores are to be reported.
+    A point's score is the mean over the tuning seeds of the final greedy evaluation; with PBT, where every member has a
+    point of its own in the end, it is that of the member. The best point is then trained anew with the test seeds,
+    which are others: only their scores are to be reported.
 
     Args:
         algorithm: The module, e.g. `jaxrl.algos.ppo`.
