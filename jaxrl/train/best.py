@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,12 @@ __all__ = ["keep_best", "score"]
 
 
 def score(evaluation: dict[str, Any]) -> float:
-    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged."""
-    return float(np.mean(evaluation.get("win_rate", evaluation["return_mean"])))
+    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged.
+
+    One that is not known for every seed is worse than any other.
+    """
+    mean = np.mean(np.array(evaluation.get("win_rate", evaluation["return_mean"]), np.float64))
+    return float(mean) if np.isfinite(mean) else -math.inf
 
 
 def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:

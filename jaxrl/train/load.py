@@ -59,6 +59,7 @@ def load_run(path: str | Path | None = None) -> LoadedRun:
     """
     folder = RunFolder.open(latest_run() if path is None else path)
     about = folder.read()
-    module = importlib.import_module(about["config_class"].partition(":")[0])
-    config = config_from_json(about["config_class"], about["config"])
+    name, _, config_class = about["config_class"].partition(":")
+    module = importlib.import_module(name)
+    config = config_from_json(getattr(module, config_class), about["config"])
     return LoadedRun(folder, about, module, config, module.make(config), config.make_env())

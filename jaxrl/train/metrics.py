@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def flatten(metrics: Metrics) -> dict[str, np.ndarray]:
     return flat
 
 
-def flat_row(row: dict[str, Any]) -> dict[str, Any]:
+def flat_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row or an evaluation with `{"losses": {"policy": …}}` as `{"losses/policy": …}`."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
@@ -120,14 +121,16 @@ def flat_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`; null becomes NaN."""
+    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`.
+
+    What is null, or not there in some of the rows, becomes NaN.
+    """
+    flat = [flat_row(row) for row in rows]
     table: dict[str, np.ndarray] = {}
-    for name in rows[0] if rows else ():
-        if isinstance(rows[0][name], dict):
-            inner = columns([row[name] for row in rows])
-            table.update({f"{name}/{key}": values for key, values in inner.items()})
-        else:
-            table[name] = np.array([row[name] for row in rows], np.float64)
+    for name in dict.fromkeys(name for row in flat for name in row):
+        values = [row.get(name) for row in flat]
+        nothing = next(([None] * len(value) for value in values if isinstance(value, list)), None)
+        table[name] = np.array([nothing if value is None else value for value in values], np.float64)
     return table
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
+from jaxrl.train.json_file import DamagedFileError, plain, read_json, write_json
 from jaxrl.train.run_folder import RunFolder, config_to_json, describe_run
 
 __all__ = ["Record"]
@@ -23,7 +22,7 @@ class Record:
         num_seeds: For `describe_run`.
 
     Raises:
-        ValueError: The folder holds one with another plan.
+        ValueError: The folder holds one with another plan, or a damaged one.
         FileExistsError: It holds something else.
     """
 
@@ -32,13 +31,16 @@ class Record:
         if self.path is None:
             return
         self._file = self.path / name
-        plan = json.loads(json.dumps(plan))
+        plan = plain(plan)
         self._about = describe_run(config, num_seeds) | plan
         if not self._file.is_file():
             RunFolder.create(self.path)
             self.write("running")
             return
-        before = json.loads(self._file.read_text())
+        try:
+            before = read_json(self._file)
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{error} It cannot be continued; name another folder.") from error
         asked = {"config": config_to_json(config), "algorithm": self._about["algorithm"], **plan}
         differing = [name for name in asked if asked[name] != before.get(name)]
         if differing:
@@ -48,8 +50,10 @@ class Record:
             )
 
     def write(self, status: str, **content: Any) -> None:
-        """Replace the file in one go."""
+        """Replace the file in one go.
+
+        Raises:
+            OSError: It is as it was.
+        """
         if self.path is not None:
-            new = self._file.with_suffix(".new")
-            new.write_text(json.dumps({**self._about, "status": status, **content}, indent=2) + "\n")
-            os.replace(new, self._file)
+            write_json(self._file, {**self._about, "status": status, **content})

@@ -77,3 +77,12 @@ def test_members_make_lists() -> None:
     assert row["steps_per_second"] == 32.0
     assert mean_over_members(row["win_rate"]) == 0.5
     assert columns([row, row])["win_rate"].shape == (2, 2)
+
+
+def test_what_some_rows_lack_is_nan_in_its_column() -> None:
+    """After going on with another --on-nan, rows have other names than those before."""
+    rows = [{"a": 1.0, "l": [1.0, None]}, {"a": None, "new": 2, "l": None}, {"a": 3.0, "l": [2.0, 3.0]}]
+    table = columns(rows)
+    np.testing.assert_array_equal(table["a"], [1.0, np.nan, 3.0])
+    np.testing.assert_array_equal(table["new"], [np.nan, 2.0, np.nan])
+    np.testing.assert_array_equal(table["l"], [[1.0, np.nan], [np.nan, np.nan], [2.0, 3.0]])

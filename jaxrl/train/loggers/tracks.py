@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import math
 from typing import Any
 
@@ -111,7 +112,8 @@ class Track:
 
     @functools.cached_property
     def _typed_config(self) -> Any:
-        return config_from_json(self._config_class, self.config)
+        module, _, name = self._config_class.partition(":")
+        return config_from_json(getattr(importlib.import_module(module), name), self.config)
 
 
 def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
