@@ -126,6 +126,8 @@ class ResumeFlags:
     """When losses or parameters are not finite: end training, or skip that update; left out, as before."""
     quiet: bool = False
     """Show nothing while training."""
+    trust: bool = False
+    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
     hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
     """Other processes of the same run."""
 
@@ -133,17 +135,17 @@ class ResumeFlags:
 def resume(argv: list[str]) -> int:
     """`jaxrl resume [RUN]`; returns the exit code."""
     flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
-    from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+    from jaxrl.train.checkpoint import CheckpointError, CheckpointReader
     from jaxrl.train.load import load_run
 
-    run = load_run(flags.run)
+    run = load_run(flags.run, trust=flags.trust)
     use_cache()
     use_cores()
     who = {"num_seeds": run.about["num_seeds"], "members": run.about.get("members")}
     options = {**run.about["options"], **who, "quiet": flags.quiet, "resume": True}
     if flags.on_nan is not None:
         options["on_nan"] = flags.on_nan
-    if not Checkpoints(run.folder.checkpoints).updates:
+    if not CheckpointReader(run.folder.checkpoints).updates:
         raise CheckpointError(
             f"There is no checkpoint in {run.folder.checkpoints}: the run was interrupted before its first one, or it "
             f"was deleted. The command that began the run, given again, begins it anew: {run.about['command']}"

@@ -28,6 +28,7 @@ from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
 from jaxrl.train.time_split import rollout_share
+from jaxrl.train.trust import vouch
 
 __all__ = ["Part", "Result", "fit"]
 
@@ -156,6 +157,8 @@ def fit(
     opened = RunFolder.reopen if resume else RunFolder.create
     folder = None if run_dir is None else hosts.on_main(lambda: opened(run_dir), OSError) or RunFolder(hosts.scratch())
     about = describe_run(config, num_seeds) | dict(notes or {}) | earlier(folder)
+    if folder is not None and hosts.is_main():
+        about |= vouch(about)
     if members is not None:
         about["members"] = [dict(own) for own in members]
     about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}

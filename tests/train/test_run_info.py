@@ -62,6 +62,10 @@ def test_infinite_hyperparameters_survive(tmp_path: Path) -> None:
     folder.write({**describe_run(config, 2), "members": members})
     assert folder.read()["members"] == members
     assert load_run(folder.path).config == config
+    members[1]["act_from"] = "high"
+    folder.write({**describe_run(config, 2), "members": members})
+    with pytest.raises(ValueError, match=r"cannot be made again here: its config does not fit .act_from must be"):
+        load_run(folder.path)
 
 
 ROW = {"timesteps": 8, "seconds": 0.5, "return_mean": [1.0, None], "losses": {"policy": [0.1, 0.2]}}
