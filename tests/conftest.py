@@ -14,6 +14,14 @@ from jax.experimental.compilation_cache import compilation_cache
 jax.config.update("jax_debug_key_reuse", True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _records_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What training remembers of its runs is not written into the home of who tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_compiled_programs():
     """Compiled programs are shared within a module; kept for the whole suite they would fill the memory."""

@@ -7,7 +7,7 @@ from types import ModuleType
 
 from jaxrl.registry import UnknownNameError, nearest
 
-__all__ = ["load", "names"]
+__all__ = ["find", "load", "names"]
 
 _MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo")}
 
@@ -26,3 +26,8 @@ def load(name: str) -> ModuleType:
     if name not in _MODULES:
         raise UnknownNameError(f"There is no algorithm {name!r}. {nearest(name, names())}")
     return importlib.import_module(_MODULES[name])
+
+
+def find(module: str) -> ModuleType | None:
+    """The algorithm that is the module of this name; None for any other name, and nothing is imported then."""
+    return next((load(name) for name, own in _MODULES.items() if own == module), None)

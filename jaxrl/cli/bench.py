@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Literal
 
 import tyro
@@ -35,6 +34,7 @@ def main(argv: list[str]) -> int:
     """`jaxrl bench ENV`; returns the exit code."""
     flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench")
     from jaxrl.bench import compare
+    from jaxrl.train.json_file import to_json
 
     found = compare(
         flags.env,
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
         reset=flags.reset,
     )
     if flags.as_json:
-        print(json.dumps(dataclasses.asdict(found), indent=2))
+        print(to_json(dataclasses.asdict(found), indent=2))
         return 0
     print(f"{found.env}, {found.num_envs} environments, random actions, on {found.device}")
     for measured in filter(None, (found.ours, found.peer)):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
+from jaxrl.train.disk import refuse_link, why
 from jaxrl.train.loggers import Logger, Names, make_logger
 from jaxrl.train.run_folder import RunFolder, latest_run
+from jaxrl.train.run_info import check_members
+from jaxrl.train.trust import trusted_class
 
 __all__ = ["export"]
 
@@ -28,6 +32,9 @@ class ExportFlags:
     """One file, folder or wandb run for each seed, instead of one with the mean over all of them."""
     out: Path | None = None
     """Where to write; RUN/export if left out."""
+    trust: bool = False
+    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here; only
+    the learning rate needs it."""
 
 
 def export(argv: list[str]) -> int:
@@ -37,20 +44,35 @@ def export(argv: list[str]) -> int:
     rows = folder.metrics.read()
     if not rows:
         raise ValueError(f"{folder.path} has no metrics yet.")
-    out = flags.out or folder.path / "export"
+    out = flags.out or refuse_link(folder.path / "export")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out} has something in it already; name another place with --out.")
+    about, evaluations = folder.read(), folder.evaluations.read()
+    check_members(folder.metrics.path, rows, about["num_seeds"])
+    check_members(folder.evaluations.path, evaluations, about["num_seeds"])
+    if flags.format == "cleanrl":
+        _load_config(about, folder.path, flags.trust)
     logger = _logger(flags)
-    about = folder.read()
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{out} cannot be made: {why(error, out)}. Name another place with --out.") from error
     logger.open(about, out, print)
     events = [(row["timesteps"], 0, row) for row in rows]
-    events += [(row["timesteps"], 1, row) for row in folder.evaluations.read()]
+    events += [(row["timesteps"], 1, row) for row in evaluations]
     for _, is_evaluation, row in sorted(events, key=lambda event: event[:2]):
         (logger.evaluation if is_evaluation else logger.row)(row)
     logger.close(about)
     print(f"Wrote {out}: " + ", ".join(sorted(str(path.relative_to(out)) for path in out.iterdir())))
     return 0
+
+
+def _load_config(about: dict[str, Any], path: Path, trust: bool) -> None:
+    """See to it that the learning rate, which a run folder does not hold, can be computed."""
+    try:
+        trusted_class(about, path, trust)
+    except (ValueError, ImportError) as error:
+        print(f"charts/learning_rate is left out. {error}", file=sys.stderr)
 
 
 def _logger(flags: ExportFlags) -> Logger:

@@ -27,6 +27,8 @@ class RerunFlags:
     """Where to write; a new folder under runs/ if left out."""
     quiet: bool = False
     """Show nothing while training."""
+    trust: bool = False
+    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
 
 
 def rerun_run(argv: list[str]) -> int:
@@ -37,7 +39,7 @@ def rerun_run(argv: list[str]) -> int:
     from jaxrl.train.load import load_run
     from jaxrl.train.rerun import compare_rows, rerun, warnings_for
 
-    run = load_run(flags.run)
+    run = load_run(flags.run, trust=flags.trust)
     run_dir = flags.run_dir or new_run_dir(f"rerun-{run.about['algorithm']}", run.config.env)
     for sentence in warnings_for(run.about):
         print(f"Not the same as then: {sentence}", file=sys.stderr)

@@ -29,6 +29,8 @@ class EvalFlags:
     """Take the likeliest action; --no-greedy samples."""
     best: bool = False
     """Play with the best checkpoint of a run with --eval-every, instead of the last."""
+    trust: bool = False
+    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
 
 
 def evaluate_run(argv: list[str]) -> int:
@@ -38,7 +40,7 @@ def evaluate_run(argv: list[str]) -> int:
     from jaxrl.train.programs import member_keys
     from jaxrl.train.report import evaluation_lines
 
-    run = load_run(flags.run)
+    run = load_run(flags.run, trust=flags.trust)
     use_cache()
     state, members = run.restore(flags.best), run.about["num_seeds"]
 
@@ -69,6 +71,8 @@ class RenderFlags:
     """Which seed of a run with several; the best one if left out."""
     max_steps: int | None = None
     """Where the film is cut if the episode has not ended; left out, after 1000 steps."""
+    trust: bool = False
+    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
 
 
 def render_run(argv: list[str]) -> int:
@@ -76,13 +80,18 @@ def render_run(argv: list[str]) -> int:
     flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render")
     from jaxrl.render import save
     from jaxrl.train.artifacts import record_episode
+    from jaxrl.train.disk import refuse_link, why
 
     if flags.out is not None and flags.out.suffix.lower() not in (".gif", ".html"):
         raise ValueError(f"--out must end in .gif or .html, got {flags.out}.")
-    run = load_run(flags.run)
-    out = flags.out or run.folder.path / "replay.gif"
+    run = load_run(flags.run, trust=flags.trust)
+    out = flags.out or refuse_link(run.folder.path / "replay.gif")
     use_cache()
-    save(record_episode(run.algo, run.env, _member(run, flags.member), flags.seed, flags.max_steps), out)
+    replay = record_episode(run.algo, run.env, _member(run, flags.member), flags.seed, flags.max_steps)
+    try:
+        save(replay, out)
+    except OSError as error:
+        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
     print(f"Wrote {out}")
     return 0
 

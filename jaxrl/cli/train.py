@@ -130,6 +130,8 @@ class ResumeFlags:
     """When losses or parameters are not finite: end training, or skip that update; left out, as before."""
     quiet: bool = False
     """Show nothing while training."""
+    trust: bool = False
+    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
     hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
     """Other processes of the same run."""
 
@@ -140,7 +142,7 @@ def resume(argv: list[str]) -> int:
     from jaxrl.train.load import load_run
     from jaxrl.train.rerun import repeated
 
-    run = load_run(flags.run)
+    run = load_run(flags.run, trust=flags.trust)
     use_cache()
     use_cores()
     options = {**repeated(run), "quiet": flags.quiet, "resume": True}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import re
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import tyro
 from jaxrl.train.live import Follower
 from jaxrl.train.progress import evaluation_line, on_terminal, row_line
 from jaxrl.train.run_folder import RunFolder, latest_run
+from jaxrl.train.run_info import read_ending
 
 __all__ = ["watch"]
 
@@ -73,7 +73,7 @@ def _watch_sweep(folder: Path, flags: WatchFlags) -> int:
     """The groups of a sweep: the newest one, then each that follows; returns the exit code."""
     done: set[Path] | None = None
     while True:
-        status = json.loads((folder / "sweep.json").read_text())["status"]
+        status, _ = read_ending(folder / "sweep.json")
         groups = sorted(path.parent for path in folder.glob("group-*/live.json"))
         done = set(groups[:-1]) if done is None else done
         for group in [group for group in groups if group not in done]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl.report.groups import METRICS, Group
+from jaxrl.train.run_info import read_checklist
 
 __all__ = ["Effect", "Search", "effects", "searches"]
 
@@ -39,7 +40,7 @@ def searches(groups: Sequence[Group]) -> list[Search]:
         for path in group.runs:
             file = path.parent / "checklist.json"
             if file.is_file():
-                found[file] = Search(group.name, json.loads(file.read_text()))
+                found[file] = Search(group.name, read_checklist(file))
     return list(found.values())
 
 

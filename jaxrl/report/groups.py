@@ -15,6 +15,7 @@ from jaxrl.registry import canonical
 from jaxrl.train.curve import smooth
 from jaxrl.train.metrics import columns
 from jaxrl.train.run_folder import RunFolder
+from jaxrl.train.run_info import check_members
 
 __all__ = ["METRICS", "Group", "Member", "collect"]
 
@@ -152,7 +153,7 @@ def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:
     alike: dict[str, dict[int, int]] = {}
     for m, own in enumerate(members):
         own = {name: value for name, value in own.items() if name != "seed"}
-        alike.setdefault(json.dumps(own), {})[m] = members[m]["seed"]
+        alike.setdefault(json.dumps(own), {})[m] = members[m].get("seed", about["seed"])
     parts = []
     for number, (own, seeds) in enumerate(alike.items()):
         name = folder.path.name + (f" #{number}" if len(alike) > 1 else "")
@@ -162,7 +163,7 @@ def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:
 
 def _groups_on(env: str, parts: list[_Part], metric: str | None) -> list[Group]:
     """The groups of all runs on one environment."""
-    tables = {part.folder.path: columns(part.folder.metrics.read()) for part in parts}
+    tables = {part.folder.path: _table(part) for part in parts}
     metric = _metric(parts, tables, metric)
     alike: dict[tuple[str, str], list[_Part]] = {}
     for part in parts:
@@ -176,6 +177,13 @@ def _groups_on(env: str, parts: list[_Part], metric: str | None) -> list[Group]:
         abouts = {part.folder.path: part.about for part in group}
         groups.append(Group(label, algorithm, env, metric, tuple(members), abouts))
     return sorted(groups, key=lambda group: group.label)
+
+
+def _table(part: _Part) -> dict[str, np.ndarray]:
+    """The columns of metrics.jsonl."""
+    rows = part.folder.metrics.read()
+    check_members(part.folder.metrics.path, rows, part.about["num_seeds"])
+    return columns(rows)
 
 
 def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None) -> str:

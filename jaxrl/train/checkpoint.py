@@ -2,12 +2,15 @@
 
 Orbax writes the arrays and makes each checkpoint appear at once or not at all. What it does not do is done here: a hash
 for every leaf (Orbax reads flipped bytes back without an error), a strict comparison of dtypes (it casts silently), the
-newest *good* checkpoint instead of the newest one, and saves that cannot be skipped unnoticed.
+newest *good* checkpoint instead of the newest one, saves that cannot be skipped unnoticed, and reading that leaves the
+folder alone: Orbax's manager removes the temporary folders of a save that another process is in the middle of.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +23,15 @@ import orbax.checkpoint as ocp
 
 from jaxrl.train import hosts
 from jaxrl.train.disk import why
+from jaxrl.train.json_file import read_json, to_json
 
-__all__ = ["CheckpointError", "Checkpoints", "Restored"]
+__all__ = ["CheckpointError", "CheckpointReader", "Checkpoints", "Restored"]
 
 
 _OVERHEAD = 100_000
 """Bytes that Orbax writes besides the arrays, about."""
+_NUMBER = re.compile("0|[1-9][0-9]{0,18}")
+"""A checkpoint's name."""
 
 
 class CheckpointError(RuntimeError):
@@ -43,72 +49,26 @@ class Restored(NamedTuple):
     """What the host stored beside it."""
 
 
-class Checkpoints:
-    """The checkpoints of one run, one folder for each under `folder`, named by the number of updates.
+class CheckpointReader:
+    """The checkpoints of one run, to be read: nothing in the folder is made, changed or removed.
 
-    Saving is synchronous: when `save` returns, the checkpoint is complete on disk. Use it as a context manager. With
-    several processes, all must call `save` and `restore`; only process 0 touches the folder.
+    With several processes, all must call `restore`; only process 0 looks into the folder.
 
     Args:
-        folder: Made when the first checkpoint is saved.
-        keep: How many of the newest to keep.
+        folder: One folder for each checkpoint lies in it, named by the number of updates.
         say: Told, in a sentence, about every checkpoint that is passed over.
     """
 
-    def __init__(self, folder: str | Path, keep: int = 3, say: Callable[[str], None] = print) -> None:
-        if keep < 1:
-            raise ValueError(f"keep must be at least 1, got {keep}.")
+    def __init__(self, folder: str | Path, say: Callable[[str], None] = print) -> None:
         self.folder = Path(folder).absolute()
-        self._keep = keep
         self._say = say
-        self._manager: Any = None
-
-    def __enter__(self) -> Checkpoints:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        if self._manager is not None:
-            self._manager.close()
-            self._manager = None
 
     @property
     def updates(self) -> list[int]:
         """The updates there is a folder for, ascending; whether one is good shows when it is read."""
         if not self.folder.is_dir():
             return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
-
-    def save(self, update: int, state: Any, extra: dict[str, Any] | None = None) -> Path:
-        """Write `state` and the JSON-able `extra`; those of this and of later updates give way. Returns the folder.
-
-        Raises:
-            CheckpointError: Nothing was written (full disk, no permission …); older checkpoints are untouched.
-        """
-        arrays = jax.tree.map(hosts.fetch, state)  # NumPy's own: the same on any number of devices and hosts
-        content = ocp.args.Composite(
-            # Orbax refuses arrays without elements, so a number stands for them.
-            state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
-            manifest=ocp.args.JsonSave({"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}),
-        )
-        needed = _OVERHEAD + sum(array.nbytes for array in jax.tree.leaves(arrays))
-        hosts.on_main(lambda: self._write(update, content, needed), CheckpointError)
-        return self.folder / str(update)
-
-    def _write(self, update: int, content: ocp.args.Composite, needed: int) -> None:
-        folder = self.folder / str(update)
-        try:
-            self._give_way(update)
-            saved = self._orbax().save(update, args=content)
-        except Exception as error:
-            self._sweep()
-            reason = why(error, self.folder, needed)
-            raise CheckpointError(f"The checkpoint {folder} could not be written: {reason}.") from error
-        if not saved:
-            raise CheckpointError(f"The checkpoint {folder} was not written; is another process using the folder?")
+        return sorted(int(path.name) for path in self.folder.iterdir() if _NUMBER.fullmatch(path.name))
 
     def restore(self, target: Any) -> Restored:
         """The newest good checkpoint, in the form of `target`.
@@ -125,61 +85,136 @@ class Checkpoints:
 
     def _newest(self, target: Any) -> Restored:
         """The newest good checkpoint, its state as NumPy arrays."""
-        updates = self.updates
-        if not updates:
-            raise CheckpointError(f"There is no checkpoint in {self.folder}.")
-        for update in reversed(updates):
+        tried: set[int] = set()
+        damaged = 0
+        while left := [update for update in self.updates if update not in tried]:  # a run that goes on saves more
+            update = left[-1]
+            tried.add(update)
             try:
                 return self._read(update, target)
             except CheckpointError:
                 raise
             except Exception as error:  # Orbax raises a dozen types for what lies damaged on a disk
+                if not (self.folder / str(update)).exists():
+                    continue  # the run that goes on keeps only the newest
+                damaged += 1
                 first_line = (str(error).strip() or repr(error)).splitlines()[0]
                 self._say(
                     f"The checkpoint {self.folder / str(update)} is damaged, so an older one is used: {first_line}"
                 )
-        raise CheckpointError(f"None of the {len(updates)} checkpoints in {self.folder} is intact.")
+        if damaged:
+            raise CheckpointError(f"None of the {damaged} checkpoints in {self.folder} is intact.")
+        raise CheckpointError(f"There is no checkpoint in {self.folder}.")
 
     def _read(self, update: int, target: Any) -> Restored:
-        manager = self._orbax()
-        manifest = manager.restore(update, args=ocp.args.Composite(manifest=ocp.args.JsonRestore()))["manifest"]
-        _compare(manifest["leaves"], _describe(target), self.folder / str(update))
+        step = self.folder / str(update)
+        manifest = read_json(step / "manifest" / "metadata")
+        if manifest.get("sha256", _digest(manifest)) != _digest(manifest):
+            raise ValueError("the content of its manifest is not what was saved")
+        _compare(manifest["leaves"], _describe(target), step)
         shapes = jax.tree.map(hosts.plain, target)
         places = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype) if x.size else np.zeros(1, np.float32), shapes)
-        content = ocp.args.Composite(state=ocp.args.StandardRestore(places))
-        arrays = manager.restore(update, args=content)["state"]
+        place: Any = step / "state"  # Orbax asks for another kind of path, and takes this one
+        handler = ocp.StandardCheckpointHandler(multiprocessing_options=_alone())
+        try:
+            arrays = handler.restore(place, args=ocp.args.StandardRestore(places))
+        finally:
+            handler.close()
         arrays = jax.tree.map(lambda x, shape: x if shape.size else np.zeros(shape.shape, shape.dtype), arrays, shapes)
         for name, leaf in _manifest(target, arrays).items():
             if leaf["sha256"] != manifest["leaves"][name]["sha256"]:
                 raise ValueError(f"the content of {name} is not what was saved")
         return Restored(update, arrays, manifest["extra"])
 
-    def _orbax(self) -> Any:
-        if self._manager is None:
-            options = ocp.CheckpointManagerOptions(
-                max_to_keep=self._keep,
-                enable_async_checkpointing=False,
-                cleanup_tmp_directories=True,
-                create=False,
-                multiprocessing_options=ocp.options.MultiprocessingOptions(0, {0}, barrier_sync_key_prefix="main"),
-            )
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._manager = ocp.CheckpointManager(self.folder, options=options)
-        return self._manager
 
-    def _give_way(self, update: int) -> None:
-        """Remove `update` and what is newer: Orbax would refuse without a word to write below its newest step."""
-        newer = [u for u in self.updates if u >= update]
-        for u in newer:
-            shutil.rmtree(self.folder / str(u))
-        if newer:
-            self.close()
+class Checkpoints(CheckpointReader):
+    """The checkpoints of the run that this process trains, to be written and read.
+
+    Saving is synchronous: when `save` returns, the checkpoint is complete on disk. Use it as a context manager. With
+    several processes, all must call `save` and `restore`; only process 0 touches the folder.
+
+    Args:
+        folder: Made when the first checkpoint is saved. No other process may save there.
+        keep: How many of the newest to keep.
+        say: Told, in a sentence, about every checkpoint that is passed over.
+    """
+
+    def __init__(self, folder: str | Path, keep: int = 3, say: Callable[[str], None] = print) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, got {keep}.")
+        super().__init__(folder, say)
+        self._keep = keep
+        self._checkpointer: Any = None
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of Orbax's threads."""
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None
+
+    def save(self, update: int, state: Any, extra: dict[str, Any] | None = None) -> Path:
+        """Write `state` and the JSON-able `extra`; those of this and of later updates give way. Returns the folder.
+
+        Numbers in `extra` that are not finite become None.
+
+        Raises:
+            CheckpointError: Nothing was written (full disk, no permission …); older checkpoints are untouched.
+        """
+        arrays = jax.tree.map(hosts.fetch, state)  # NumPy's own: the same on any number of devices and hosts
+        facts = {"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}
+        manifest = json.loads(to_json(facts))  # as it will be read
+        content = ocp.args.Composite(
+            # Orbax refuses arrays without elements, so a number stands for them.
+            state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
+            manifest=ocp.args.JsonSave({**manifest, "sha256": _digest(manifest)}),
+        )
+        needed = _OVERHEAD + sum(array.nbytes for array in jax.tree.leaves(arrays))
+        hosts.on_main(lambda: self._write(update, content, needed), CheckpointError)
+        return self.folder / str(update)
+
+    def _write(self, update: int, content: ocp.args.Composite, needed: int) -> None:
+        folder = self.folder / str(update)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            for later in [there for there in self.updates if there >= update]:
+                shutil.rmtree(self.folder / str(later))
+            self._orbax().save(folder, args=content)
+        except Exception as error:
+            self._sweep()
+            reason = why(error, self.folder, needed)
+            raise CheckpointError(f"The checkpoint {folder} could not be written: {reason}.") from error
+        for old in self.updates[: -self._keep]:
+            shutil.rmtree(self.folder / str(old), ignore_errors=True)
+
+    def _orbax(self) -> Any:
+        """What writes a checkpoint at once or not at all; Orbax's manager would also read, and stumble over, others."""
+        if self._checkpointer is None:
+            handler = ocp.CompositeCheckpointHandler(composite_options=ocp.CompositeOptions(_alone()))
+            self._checkpointer = ocp.Checkpointer(handler, multiprocessing_options=_alone())
+        return self._checkpointer
 
     def _sweep(self) -> None:
-        """Remove what a failed save left behind: it is of no use and takes up space."""
-        self.close()
+        """Remove what a save left behind that was killed or failed: it is of no use and takes up space."""
         for path in self.folder.glob("*.orbax-checkpoint-tmp*"):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _alone() -> Any:
+    """Orbax in process 0 does not wait for the others."""
+    return ocp.options.MultiprocessingOptions(0, {0}, barrier_sync_key_prefix="main")
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    """The hash of what a manifest says, its own apart."""
+    content = {name: value for name, value in manifest.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _describe(tree: Any) -> dict[str, dict[str, Any]]:

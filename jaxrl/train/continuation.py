@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import json
 import shlex
 import shutil
 import sys
@@ -17,16 +16,18 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from jaxrl.train import hosts
-from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.train.checkpoint import CheckpointError, CheckpointReader
 from jaxrl.train.divergence import DivergedError
+from jaxrl.train.json_file import DamagedFileError, read_json
 from jaxrl.train.lock import NAME as LOCK
 from jaxrl.train.lock import locked
 from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.same_run import run_differences
+from jaxrl.train.trust import vouch
 
 __all__ = ["Begun", "Resume", "Stage", "check_unfinished", "decide", "entered", "read_about"]
 
-_KEPT = ("command", "rollout_share")
+_KEPT = ("command", "rollout_share", "trust_id")
 """What run.json goes on saying when a run is continued, besides its notes."""
 
 Resume = Literal[True, False, "auto"]
@@ -84,7 +85,7 @@ def decide(folder: RunFolder, config: Any, about: Mapping[str, Any]) -> Stage:
     last = config.num_updates if before.get("part") is None else before["part"][1]
     if before["status"] == "finished" and before.get("timesteps") == last * config.steps_per_update:
         return Stage.FINISHED
-    return Stage.UNFINISHED if Checkpoints(folder.checkpoints).updates else Stage.FRESH
+    return Stage.UNFINISHED if CheckpointReader(folder.checkpoints).updates else Stage.FRESH
 
 
 def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> None:
@@ -110,9 +111,9 @@ def read_about(file: Path) -> dict[str, Any]:
         FileExistsError: It is damaged.
     """
     try:
-        return json.loads(file.read_text())
-    except ValueError as error:
-        raise FileExistsError(f"{file} is damaged ({error}); choose another --run-dir.") from error
+        return read_json(file)
+    except DamagedFileError as error:
+        raise FileExistsError(f"{error} Choose another --run-dir.") from error
 
 
 @contextlib.contextmanager
@@ -149,7 +150,7 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
     held.enter_context(locked(folder.path))
     if not resume:
         RunFolder.create(folder.path)  # once more: another process may have been quicker
-        return Begun(folder, about, False)
+        return Begun(folder, about | vouch(about), False)
     stage = decide(folder, config, about)
     if stage is Stage.DIVERGED:
         raise DivergedError(_diverged(folder))
@@ -158,14 +159,14 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
             f"There is no checkpoint in {folder.checkpoints}: the run was interrupted before its first one, or it was "
             f"deleted. The command that began the run, given again, begins it anew: {folder.read()['command']}"
         )
-    if stage is Stage.FINISHED and not Checkpoints(folder.checkpoints).updates:
+    if stage is Stage.FINISHED and not CheckpointReader(folder.checkpoints).updates:
         raise CheckpointError(
             f"The run in {folder.path} is finished, but its checkpoints are gone. To train it again name another "
             f"folder with --run-dir."
         )
     if stage is Stage.FRESH:
         _begin_anew(folder)
-        return Begun(folder, about, False)
+        return Begun(folder, about | vouch(about), False)
     return Begun(folder, _continued(folder.read(), about), True)
 
 
@@ -182,7 +183,7 @@ def _diverged(folder: RunFolder) -> str:
     """How the run ended, and what to type."""
     about = folder.read()
     ended = f"The run in {folder.path} has ended: {about.get('error', 'it has diverged.')}"
-    if not Checkpoints(folder.checkpoints).updates:
+    if not CheckpointReader(folder.checkpoints).updates:
         return f"{ended} It has no checkpoint to go on from: name another folder with --run-dir."
     return (
         f"{ended} To go on from the last good checkpoint without the updates that are not finite, type: "

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-__all__ = ["check_writable", "why"]
+__all__ = ["check_writable", "refuse_link", "why"]
 
 _REASONS = {
     "the disk is full": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
@@ -46,6 +46,17 @@ def check_writable(folder: Path) -> None:
             probe.unlink(missing_ok=True)
     except OSError as error:
         raise OSError(f"Nothing can be written in {folder}: {why(error, folder)}. Choose another --run-dir.") from error
+
+
+def refuse_link(path: Path) -> Path:
+    """`path`, unless it is a link: a run folder may come from anybody, and a link in it leads anywhere.
+
+    Raises:
+        FileExistsError: It is one.
+    """
+    if path.is_symlink():
+        raise FileExistsError(f"{path} is a link, and what is written there could end up anywhere; remove it first.")
+    return path
 
 
 def _reason(error: BaseException) -> str:

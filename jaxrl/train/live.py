@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import math
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from jaxrl.train.hosts import is_main
+from jaxrl.train.json_file import read_json, write_json
 from jaxrl.train.run_folder import RunFolder
+from jaxrl.train.run_info import read_ending
+from jaxrl.train.typed import from_json
 from jaxrl.train.view import PARTS, RunView
 
 __all__ = ["Follower", "Heartbeat", "memory_in_use"]
 
+_LATEST = 1e11
+"""Seconds since 1970: so late is no heartbeat."""
 _SHARED = ("title", "total", "first", "device", "phase", "since", "spent", "rollout", "memory", "message")  # of RunView
 
 
@@ -43,17 +48,12 @@ class Heartbeat:
             return
         content = {name: getattr(view, name) for name in _SHARED}
         content |= {"pid": os.getpid(), "host": socket.gethostname(), "time": time.time()}
-        new = self._file.with_suffix(".new")
-        try:
-            new.write_text(json.dumps(content) + "\n")
-            os.replace(new, self._file)
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            write_json(self._file, content, indent=None)
 
     def earlier(self) -> dict[str, float]:
-        """Seconds in each part of a run that is now continued."""
-        content = _read(self._file)
-        return content.get("spent", {})
+        """Seconds in each part of a run that is now continued; nothing where live.json is lost or damaged."""
+        return {} if self._file is None else _read_live(self._file).get("spent", {})
 
 
 def memory_in_use() -> dict[str, int]:
@@ -89,13 +89,21 @@ class Follower:
         """Why it diverged, if it has."""
         self._folder = folder
         self._live: dict[str, Any] = {}
-        self._rows = _Tail(folder.metrics.path)
-        self._evaluations = _Tail(folder.evaluations.path)
+        self._rows = folder.metrics.tail()
+        self._evaluations = folder.evaluations.tail()
 
     def read(self) -> RunView:
-        """Take in what is new."""
-        about = _read(self._folder.path / "run.json")  # first: what was written before a run ended is then read below
-        self._live = _read(self._folder.path / "live.json")
+        """Take in what is new.
+
+        Raises:
+            OSError: A file cannot be read.
+            DamagedFileError: One does not say what it should; live.json apart.
+        """
+        status, self.error = "running", None
+        with contextlib.suppress(FileNotFoundError):  # a run that compiles has none yet
+            # First: what was written before a run ended is then read below.
+            status, self.error = read_ending(self._folder.path / "run.json")
+        self._live = _read_live(self._folder.path / "live.json")
         for name in _SHARED:
             if name in self._live:
                 setattr(self.view, name, self._live[name])
@@ -104,16 +112,15 @@ class Follower:
         for row in self._evaluations.new():
             self.view.evaluation = row
         # The process knows best: run.json of a run that is continued says for a while how it ended before.
-        status, phase = about.get("status", "running"), self._live.get("phase")
+        phase = self._live.get("phase")
         if phase in PARTS or (phase is None and status == "running"):
             self.status = "running"
         else:
             self.status = "failed" if status == "running" else status
-        self.error = about.get("error")
         if self.status != "running":
             self.view.enter(self.status)
         elif self.gone:
-            self.view.enter("gone", self._live["time"])
+            self.view.enter("gone", self._live.get("time"))
         return self.view
 
     @property
@@ -124,10 +131,11 @@ class Follower:
     @property
     def gone(self) -> bool:
         """Whether the process that should write is no more; known on its own machine only."""
-        if self.status != "running" or self._live.get("host") != socket.gethostname():
+        process = self._live.get("pid")
+        if self.status != "running" or process is None or self._live.get("host") != socket.gethostname():
             return False
         try:
-            os.kill(self._live["pid"], 0)
+            os.kill(process, 0)
         except ProcessLookupError:
             return True
         except PermissionError:
@@ -135,30 +143,30 @@ class Follower:
         return False
 
 
-class _Tail:
-    """The complete lines that were added to a file of JSON lines since one looked last."""
+class _Beat(TypedDict, total=False):
+    """What live.json says."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def new(self) -> Iterator[dict[str, Any]]:
-        if not self._path.exists():
-            return
-        if self._path.stat().st_size < self._offset:  # cut back by a run that went back to its checkpoint
-            self._offset = 0
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._offset += len(line)
-                yield json.loads(line)
+    title: str
+    total: int
+    device: str
+    phase: str
+    since: float
+    spent: dict[str, float]
+    rollout: float | None
+    memory: dict[str, int]
+    message: str
+    pid: int
+    host: str
+    time: float
 
 
-def _read(path: Path | None) -> dict[str, Any]:
-    """A JSON file's content; nothing where there is none."""
+def _read_live(path: Path) -> dict[str, Any]:
+    """What live.json says. A heartbeat may be lost: what is damaged says nothing."""
     try:
-        return {} if path is None else json.loads(path.read_text())
-    except FileNotFoundError:
+        content = from_json(_Beat, read_json(path), "")
+    except (OSError, ValueError):
         return {}
+    seconds = [content.get("since", 0.0), content.get("time", 0.0), *content.get("spent", {}).values()]
+    good = all(math.isfinite(value) and abs(value) < _LATEST for value in seconds)
+    good = good and 0 < content.get("pid", 1) < 2**31 and content.get("total", 0) >= 0
+    return content if good else {}

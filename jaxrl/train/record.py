@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from jaxrl.train.continuation import read_about
 from jaxrl.train.disk import check_writable
+from jaxrl.train.json_file import plain, write_json
 from jaxrl.train.lock import locked
 from jaxrl.train.run_folder import RunFolder, describe_run
 from jaxrl.train.same_run import MAY_CHANGE, config_in, differences
@@ -42,9 +41,7 @@ class Record:
         """Replace the file in one go; what it has said before and is not said anew stays."""
         self._about |= {"status": status, **content}
         if self._file is not None:
-            new = self._file.with_suffix(".new")
-            new.write_text(json.dumps(self._about, indent=2) + "\n")
-            os.replace(new, self._file)
+            write_json(self._file, self._about)
 
 
 @contextlib.contextmanager
@@ -64,7 +61,7 @@ def recorded(
         FileExistsError: The folder holds something else, or another process trains in it.
         OSError: Nothing can be written there.
     """
-    about = describe_run(config, num_seeds) | json.loads(json.dumps(plan))
+    about = describe_run(config, num_seeds) | plain(plan)
     if path is None:
         yield Record(None, about)
         return

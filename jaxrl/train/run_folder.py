@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import importlib
 import json
 import os
 import shlex
 import sys
-import typing
 from pathlib import Path
 from typing import Any
 
-from jaxrl.train.disk import check_writable, why
+from jaxrl.train.disk import check_writable, refuse_link, why
+from jaxrl.train.json_file import write_json
 from jaxrl.train.json_lines import JsonLines
 from jaxrl.train.lock import NAME as LOCK
 from jaxrl.train.provenance import device_names, git_state, versions
+from jaxrl.train.run_info import RowCheck, read_run_info
+from jaxrl.train.typed import dataclass_from_json, spelled
 
 __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
 
-_LEFTOVERS = ("live.", "run.json.new", "events.jsonl", "interrupted-", ".probe-", LOCK)
+_LEFTOVERS = ("live.", "events.jsonl", "interrupted-", ".probe-", LOCK)
+_UNFINISHED = ".json.new"
+"""How the name of a JSON file ends that was to be written."""
 
 
 class RunFolder:
@@ -28,8 +30,8 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.metrics = JsonLines(self.path / "metrics.jsonl")
-        self.evaluations = JsonLines(self.path / "evaluations.jsonl")
+        self.metrics = JsonLines(self.path / "metrics.jsonl", lambda: RowCheck("seconds", "return_mean", "length_mean"))
+        self.evaluations = JsonLines(self.path / "evaluations.jsonl", lambda: RowCheck("return_mean"))
         self.events = JsonLines(self.path / "events.jsonl")
 
     @classmethod
@@ -85,9 +87,12 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: It does not.
-            OSError: Nothing can be written there.
+            OSError: Nothing can be written there, or a file in it is a link.
         """
         folder = cls.open(path)
+        for file in folder.path.iterdir():
+            if not file.is_dir():
+                refuse_link(file)
         check_writable(folder.path)
         return folder
 
@@ -111,8 +116,13 @@ class RunFolder:
         return self.path / "best"
 
     def read(self) -> dict[str, Any]:
-        """The content of run.json."""
-        return json.loads((self.path / "run.json").read_text())
+        """The content of run.json; see `RunInfo`.
+
+        Raises:
+            OSError: It cannot be read.
+            DamagedFileError: It does not say what a run.json says.
+        """
+        return read_run_info(self.path / "run.json")
 
     def write(self, content: dict[str, Any]) -> None:
         """Replace run.json, in one go: who reads it sees the old one or the new one.
@@ -120,17 +130,9 @@ class RunFolder:
         Raises:
             OSError: It is as it was.
         """
-        new = self.path / "run.json.new"
-        try:
-            with new.open("w") as file:
-                file.write(json.dumps(content, indent=2) + "\n")
-                file.flush()
-                os.fsync(file.fileno())  # or a power cut could leave an empty file under the old name
-            os.replace(new, self.path / "run.json")
-        except OSError:
-            with contextlib.suppress(OSError):
-                new.unlink(missing_ok=True)
-            raise
+        if "members" in content:
+            content = {**content, "members": spelled(content["members"])}
+        write_json(self.path / "run.json", content)
 
 
 def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
@@ -158,27 +160,23 @@ def class_name(config: Any) -> str:
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
-    """A config dataclass as JSON-able data."""
-    return json.loads(json.dumps(dataclasses.asdict(config)))
+    """A config dataclass as JSON-able data, in which infinite numbers are words: JSON knows none."""
+    return json.loads(json.dumps(spelled(dataclasses.asdict(config))))
 
 
-def config_from_json(config_class: str | type, data: dict[str, Any]) -> Any:
-    """The inverse of `config_to_json`; `config_class` is the class, or `"module:Class"` as in run.json.
+def config_from_json(config_class: type, data: dict[str, Any]) -> Any:
+    """The inverse of `config_to_json`.
 
     Raises:
-        ValueError: The class has other fields, so it is another version of it.
+        ValueError: The class has other fields, so it is another version of it, or fields of other types.
     """
-    if isinstance(config_class, str):
-        module, _, name = config_class.partition(":")
-        return config_from_json(getattr(importlib.import_module(module), name), data)
-    hints = typing.get_type_hints(config_class)
-    unknown = set(data) - set(hints)
-    if unknown:
+    try:
+        return dataclass_from_json(config_class, data)
+    except ValueError as error:
         raise ValueError(
-            f"{config_class.__module__} has no option {', '.join(sorted(unknown))}, which the run was made with; "
-            f"install the version that run.json names under versions."
-        )
-    return config_class(**{name: _typed(hints.get(name, Any), value) for name, value in data.items()})
+            f"its config does not fit ({str(error).rstrip('.')}); install the version that its run.json names under "
+            f"versions"
+        ) from error
 
 
 def latest_run(root: str | Path = "runs") -> Path:
@@ -195,13 +193,8 @@ def latest_run(root: str | Path = "runs") -> Path:
 
 def _is_free(path: Path) -> bool:
     """Whether a run can begin there: some files are left by one that was interrupted before it had begun."""
-    return path.is_dir() and all(file.name.startswith(_LEFTOVERS) for file in path.iterdir())
+    return path.is_dir() and all(_is_leftover(file.name) for file in path.iterdir())
 
 
-def _typed(hint: Any, value: Any) -> Any:
-    """`value` as read from JSON, given back the tuples and dataclasses that JSON does not know."""
-    if dataclasses.is_dataclass(hint) and isinstance(value, dict):
-        return config_from_json(typing.cast(type, hint), value)
-    if isinstance(value, list) and typing.get_origin(hint) is not list:
-        return tuple(tuple(v) if isinstance(v, list) else v for v in value)
-    return value
+def _is_leftover(name: str) -> bool:
+    return name.startswith(_LEFTOVERS) or name.endswith(_UNFINISHED)

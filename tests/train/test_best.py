@@ -32,6 +32,11 @@ def test_evaluations_that_cannot_be_read_are_told(tmp_path):
     assert "evaluations.jsonl cannot be read, so the best is not kept" in str(keep_best(folder, 1, {}))
 
 
+def test_what_is_not_known_is_worse_than_anything():
+    assert score({"return_mean": None}) == score({"return_mean": [1.0, None]}) == score({"return_mean": float("nan")})
+    assert score({"return_mean": None}) < score({"return_mean": -1e9})
+
+
 def test_only_what_beats_all_before_is_kept(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     for update, (returns, kept) in enumerate([(1.0, 0), (3.0, 1), (2.0, 1), (3.0, 1), (4.0, 4)]):

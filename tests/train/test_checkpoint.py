@@ -1,5 +1,6 @@
 """Checkpoints come back exactly, or not at all: each of Orbax's traps has a test."""
 
+import json
 import resource
 import shutil
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.train.checkpoint import CheckpointError, CheckpointReader, Checkpoints
 
 # When one array of several cannot be read, Orbax closes its event loop under the others.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -113,6 +114,11 @@ def lie_in_the_manifest(folder: Path) -> None:
     path.write_text(text[:start] + "0" * 8 + text[start + 8 :])
 
 
+def change_what_the_host_stored(folder: Path) -> None:
+    path = folder / "manifest" / "metadata"
+    path.write_text(path.read_text().replace('"seconds": 2.0', '"seconds": 3.0'))
+
+
 def remove_the_item(folder: Path) -> None:
     shutil.rmtree(folder / "state")
 
@@ -131,6 +137,7 @@ DAMAGES = [
     truncate_data,
     break_metadata,
     lie_in_the_manifest,
+    change_what_the_host_stored,
     remove_the_item,
     remove_the_manifest,
     empty_the_folder,
@@ -217,3 +224,71 @@ def test_arrays_without_elements_are_kept(tmp_path):
     assert restored["empty"].shape == (4, 0, 2)
     assert restored["empty"].dtype == jnp.int32
     np.testing.assert_array_equal(restored["full"], state["full"])
+
+
+def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    """Every file and folder, when it was changed and what is in it."""
+    everything = [folder, *folder.rglob("*")]
+    return {path: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"") for path in everything}
+
+
+def test_reading_leaves_a_save_in_progress_alone(saved: Checkpoints, said: list[str]) -> None:
+    """What another process is writing lies there under a temporary name, for Orbax of the past and of the present."""
+    for name in ("30.orbax-checkpoint-tmp", "30.orbax-checkpoint-tmp-1700000000"):
+        shutil.copytree(newest(saved), saved.folder / name)
+    before = contents(saved.folder)
+    reader = CheckpointReader(saved.folder, said.append)
+    assert reader.updates == [10, 20]
+    assert reader.restore(shapes(make_state())).update == 20
+    assert Checkpoints(saved.folder, say=said.append).restore(shapes(make_state())).update == 20
+    assert contents(saved.folder) == before
+    assert not said
+
+
+def test_who_reads_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="There is no checkpoint"):
+        CheckpointReader(tmp_path / "nowhere").restore(shapes(make_state()))
+    assert not list(tmp_path.iterdir())
+    public = {name for name in dir(CheckpointReader) if not name.startswith("_")}
+    assert public == {"restore", "updates"}
+
+
+def test_a_checkpoint_that_its_writer_removes_meanwhile_is_no_damage(
+    saved: Checkpoints, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on: the newest it had when somebody began to read is gone, and there is a newer one."""
+    reader = CheckpointReader(saved.folder, said.append)
+    read = reader._read
+
+    def late(update: int, target: Any) -> Any:
+        if update == 20:
+            saved.save(30, make_state(3.0))
+            shutil.rmtree(newest(saved))
+        return read(update, target)
+
+    monkeypatch.setattr(reader, "_read", late)
+    assert reader.restore(shapes(make_state())).update == 30
+    assert not said
+
+
+def test_an_older_checkpoint_that_is_damaged_does_not_prevent_saving(saved: Checkpoints) -> None:
+    (saved.folder / "10" / "_CHECKPOINT_METADATA").write_text('{"init_timestamp_nsecs": [1]}')
+    saved.close()
+    saved.save(30, make_state(3.0))
+    assert saved.restore(shapes(make_state())).update == 30
+
+
+def test_numbers_beside_the_state_that_are_not_finite_come_back_as_none(tmp_path: Path) -> None:
+    with Checkpoints(tmp_path / "c") as checkpoints:
+        checkpoints.save(1, make_state(), {"sums": [1.0, float("nan")]})
+        assert "NaN" not in (checkpoints.folder / "1" / "manifest" / "metadata").read_text()
+        assert checkpoints.restore(shapes(make_state())).extra == {"sums": [1.0, None]}
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read(saved: Checkpoints) -> None:
+    """Its manifest has no hash of its own."""
+    path = newest(saved) / "manifest" / "metadata"
+    manifest = json.loads(path.read_text())
+    del manifest["sha256"]
+    path.write_text(json.dumps(manifest))
+    assert saved.restore(shapes(make_state())).update == 20

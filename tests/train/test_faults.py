@@ -19,8 +19,11 @@ import pytest
 from toy_runs import assert_same_state, read_rows, run, timeless
 
 from jaxrl.algos import ppo
+from jaxrl.cli import export, report, runs, watch
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.fit import Result, fit
+from jaxrl.train.load import load_run
+from jaxrl.train.run_folder import RunFolder
 from jaxrl.train.schedule import Pacer
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -200,6 +203,7 @@ def test_rows_that_a_power_cut_has_taken_are_missed(
     run(run_dir=place, resume=True, **EVERY)
     assert "metrics.jsonl has lost the last" in capsys.readouterr().err
     assert b"\0" not in (place / "metrics.jsonl").read_bytes()
+    assert RunFolder(place).metrics.read()  # and what is left is whole
 
 
 @pytest.fixture
@@ -230,3 +234,22 @@ def test_a_member_of_ppo_that_is_never_finite_stays_as_it_was_and_harms_no_other
         assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(mine))
     assert np.asarray(state.update).tolist() == [5, 5]
     assert float(np.abs(np.asarray(state.normaliser.obs.mean)[1]).max()) == 0.0  # it has seen nothing, so to speak
+
+
+def test_a_run_on_a_read_only_file_system_can_be_looked_at(
+    whole: Result, folder: Path, disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Readers make nothing, change nothing and lock nothing in a run folder."""
+    shutil.copytree(folder, disk / "run")
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    place, out = str(disk / "run"), tmp_path / "out"
+    assert_same_state(load_run(place).restore(), whole.state)
+    assert runs.evaluate_run([place, "--episodes", "2"]) == 0
+    assert watch.watch([place, "--once"]) == 0
+    assert export.export([place, "--out", str(out / "csv")]) == 0
+    assert report.main([place, "--out", str(out / "report")]) == 0
+    assert (out / "report" / "report.html").exists()
+    with pytest.raises(OSError, match=r"export cannot be made: the file system is read-only .* with --out"):
+        export.export([place])
+    with pytest.raises(OSError, match="the file system is read-only"):
+        run(run_dir=disk / "run", resume=True)

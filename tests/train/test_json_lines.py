@@ -2,10 +2,13 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jaxrl.train.json_file import DamagedFileError
 from jaxrl.train.json_lines import JsonLines
 
 
@@ -66,3 +69,55 @@ def test_a_line_that_a_killed_process_left_unfinished_is_not_read(lines: JsonLin
 def test_a_file_that_has_become_shorter_is_not_filled_with_zeros(lines: JsonLines) -> None:
     assert lines.truncate(100) == 100 - lines.size
     assert lines.read() == [{"a": 1}]
+
+
+def test_half_a_line_that_a_power_cut_has_left_does_not_spoil_the_next(lines: JsonLines) -> None:
+    with lines.path.open("a") as file:
+        file.write('{"a": ')
+    assert lines.truncate(100) == 100 - len('{"a": 1}\n{"a": ')
+    lines.append({"a": 2})
+    assert lines.read() == [{"a": 1}, {"a": 2}]
+
+
+def test_numbers_that_are_not_finite_are_written_as_null(lines: JsonLines) -> None:
+    lines.append({"a": float("nan"), "b": [1.0, float("inf")]})
+    assert lines.path.read_text().splitlines()[1] == '{"a": null, "b": [1.0, null]}'
+
+
+@pytest.mark.parametrize("line", [b'{"a": 1', b"\0\0\0", b'{"a": "\xff"}', b"[1]", b""])
+def test_a_damaged_line_is_named(lines: JsonLines, line: bytes) -> None:
+    with lines.path.open("ab") as file:
+        file.write(line + b'\n{"a": 3}\n')
+    with pytest.raises(DamagedFileError, match=r"x\.jsonl, line 2, is damaged: "):
+        lines.read()
+
+
+def test_what_ends_lines_elsewhere_does_not_end_them_here(lines: JsonLines) -> None:
+    with lines.path.open("ab") as file:
+        file.write('{"a": "one\u2028row"}\n'.encode())
+    assert len(lines.read()) == 2
+
+
+def test_rows_are_checked_one_after_the_other(tmp_path: Path) -> None:
+    """Every reading begins with a check of its own."""
+
+    def make_check() -> Callable[[dict[str, Any]], None]:
+        seen: list[int] = []
+
+        def check(row: dict[str, Any]) -> None:
+            if row["a"] in seen:
+                raise ValueError("says the same again")
+            seen.append(row["a"])
+
+        return check
+
+    lines = JsonLines(tmp_path / "x.jsonl", make_check)
+    for number in (1, 2):
+        lines.append({"a": number})
+    tail = lines.tail()
+    assert len(lines.read()) == len(lines.read()) == len(list(tail.new())) == 2
+    lines.append({"a": 1})
+    with pytest.raises(DamagedFileError, match="line 3, is damaged: it says the same again"):
+        lines.read()
+    with pytest.raises(DamagedFileError, match="line 3"):
+        list(tail.new())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jaxrl.train.json_file import DamagedFileError
 from jaxrl.train.live import Follower, Heartbeat, memory_in_use
 from jaxrl.train.progress import Progress
 from jaxrl.train.run_folder import RunFolder
@@ -84,6 +85,50 @@ def test_a_continued_run_counts_as_running_and_keeps_its_times(folder: RunFolder
         assert follower.read().split()["training"] >= 100.0
         assert not follower.ended
         second.phase("done")
+
+
+BEAT = {"title": "t", "total": 10, "phase": "training", "since": 5.0, "spent": {"training": 1.0}, "time": 6.0}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "\0\0\0\0",
+        "{",
+        "[]",
+        json.dumps({**BEAT, "spent": {"training": "long"}}),
+        json.dumps({**BEAT, "spent": 3}),
+        json.dumps({**BEAT, "since": 1e300}),
+        json.dumps({**BEAT, "pid": -1, "host": socket.gethostname()}),
+        json.dumps({**BEAT, "pid": 10**30, "host": socket.gethostname()}),
+        json.dumps({**BEAT, "title": 3}),
+    ],
+)
+def test_a_damaged_heartbeat_keeps_nobody_from_going_on_or_looking(folder: RunFolder, damage: str) -> None:
+    (folder.path / "live.json").write_text(damage)
+    folder.write({"status": "stopped"})
+    follower = Follower(folder)
+    assert follower.read().phase == "stopped"
+    assert follower.ended
+    with Progress("t", 10, folder.path) as progress:
+        assert progress.view.spent == {}
+        progress.phase("training")
+        assert follower.read().phase == "training"
+        assert not follower.ended
+
+
+def test_a_heartbeat_without_a_process_is_followed(folder: RunFolder) -> None:
+    (folder.path / "live.json").write_text(json.dumps({**BEAT, "host": socket.gethostname()}))
+    follower = Follower(folder)
+    assert follower.read().spent == {"training": 1.0}
+    assert not follower.ended
+
+
+def test_a_damaged_run_json_is_told_to_who_watches(folder: RunFolder) -> None:
+    (folder.path / "run.json").write_text('{"status": 3}')
+    with pytest.raises(DamagedFileError, match=r"run\.json is damaged: status must be str"):
+        Follower(folder).read()
 
 
 def test_an_error_ends_the_watching(folder: RunFolder) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import netrc
 import os
 import secrets
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.train.curve import MissingExtraError
+from jaxrl.train.json_file import DamagedFileError, read_json, write_json
 from jaxrl.train.loggers.base import Logger, Names
 from jaxrl.train.loggers.tracks import Track, tracks
 
@@ -123,9 +124,11 @@ def _mode() -> Any:
 def _ids(folder: Path | None, chosen: list[Track]) -> dict[str, str]:
     """An id for each track; a run that is continued finds those it had."""
     file = None if folder is None else folder / "wandb" / "ids.json"
-    had = json.loads(file.read_text()) if file is not None and file.exists() else {}
+    had: dict[str, Any] = {}
+    with contextlib.suppress(FileNotFoundError, DamagedFileError):
+        had = {} if file is None else read_json(file)
     ids = {track.name: had.get(track.name) or secrets.token_hex(4) for track in chosen}
     if file is not None:
         file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps({**had, **ids}) + "\n")
+        write_json(file, {**had, **ids}, indent=None)
     return ids

@@ -6,6 +6,7 @@ CleanRL's names are those that the tools of Open RL Benchmark read: `charts/epis
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -15,6 +16,8 @@ from jaxrl.train.loggers.base import Names
 from jaxrl.train.members import describe_member
 from jaxrl.train.metrics import flat_row, mean_over_members
 from jaxrl.train.run_folder import config_from_json
+from jaxrl.train.trust import known_class
+from jaxrl.train.typed import spelled
 
 __all__ = ["Track", "tracks"]
 
@@ -102,7 +105,7 @@ class Track:
         return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
     def _learning_rate(self, steps: int) -> float | None:
-        """The one of the last update in a row; None where the config has no schedule."""
+        """The one of the last update in a row; None where the config has no schedule, or may not be loaded."""
         config = self._typed_config
         if not hasattr(config, "scheduled"):
             return None
@@ -111,7 +114,10 @@ class Track:
 
     @functools.cached_property
     def _typed_config(self) -> Any:
-        return config_from_json(self._config_class, self.config)
+        kind = known_class(self._config_class)
+        with contextlib.suppress(ValueError):  # of another version
+            return None if kind is None else config_from_json(kind, spelled(self.config))
+        return None
 
 
 def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
