@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -20,6 +20,7 @@ import numpy as np
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos import ppo
 from jaxrl.algos.agent import Networks, Parts, TrainState, act
+from jaxrl.algos.config import LAYERS, Allowed
 from jaxrl.algos.ippo import TeamConfig
 from jaxrl.algos.rollout import View, state_size
 from jaxrl.environment import MultiAgentEnvironment
@@ -40,12 +41,13 @@ class Config(TeamConfig):
     critic_hidden: tuple[int, ...] = (64, 64)
     """Layers of the critic's torso."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.share_torso:
-            raise ValueError("mappo's critic does not see what its policy sees; leave share_torso False, or use ippo.")
-        if not self.critic_hidden or min(self.critic_hidden) < 1:
-            raise ValueError(f"critic_hidden needs at least one layer and positive sizes, got {self.critic_hidden}.")
+    allowed: ClassVar[dict[str, Allowed]] = {
+        **TeamConfig.allowed,
+        "critic_hidden": LAYERS,
+        "share_torso": Allowed(
+            lambda shared: not shared, "be False: mappo's critic does not see what its policy sees (ippo's does)"
+        ),
+    }
 
 
 PRESETS: dict[str, Config] = {

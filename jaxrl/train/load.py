@@ -12,6 +12,7 @@ import jax
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import Environment
+from jaxrl.fields import settled
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
 from jaxrl.train.programs import initial_state, member_keys
 from jaxrl.train.run_folder import RunFolder, config_from_json, latest_run
@@ -60,5 +61,6 @@ def load_run(path: str | Path | None = None) -> LoadedRun:
     folder = RunFolder.open(latest_run() if path is None else path)
     about = folder.read()
     module = importlib.import_module(about["config_class"].partition(":")[0])
-    config = config_from_json(about["config_class"], about["config"])
+    # What had no effect then is refused now, so it is left out.
+    config = settled(config_from_json(about["config_class"], about["config"]))
     return LoadedRun(folder, about, module, config, module.make(config), config.make_env())
