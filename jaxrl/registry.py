@@ -141,6 +141,8 @@ def _parse(query: str) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not text:
             raise ValueError(f"The option {pair!r} in an environment name needs a value: {pair}=…")
+        if key in options:
+            raise ValueError(f"The option {key!r} stands twice in the environment name's {query!r}; keep one of them.")
         options[key] = _literal(text)
     return options
 

@@ -69,6 +69,7 @@ def test_far_off_names_list_what_there_is():
         ("smax/3m", {"scenario": "8m"}, TypeError, "The name 'smax/3m' decides 'scenario' itself"),
         ("CartPole-v1?max_steps", {}, ValueError, "The option 'max_steps' .* needs a value: max_steps=…"),
         ("CartPole-v1?max_steps=", {}, ValueError, "needs a value"),
+        ("CartPole-v1?max_steps=9&max_steps=8", {}, ValueError, "'max_steps' stands twice in .*; keep one"),
         ("CartPole-v1?max_steps=soon", {}, ValueError, "max_steps must be a whole number of at least 1, got 'soon'"),
         ("CartPole-v1", {"max_steps": 0}, ValueError, "at least 1, got 0"),
         (3, {}, TypeError, "make takes a name"),

@@ -13,6 +13,7 @@ from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.normaliser import Normaliser, normalised
 from jaxrl.algos.rollout import Loop, View
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.nn.torso import as_floats
 
 __all__ = ["Networks", "Parts", "TrainState", "act", "act_alone"]
 
@@ -71,6 +72,7 @@ def act(
     num_envs, num_agents = obs.shape[:2]
     carry = parts.networks.new_carry(num_envs) if carry is None else carry
     reset = jnp.zeros(num_envs, bool) if reset is None else reset
+    obs = as_floats(parts.env.observation_space(), obs) if parts.config.normalise_obs else obs
     view = View(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool))
     view = normalised(state.normaliser, jax.tree.map(lambda leaf: leaf[None], view), parts.groups)
     carry, policy, _ = parts.networks.apply(state.params, carry, view, reset[None])

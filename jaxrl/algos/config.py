@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+import typing
+from collections.abc import Callable, Collection
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxrl.environment import Environment
-from jaxrl.nn.memory import CORES
-from jaxrl.nn.torso import ACTIVATIONS
+from jaxrl.fields import as_seed, typed
+from jaxrl.nn.heads import policy_head
+from jaxrl.nn.torso import is_picture
 from jaxrl.registry import make
-from jaxrl.rl.optimizer import OPTIMIZERS
 from jaxrl.rl.schedules import scheduled
-from jaxrl.rl.value import VALUES, HLGauss, ScalarValue
+from jaxrl.rl.value import HLGauss, ScalarValue
+from jaxrl.spaces import Box
 
-__all__ = ["Hyperparams", "OnPolicyConfig"]
+__all__ = ["LAYERS", "Allowed", "Effect", "Hyperparams", "OnPolicyConfig"]
 
 
 @jax.tree_util.register_dataclass
@@ -31,6 +35,49 @@ class Hyperparams:
     ent_coef: Any
     vf_coef: Any
     max_grad_norm: Any
+
+
+class Allowed(NamedTuple):
+    """Which values a field can have."""
+
+    holds: Callable[[Any], bool]
+    words: str
+    """To stand after "must"."""
+
+
+class Effect(NamedTuple):
+    """When a field has an effect."""
+
+    field: str
+    needs: tuple[str, ...]
+    """The fields it depends on."""
+    works: Callable[[Any, Callable[[], Environment]], bool]
+    """`works(config, env)`, where `env()` is the environment."""
+    cure: str
+    """What to do in order to have the effect, to stand after "or"."""
+
+
+_COUNT = Allowed(lambda number: number >= 1, "be at least 1")
+_POSITIVE = Allowed(lambda number: number > 0, "be positive")
+_NOT_NEGATIVE = Allowed(lambda number: number >= 0, "not be negative")
+_SHARE = Allowed(lambda number: 0 <= number <= 1, "lie between 0 and 1")
+LAYERS = Allowed(lambda sizes: min(sizes, default=0) >= 1, "have at least one layer and positive sizes")
+"""Of a torso."""
+
+_MOST_UPDATES = 2**31 - 1  # they are counted in int32
+
+
+def _has_memory(config: Any, _: Any) -> bool:
+    return config.memory != "none"
+
+
+def _learns_twice(config: Any, _: Any) -> bool:
+    """A policy that has learned nothing from a rollout yet has not moved."""
+    return config.update_epochs * config.num_minibatches > 1
+
+
+def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
+    return isinstance(env().action_space(), Box)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,7 +119,7 @@ class OnPolicyConfig:
     vf_coef: float = 0.5
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
-    """Gradients are scaled down to this global norm."""
+    """Gradients are scaled down to this global norm; 1e9 leaves them as they are."""
     target_kl: float | None = None
     """Learn no more from a rollout once a minibatch's approximate KL divergence exceeds this."""
     normalise_obs: bool = False
@@ -102,31 +149,39 @@ class OnPolicyConfig:
     reset: Literal["fresh", "pool"] = "fresh"
     """Where new episodes come from; see `VectorEnv`."""
     num_shards: int = 8
-    """At most so many parts, each with its own random numbers: any divisor of it can be the number of devices."""
+    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
+    evenly, and any divisor of that can be the number of devices."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {
+        **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), _COUNT),
+        **dict.fromkeys(("update_epochs", "num_minibatches", "memory_size"), _COUNT),
+        **dict.fromkeys(("lr", "max_grad_norm", "target_kl"), _POSITIVE),
+        **dict.fromkeys(("gamma", "gae_lambda"), _SHARE),
+        **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef", "sequence_length"), _NOT_NEGATIVE),
+        "value_range": Allowed(lambda ends: ends[0] < ends[1], "have its lower end first"),
+        "hidden": LAYERS,
+        "head_hidden": Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes"),
+    }
+    """What a value must be besides its type. None passes where the type has it."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("memory_size", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
+        Effect("sequence_length", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
+        Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
+        Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
+        Effect("target_kl", ("update_epochs", "num_minibatches"), _learns_twice, "raise one of them"),
+        Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
+    )
+    """What some fields need. No rule is about `Hyperparams`, in which the members of one program may differ."""
 
     def __post_init__(self) -> None:
-        counts = "total_timesteps num_envs num_steps update_epochs num_minibatches memory_size num_shards"
-        for name in counts.split():
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("lr", "max_grad_norm", "target_kl"):
-            if getattr(self, name) is not None and getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("gamma", "gae_lambda"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
-        for name in ("clip_eps", "ent_coef", "vf_coef", "sequence_length"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}.")
-        self._one_of("activation", list(ACTIVATIONS))
-        self._one_of("memory", list(CORES))
-        self._one_of("optimizer", list(OPTIMIZERS))
-        self._one_of("reset", ["fresh", "pool"])
-        self._one_of("value_loss", list(VALUES))
-        if not self.value_range[0] < self.value_range[1]:
-            raise ValueError(f"value_range needs its lower end first, got {self.value_range}.")
-        if not self.hidden or min((*self.hidden, *self.head_hidden)) < 1:
-            raise ValueError(f"hidden needs at least one layer and positive sizes, got {self.hidden}.")
+        for name, hint in _hints(type(self)).items():
+            object.__setattr__(self, name, typed(name, hint, getattr(self, name)))
+        as_seed("seed", self.seed)
+        for name, rule in self.allowed.items():
+            value = getattr(self, name)
+            if value is not None and not rule.holds(value):
+                raise ValueError(f"{name} must {rule.words}, got {value}.")
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
         self._divisible("num_envs", "num_minibatches")
@@ -136,6 +191,11 @@ class OnPolicyConfig:
             raise ValueError(
                 f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
                 f"{self.steps_per_update} steps; use at least total_timesteps={self.steps_per_update}."
+            )
+        if self.num_updates > _MOST_UPDATES:
+            raise ValueError(
+                f"total_timesteps={self.total_timesteps} makes {self.num_updates} updates, more than can be counted; "
+                f"use at most total_timesteps={_MOST_UPDATES * self.steps_per_update}."
             )
 
     @property
@@ -181,12 +241,36 @@ class OnPolicyConfig:
         return dataclasses.replace(h, lr=lr, ent_coef=ent_coef)
 
     def make_env(self) -> Environment:
-        """The environment that `env` names."""
-        return make(self.env)
+        """The environment that `env` names.
 
-    def _one_of(self, name: str, choices: list[str]) -> None:
-        if getattr(self, name) not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}.")
+        Raises:
+            ValueError: There is none, or a field has no effect or makes no sense (there); the message says which.
+        """
+        env = make(self.env)
+        for rule in self.idle(env):
+            causes = ", ".join(f"{name}={getattr(self, name)}" for name in rule.needs)
+            raise ValueError(
+                f"{rule.field}={getattr(self, rule.field)} has no effect with {causes}; leave it at "
+                f"{_default(self, rule.field)}, or {rule.cure}."
+            )
+        policy_head(env.action_space(), squash=self.squash)  # refuses what it cannot make
+        space = env.observation_space()
+        if self.normalise_obs and (not isinstance(space, Box) or is_picture(space)):
+            why = "a convolution takes all places alike" if isinstance(space, Box) else "their numbers are mere names"
+            raise ValueError(f"normalise_obs cannot standardise observations in {space}: {why}; leave it False.")
+        return env
+
+    def idle(self, env: Environment | None = None, because: Collection[str] | None = None) -> list[Effect]:
+        """Those of `effects` that fields with another value than their default ask for in vain.
+
+        Args:
+            env: The environment; None makes it where it matters.
+            because: Only what depends on one of these fields; None for all.
+        """
+        there = partial(make, self.env) if env is None else lambda: env
+        asked = [rule for rule in self.effects if getattr(self, rule.field) not in (False, _default(self, rule.field))]
+        asked = [rule for rule in asked if because is None or set(rule.needs) & set(because)]
+        return [rule for rule in asked if not rule.works(self, there)]
 
     def _divisible(self, total: str, part: str) -> None:
         """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
@@ -197,3 +281,15 @@ class OnPolicyConfig:
             raise ValueError(
                 f"{total}={number} is not divisible by {part}={divisor}; use {part}={works} or {total}={rounded}."
             )
+
+
+@lru_cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The resolved annotation of each field."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _default(config: Any, name: str) -> Any:
+    """What a field has if nothing is given."""
+    return next(field.default for field in dataclasses.fields(config) if field.name == name)

@@ -10,17 +10,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos import ppo
 from jaxrl.algos.agent import Parts, TrainState, act
-from jaxrl.algos.config import OnPolicyConfig
-from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.algos.config import Effect, OnPolicyConfig
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.nn.sharing import agent_groups
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "TeamConfig", "TrainState", "make", "make_train"]
+
+
+def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
+    return as_multi_agent(env()).num_agents > 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,11 @@ class TeamConfig(OnPolicyConfig):
     ent_coef: float = 0.005
     sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
     """Which agents share parameters: all, those of one role, none, or a group number for each agent."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (
+        *OnPolicyConfig.effects,
+        Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
+    )
 
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""

@@ -2,7 +2,8 @@
 https://arxiv.org/abs/2103.01955). Run it: `python algos/mappo.py --env smax/3m`, or `jaxrl train mappo --env smax/3m`.
 
 Policies are as in IPPO. The critic has one value for each team, since the members of a team share their reward; it
-sees `env.global_state` (or, where there is none, the agents' observations side by side) and, of several teams, which.
+sees `env.global_state` and, of several teams, which. Where there is no global state, it sees the agents' observations
+side by side, encoded as the policies' are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -20,8 +21,10 @@ import numpy as np
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos import ppo
 from jaxrl.algos.agent import Networks, Parts, TrainState, act
+from jaxrl.algos.central import joint_space, state_shape
+from jaxrl.algos.config import LAYERS, Allowed
 from jaxrl.algos.ippo import TeamConfig
-from jaxrl.algos.rollout import View, state_size
+from jaxrl.algos.rollout import View
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
@@ -40,12 +43,13 @@ class Config(TeamConfig):
     critic_hidden: tuple[int, ...] = (64, 64)
     """Layers of the critic's torso."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.share_torso:
-            raise ValueError("mappo's critic does not see what its policy sees; leave share_torso False, or use ippo.")
-        if not self.critic_hidden or min(self.critic_hidden) < 1:
-            raise ValueError(f"critic_hidden needs at least one layer and positive sizes, got {self.critic_hidden}.")
+    allowed: ClassVar[dict[str, Allowed]] = {
+        **TeamConfig.allowed,
+        "critic_hidden": LAYERS,
+        "share_torso": Allowed(
+            lambda shared: not shared, "be False: mappo's critic does not see what its policy sees (ippo's does)"
+        ),
+    }
 
 
 PRESETS: dict[str, Config] = {
@@ -105,24 +109,26 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """Global states `[T, B, G]` to a prediction for each of N agents, `[T, B, N, ...]`: that of its team.
+    """Global states `[T, B, ...]` to a prediction for each of N agents, `[T, B, N, ...]`: that of its team.
 
     Of several teams, a one-hot vector says which one is meant; their axis is then the one behind B, in memory as well.
     """
 
     config: Config
     teams: tuple[int, ...]
+    space: Space | None
+    """Of the states; None for vectors `[G]`."""
 
     @nn.compact
     def __call__(self, carry: Any, state: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
-        c, num_teams = self.config, max(self.teams) + 1
+        c, num_teams, team = self.config, max(self.teams) + 1, None
         if num_teams > 1:
             lead = (*state.shape[:2], num_teams)
             team = jnp.broadcast_to(np.eye(num_teams, dtype=np.float32), (*lead, num_teams))
-            seen = jnp.broadcast_to(state[:, :, None], (*lead, state.shape[-1]))
-            state, reset = jnp.concatenate([seen, team], axis=-1), jnp.broadcast_to(reset[..., None], lead)
-        encoder = Encoder(c.critic_hidden, c.activation, c.memory, c.memory_size, name="torso")
-        carry, features = encoder(carry, state, reset)
+            state = jnp.broadcast_to(state[:, :, None], (*lead, *state.shape[2:]))
+            reset = jnp.broadcast_to(reset[..., None], lead)
+        encoder = Encoder(c.critic_hidden, c.activation, c.memory, c.memory_size, self.space, name="torso")
+        carry, features = encoder(carry, state, reset, team)
         value = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
         value = value if num_teams > 1 else value[:, :, None]
         members = np.equal.outer(self.teams, range(num_teams)).astype(np.float32)
@@ -134,7 +140,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
     num_teams = max(env.teams) + 1
     team_axis = (num_teams,) if num_teams > 1 else ()
     actor = Actor(config, env.observation_space(), env.action_space())
-    critic = Critic(config, env.teams)
+    critic = Critic(config, env.teams, joint_space(env))
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
     act = per_agent(actor.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))
 
@@ -143,9 +149,9 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
 
     def init(key: jax.Array) -> Any:
         key_actor, key_critic = jax.random.split(key)
-        space, one = env.observation_space(), (1, 1)
+        space, seen, one = env.observation_space(), state_shape(env), (1, 1)
         obs, reset = jnp.zeros((*one, *space.shape), space.dtype), jnp.ones(one, bool)
-        state = jnp.zeros((*one, state_size(env)))
+        state = jnp.zeros((*one, *seen.shape), seen.dtype)
         return {
             "actor": init_groups(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, groups),
             "critic": critic.init(key_critic, carry_of(1, *team_axis), state, reset),

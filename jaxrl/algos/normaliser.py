@@ -1,7 +1,7 @@
 """Running normalisation of what networks see and of rewards, as part of the train state.
 
 Moments are learned after a rollout and used from the next one on, so a rollout and the optimisation on it see the same
-numbers. Agents that share parameters share moments.
+numbers. Agents that share parameters share moments. Views hold floats here, see `Eyes.floats`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from jaxrl.rl.normalise import (
     scale_reward,
     standardise,
 )
-from jaxrl.spaces import Box
 
 __all__ = ["Normaliser", "learn_observations", "new_normaliser", "normalised", "scaled_rewards"]
 
@@ -34,7 +33,7 @@ __all__ = ["Normaliser", "learn_observations", "new_normaliser", "normalised", "
 class Normaliser(NamedTuple):
     """Moments of all that was seen so far, for each of G parameter groups; None for what is not normalised."""
 
-    obs: Moments | None  # of [D], leaves [G, ...]
+    obs: Moments | None  # of [D] (or other axes), leaves [G, ...]
     state: Moments | None  # of [G'], what the central critic sees
     returns: Moments | None  # of scalars, leaves [G, ...]
 
@@ -42,16 +41,8 @@ class Normaliser(NamedTuple):
 def new_normaliser(
     config: OnPolicyConfig, env: Environment, groups: tuple[int, ...], state_size: int = 0
 ) -> Normaliser:
-    """Nothing seen yet.
-
-    Raises:
-        ValueError: `normalise_obs` with observations that are not vectors of floats.
-    """
+    """Nothing seen yet."""
     space, num_groups = env.observation_space(), max(groups) + 1
-    if config.normalise_obs and not (
-        isinstance(space, Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating)
-    ):
-        raise ValueError(f"normalise_obs needs vectors of floats, but {config.env} shows {space}; leave it False.")
 
     def fresh(*shape: int) -> Moments:
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_groups, *leaf.shape)), new_moments(shape))

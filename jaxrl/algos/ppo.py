@@ -18,10 +18,11 @@ import jax.numpy as jnp
 
 from jaxrl.algorithm import Algorithm, Metrics, whole_run
 from jaxrl.algos.agent import Networks, Parts, TrainState, act_alone
+from jaxrl.algos.central import state_size
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.normaliser import learn_observations, new_normaliser, normalised, scaled_rewards
 from jaxrl.algos.optimise import Batch, new_opt_state, optimise, sequences
-from jaxrl.algos.rollout import Eyes, View, begin, next_values, rollout, state_size
+from jaxrl.algos.rollout import Eyes, View, begin, next_values, rollout
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
@@ -193,7 +194,7 @@ def make(config: Config) -> Algorithm:
     """PPO as three pure functions of the train state. They take and give no agent axis.
 
     Raises:
-        ValueError: The environment has several agents.
+        ValueError: The environment has several agents, or the configuration does not suit it.
     """
     env = config.make_env()
     if isinstance(env, MultiAgentEnvironment):
@@ -216,7 +217,9 @@ def _eyes(parts: Parts) -> Eyes:
     config = parts.config
     num_envs = config.num_envs // num_devices()
     pool_size = -(-128 // config.num_envs) * num_envs if config.reset == "pool" else None
-    return Eyes(VectorEnv(parts.env, num_envs, config.reset, pool_size), parts.central, config.shards)
+    return Eyes(
+        VectorEnv(parts.env, num_envs, config.reset, pool_size), parts.central, config.shards, config.normalise_obs
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

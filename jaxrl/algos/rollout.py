@@ -10,20 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.algos.central import central_state
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.nn.torso import as_floats
 from jaxrl.rl import episodes
 from jaxrl.rl.devices import num_devices, shard_keys
 from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
 
-__all__ = ["Eyes", "Loop", "Transition", "View", "begin", "next_values", "rollout", "state_size", "team_value"]
+__all__ = ["Eyes", "Loop", "Transition", "View", "begin", "next_values", "rollout", "team_value"]
 
 
 class View(NamedTuple):
     """What is known of B environments with N agents at one moment; networks get T moments, `[T, B, ...]`."""
 
     obs: jax.Array  # [B, N, D]
-    state: jax.Array | None  # [B, G], for a central critic
+    state: jax.Array | None  # [B, G], for a central critic; see `central_state`
     mask: jax.Array | None  # [B, N, A], where actions are Discrete
     alive: jax.Array  # [B, N] who acts
 
@@ -66,6 +68,8 @@ class Eyes(NamedTuple):
     """Whether there is a central critic, which sees the global state."""
     num_shards: int
     """S, on all devices; each draws random numbers for its own environments."""
+    floats: bool = False
+    """Whether integers are scaled to floats at once, for moments of them."""
 
     @property
     def keys_per_step(self) -> int:
@@ -87,15 +91,11 @@ class Eyes(NamedTuple):
         """The view of `obs[B, N, D]` in the environments' own states."""
         env = self.venv.env
         assert isinstance(env, MultiAgentEnvironment)
+        obs = as_floats(env.observation_space(), obs) if self.floats else obs
         alive = jax.vmap(env.agent_mask)(env_state)
         mask = jax.vmap(env.action_mask)(env_state) if isinstance(env.action_space(), Discrete) else None
-        state = jax.vmap(partial(_state, env))(obs, env_state) if self.needs_state else None
+        state = jax.vmap(partial(central_state, env))(obs, env_state) if self.needs_state else None
         return View(obs, state, mask, alive)
-
-
-def state_size(env: MultiAgentEnvironment) -> int:
-    """G, the size of what a central critic sees."""
-    return jax.eval_shape(lambda key: _state(env, *env.reset(key)), jax.random.key(0)).shape[0]
 
 
 def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
@@ -198,13 +198,6 @@ def team_value(value: jax.Array, alive: jax.Array, teams: tuple[int, ...]) -> ja
     mates = alive[..., None, :] & np.equal.outer(teams, teams)
     summed, count = jnp.where(mates, value[..., None, :], 0.0).sum(-1), mates.sum(-1)
     return jnp.where(alive, value, summed / jnp.maximum(count, 1))
-
-
-def _state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any) -> jax.Array:
-    """What a central critic sees of one environment, `[G]`: its global state, or else what all agents see."""
-    if type(env).global_state is MultiAgentEnvironment.global_state:
-        return obs.reshape(-1).astype(jnp.float32)
-    return env.global_state(env_state)
 
 
 def _sample(distribution: Any, keys: jax.Array) -> tuple[jax.Array, jax.Array]:

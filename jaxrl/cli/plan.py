@@ -9,6 +9,7 @@ from typing import Any
 from jaxrl import algos
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import RunFlags, parse_flags
+from jaxrl.fields import typed
 
 __all__ = ["PlanFlags", "main"]
 
@@ -60,7 +61,7 @@ def main(argv: list[str]) -> int:
 def _check(flags: PlanFlags) -> None:
     """Raise ValueError unless all numbers make sense."""
     for field in ("memory_gb", "teraflops", "memory_gb_per_s", "link_gb_per_s", "latency_us", "seconds_per_update"):
-        value = getattr(flags, field)
+        value = typed(f"--{field.replace('_', '-')}", float | None, getattr(flags, field))
         if value is not None and value <= 0:
             raise ValueError(f"--{field.replace('_', '-')} must be positive, got {value}.")
     if not flags.device_counts or min(flags.device_counts) < 1:

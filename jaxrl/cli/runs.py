@@ -10,6 +10,7 @@ import jax
 import tyro
 
 from jaxrl.cli.cache import use_cache
+from jaxrl.fields import as_seed
 from jaxrl.train.load import LoadedRun, load_run
 
 __all__ = ["evaluate_run", "render_run"]
@@ -36,6 +37,7 @@ class EvalFlags:
 def evaluate_run(argv: list[str]) -> int:
     """`jaxrl eval [RUN]`; returns the exit code."""
     flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval")
+    as_seed("--seed", flags.seed)
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.programs import member_keys
     from jaxrl.train.report import evaluation_lines
@@ -78,6 +80,7 @@ class RenderFlags:
 def render_run(argv: list[str]) -> int:
     """`jaxrl render [RUN]`; returns the exit code."""
     flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render")
+    as_seed("--seed", flags.seed)
     from jaxrl.render import save
     from jaxrl.train.artifacts import record_episode
     from jaxrl.train.disk import refuse_link, why

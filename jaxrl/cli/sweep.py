@@ -156,7 +156,7 @@ def read_space(
     plain = [choices[i][0] if i in choices else [flag, *values] for i, (flag, values) in enumerate(flags)]
 
     def parse(words: list[list[str]]) -> tuple[Any, Any]:
-        return parse_flags(name, module, [word for each in words for word in each], default, command)
+        return parse_flags(name, module, [word for each in words for word in each], default, command, space)
 
     config, run = parse(plain)
     for field, i in space.items():

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import shlex
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
@@ -17,6 +18,8 @@ from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.hosts import HostFlags, joined
+from jaxrl.cli.numbers import WHOLE
+from jaxrl.fields import settled
 from jaxrl.registry import UnknownNameError, nearest
 from jaxrl.train.loggers import Kind, Names
 
@@ -194,8 +197,13 @@ def parse_flags(
     argv: list[str],
     flags: Any = RunFlags(),
     command: str = "train",
+    tried: Collection[str] = (),
 ) -> tuple[Any, Any]:
-    """The algorithm's config and the command's own flags (with their defaults), as one flat list of flags."""
+    """The algorithm's config and the command's own flags (with their defaults), as one flat list of flags.
+
+    What a preset leaves behind that has no effect with the other flags goes back to its default. Flags that are `tried`
+    with several values decide nothing yet.
+    """
     preset = _preset_in(argv)
     presets: dict[str, Any] = module.PRESETS
     if preset is not None and preset not in presets:
@@ -212,8 +220,16 @@ def parse_flags(
         args=argv,
         prog=f"jaxrl {command} {name}",
         description=f"{(module.__doc__ or name).strip()}\n\nPresets: {known}.",
+        registry=WHOLE,
     )
-    return parsed.config, parsed.run
+    given = given_fields(argv)
+    return settled(parsed.config, given - set(tried), given), parsed.run
+
+
+def given_fields(argv: list[str]) -> set[str]:
+    """The names of the flags on a command line, as fields have them; `--no-anneal-lr` gives `anneal_lr`."""
+    names = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]
+    return {*names, *(name.removeprefix("no_") for name in names)}
 
 
 def _preset_in(argv: list[str]) -> str | None:

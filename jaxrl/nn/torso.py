@@ -14,7 +14,7 @@ from jaxrl.nn.memory import CORES
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso"]
+__all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso", "as_floats", "is_picture"]
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu, "gelu": nn.gelu}
 
@@ -62,11 +62,32 @@ class CNN(nn.Module):
         return rows.reshape(*x.shape[:-3], int(np.prod(rows.shape[1:])))
 
 
+def is_picture(space: Space) -> bool:
+    """Whether it has three axes: height, width, channels."""
+    return isinstance(space, Box) and len(space.shape) == 3
+
+
+def as_floats(space: Space, x: jax.Array) -> jax.Array:
+    """Elements `x[..., *space.shape]` as float32; integers in a `Box` are mapped from their bounds to 0 … 1.
+
+    An integer whose bounds are those of int32 has none, so it keeps its value. Floats keep theirs as well, also where
+    the space has integers: they have been through this before.
+    """
+    integers = np.issubdtype(space.dtype, np.integer) and jnp.issubdtype(x.dtype, jnp.integer)
+    if not isinstance(space, Box) or not integers:
+        return x.astype(jnp.float32)
+    low, high = (np.broadcast_to(np.asarray(bound, np.float64), space.shape) for bound in (space.low, space.high))
+    bounded = (low < high) & (high - low < 2**31 - 1)
+    start, width = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)
+    return (x.astype(jnp.float32) - start.astype(np.float32)) / width.astype(np.float32)
+
+
 class Torso(nn.Module):
     """Observations in `space` to features: `[..., *space.shape]` to `[..., sizes[-1]]`.
 
     Pictures (a `Box` of three axes: height, width, channels) go through convolutions first, whole numbers become
-    one-hot vectors, everything else is flattened. Pictures of integers are divided by their upper bound.
+    one-hot vectors, everything else is flattened. A `Box` of integers is scaled by its bounds (see `as_floats`).
+    What else there is to see, `extra[..., K]`, is appended to the dense layers' input.
     """
 
     space: Space
@@ -74,25 +95,26 @@ class Torso(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, obs: jax.Array) -> jax.Array:
+    def __call__(self, obs: jax.Array, extra: jax.Array | None = None) -> jax.Array:
         space = self.space
         if isinstance(space, Discrete):
             x = jax.nn.one_hot(obs, space.n)
         elif isinstance(space, MultiDiscrete):
             x = jnp.concatenate([jax.nn.one_hot(obs[..., k], n) for k, n in enumerate(space.nvec)], axis=-1)
-        elif isinstance(space, Box) and len(space.shape) == 3:
-            integers = np.issubdtype(space.dtype, np.integer)
-            x = CNN(self.activation)(obs / np.float32(np.max(space.high)) if integers else obs)
+        elif not isinstance(space, Box):
+            raise ValueError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
+        elif is_picture(space):
+            x = CNN(self.activation)(as_floats(space, obs))
         else:
             lead = obs.shape[: obs.ndim - len(space.shape)]
-            x = obs.reshape(*lead, int(np.prod(space.shape))).astype(jnp.float32)
-        return MLP(self.sizes, self.activation)(x)
+            x = as_floats(space, obs).reshape(*lead, int(np.prod(space.shape)))
+        return MLP(self.sizes, self.activation)(x if extra is None else jnp.concatenate([x, extra], axis=-1))
 
 
 class Encoder(nn.Module):
     """Torso and memory: `(carry, obs[T, ..., *shape], reset[T, ...]) -> (carry, features[T, ..., H])`.
 
-    Without a `space` the observation is a vector `[D]`.
+    Without a `space` the observation is a vector `[D]`. For `extra` see `Torso`.
     """
 
     sizes: tuple[int, ...]
@@ -102,7 +124,9 @@ class Encoder(nn.Module):
     space: Space | None = None
 
     @nn.compact
-    def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
+    def __call__(
+        self, carry: Any, obs: jax.Array, reset: jax.Array, extra: jax.Array | None = None
+    ) -> tuple[Any, jax.Array]:
         space = Box(-np.inf, np.inf, obs.shape[-1:]) if self.space is None else self.space
-        features = Torso(space, self.sizes, self.activation)(obs)
+        features = Torso(space, self.sizes, self.activation)(obs, extra)
         return CORES[self.memory](self.memory_size, name=self.memory)(carry, features, reset)

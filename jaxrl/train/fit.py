@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl.algorithm import Algorithm
+from jaxrl.fields import as_whole
 from jaxrl.train import hosts
 from jaxrl.train.artifacts import best_member, save_pictures
 from jaxrl.train.checkpoint import CheckpointError, Checkpoints
@@ -30,7 +31,10 @@ from jaxrl.train.schedule import Schedule
 from jaxrl.train.skip import OnNan, handle_nan
 from jaxrl.train.time_split import rollout_share
 
-__all__ = ["Part", "Result", "UnsavedError", "fit"]
+__all__ = ["KEPT", "Part", "Result", "UnsavedError", "fit"]
+
+KEPT = 3
+"""Checkpoints that are kept by default."""
 
 
 class Part(NamedTuple):
@@ -100,7 +104,7 @@ def fit(
     eval_episodes: int = 512,
     checkpoint_every_updates: int | None = None,
     checkpoint_every_minutes: float | None = None,
-    keep_checkpoints: int = 3,
+    keep_checkpoints: int = KEPT,
     on_nan: OnNan = "stop",
     pictures: bool = True,
     time_split: bool = False,
@@ -165,12 +169,13 @@ def fit(
     span = part and (part.first, part.last)
     part = part or Part(0, config.num_updates)
     schedule = Schedule(part.last, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
-    num_seeds = num_seeds if members is None else len(members)
-    counts = {"num_seeds": num_seeds, "eval_episodes": eval_episodes, "keep_checkpoints": keep_checkpoints}
-    for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}.")
-    if run_dir is None and (resume is True or checkpoint_every_updates or checkpoint_every_minutes):
+    num_seeds, eval_episodes = as_whole("num_seeds", num_seeds), as_whole("eval_episodes", eval_episodes)
+    keep_checkpoints = as_whole("keep_checkpoints", keep_checkpoints)
+    if members is not None and num_seeds not in (1, len(members)):
+        raise ValueError(f"num_seeds={num_seeds} has no effect with {len(members)} members; leave it out.")
+    num_seeds = num_seeds if members is None else as_whole("the number of members", len(members))
+    kept = keep_checkpoints != KEPT
+    if run_dir is None and (resume is True or checkpoint_every_updates or checkpoint_every_minutes or kept):
         raise ValueError("Checkpoints need a place: give a run_dir.")
     algo = handle_nan(scheduled(algo, hyperparam_schedule) if hyperparam_schedule else algo, on_nan)
     who = Members.of(config, num_seeds if members is None else members)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.fields import as_seed, as_whole, settled, typed
 from jaxrl.train.continuation import Stage, decide
 from jaxrl.train.fit import fit
 from jaxrl.train.loop import DivergedError
@@ -69,14 +70,15 @@ def make_groups(
         max_members: In a group.
         path: Where the groups have their folders; None for none.
     """
-    if max_members is not None and max_members < 1:
-        raise ValueError(f"max_members must be at least 1, got {max_members}.")
+    max_members = None if max_members is None else as_whole("max_members", max_members)
     traced = traced_fields(config)
     alike: dict[str, tuple[Any, list[Point]]] = {}
     for point in tried:
         statics = {name: value for name, value in point.items() if name not in traced}
         own = {name: value for name, value in point.items() if name in traced}
-        _, members = alike.setdefault(repr(statics), (dataclasses.replace(config, **statics), []))
+        _, members = alike.setdefault(
+            repr(statics), (settled(dataclasses.replace(config, **statics), statics, statics), [])
+        )
         members += [{"seed": seed, **own} for seed in seeds]
     groups = []
     for common, members in alike.values():
@@ -90,8 +92,7 @@ def make_groups(
 
 def check_groups(groups: Sequence[Group], options: dict[str, Any]) -> None:
     """Raise now what `fit` would with these options, before anything is written and an hour has passed."""
-    if options["eval_episodes"] < 1:
-        raise ValueError(f"eval_episodes must be at least 1, got {options['eval_episodes']}.")
+    as_whole("eval_episodes", options["eval_episodes"])
     names = [field.name for field in dataclasses.fields(Schedule) if field.name in options]
     for group in groups:
         Schedule(group.config.num_updates, **{name: options[name] for name in names})
@@ -136,7 +137,9 @@ def train_groups(
 
 def chosen_seeds(name: str, seeds: int | Sequence[int], first: int) -> list[int]:
     """The seeds one by one: so many from `first` on, or those that were listed."""
-    chosen = [first + i for i in range(seeds)] if isinstance(seeds, int) else list(seeds)
+    listed = isinstance(seeds, Iterable)
+    chosen = list(seeds) if listed else [first + i for i in range(typed(name, int, seeds))]
+    chosen = [as_seed(f"{name}: each", seed) for seed in chosen]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"{name} must be a number of at least 1 or a list of different ones, got {seeds}.")
     return chosen

@@ -14,6 +14,7 @@ import jax
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import Environment
+from jaxrl.fields import settled
 from jaxrl.train.checkpoint import CheckpointError, CheckpointReader
 from jaxrl.train.programs import initial_state, member_keys
 from jaxrl.train.run_folder import RunFolder, config_from_json, latest_run
@@ -72,7 +73,8 @@ def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRu
     config_class = trusted_class(about, folder.path, trust)
     module = sys.modules[config_class.__module__]
     with _told(folder.path):
-        config = config_from_json(config_class, about["config"])
+        # What had no effect then is refused now, so it is left out.
+        config = settled(config_from_json(config_class, about["config"]))
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})
         return LoadedRun(folder, about, module, config, module.make(config), config.make_env())

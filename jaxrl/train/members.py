@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.fields import as_seed
+
 __all__ = ["Members", "describe_member", "seed_keys", "traced_fields"]
 
 
@@ -36,7 +38,7 @@ class Members:
                 it differs: its seed, and fields of `config.hyperparams`.
 
         Raises:
-            ValueError: A field that needs a program of its own, or a value that the config refuses.
+            ValueError: A field that needs a program of its own, or a value or a seed that cannot be.
         """
         if isinstance(members, int):
             members = [{"seed": config.seed + m} for m in range(members)]
@@ -49,7 +51,8 @@ class Members:
         if names:
             leaves = [each.hyperparams for each in configs]
             hyperparams = leaves[0] if len(leaves) == 1 else jax.tree.map(lambda *each: np.stack(each), *leaves)
-        return cls(tuple(each.seed for each in configs), tuple(map(describe_member, members)), hyperparams)
+        seeds = tuple(as_seed("seed", each.seed) for each in configs)
+        return cls(seeds, tuple(map(describe_member, members)), hyperparams)
 
     def keys(self, stream: int = 0) -> jax.Array:
         """See `seed_keys`."""

@@ -6,6 +6,8 @@ import dataclasses
 import math
 import time
 
+from jaxrl.fields import typed
+
 __all__ = ["Clock", "Pacer", "Schedule"]
 
 
@@ -37,9 +39,10 @@ class Schedule:
                 "total_timesteps is less than one update (num_envs * num_steps); raise it or lower one of them."
             )
         for name in ("log_every", "eval_every", "checkpoint_every_updates", "checkpoint_every_minutes"):
-            value = getattr(self, name)
+            value = typed(name, (float if name.endswith("minutes") else int) | None, getattr(self, name))
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be positive, got {value}; leave it out for the default.")
+            object.__setattr__(self, name, value)
 
     @property
     def updates_in_row(self) -> int:

@@ -7,14 +7,27 @@ import itertools
 import math
 import typing
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 
+from jaxrl.fields import as_whole, settled
 from jaxrl.registry import UnknownNameError, nearest
 
-__all__ = ["Choice", "Point", "Range", "Space", "describe_space", "draws", "grid", "points", "read_space"]
+__all__ = [
+    "Choice",
+    "Point",
+    "Range",
+    "Space",
+    "describe_space",
+    "distinct",
+    "draws",
+    "effective",
+    "grid",
+    "points",
+    "read_space",
+]
 
 Space = Mapping[str, Any]
 """Field names of a config to lists of values, or to ranges `(low, high)` or `(low, high, "log")`."""
@@ -73,8 +86,8 @@ def describe_space(dimensions: Mapping[str, Range | Choice]) -> dict[str, dict[s
 def points(config: Any, space: Space, samples: int) -> list[Point]:
     """All combinations of the lists' values, each with `samples` draws from the ranges.
 
-    The draws are the same for every combination. They depend on the config's seed, on the name of the range and on
-    nothing else in the space.
+    Combinations that differ in nothing but what has no effect there are one. The draws are the same for every
+    combination. They depend on the config's seed, on the name of the range and on nothing else in the space.
 
     Args:
         config: The dataclass whose fields are tried.
@@ -84,9 +97,7 @@ def points(config: Any, space: Space, samples: int) -> list[Point]:
     Raises:
         ValueError: As in `read_space`, or a value that the config refuses.
     """
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, got {samples}.")
-    dimensions = read_space(config, space)
+    samples, dimensions = as_whole("samples", samples), read_space(config, space)
     ranges = {name: each for name, each in dimensions.items() if isinstance(each, Range)}
     drawn = _drawn(config, ranges, samples) if ranges else [{}]
     combined = grid({name: each for name, each in dimensions.items() if isinstance(each, Choice)})
@@ -94,13 +105,12 @@ def points(config: Any, space: Space, samples: int) -> list[Point]:
 
 
 def draws(config: Any, space: Space, count: int) -> list[Point]:
-    """`count` draws from the whole space, lists and ranges alike; fewer where lists alone give repeated ones.
+    """`count` draws from the whole space, lists and ranges alike; fewer where some are repeated.
 
     Raises:
         ValueError: As in `points`.
     """
-    drawn = _drawn(config, read_space(config, space), count)
-    return _accepted(config, space, list({repr(point): point for point in drawn}.values()))
+    return _accepted(config, space, _drawn(config, read_space(config, space), count))
 
 
 def grid(choices: Mapping[str, Choice]) -> list[Point]:
@@ -109,11 +119,24 @@ def grid(choices: Mapping[str, Choice]) -> list[Point]:
     return [dict(zip(choices, row, strict=True)) for row in rows]
 
 
+def effective(config: Any, point: Point) -> Point:
+    """A point as the config has it: 2e4 steps are 20000, and what has no effect there has its default.
+
+    Raises:
+        ValueError: The config refuses a value.
+    """
+    made = settled(dataclasses.replace(config, **point), point)
+    return {name: getattr(made, name) for name in point}
+
+
+def distinct(found: Iterable[Point]) -> list[Point]:
+    """Each point once."""
+    return list({repr(point): point for point in found}.values())
+
+
 def _accepted(config: Any, space: Space, found: list[Point]) -> list[Point]:
-    """The points, if the config takes them; it says itself what it does not like."""
-    for point in found:
-        dataclasses.replace(config, **point)
-    return [{name: point[name] for name in space} for point in found]
+    """The points as the config has them, each once, with names in the order of the space."""
+    return distinct(effective(config, {name: point[name] for name in space}) for point in found)
 
 
 def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) -> list[Point]:

@@ -15,7 +15,10 @@ from jaxrl.train.mesh import MeshShape
 from jaxrl.train.record import recorded
 from jaxrl.train.search_space import describe_space, points, read_space
 
-__all__ = ["SweepResult", "sweep"]
+__all__ = ["SAMPLES", "SweepResult", "sweep"]
+
+SAMPLES = 8
+"""Points that are drawn from ranges by default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +52,7 @@ def sweep(
     run_dir: str | Path | None = None,
     *,
     seeds: int | Sequence[int] = 1,
-    samples: int = 8,
+    samples: int = SAMPLES,
     max_members: int | None = None,
     mesh: MeshShape | None = None,
     log_every: int | None = None,
@@ -92,9 +95,15 @@ def sweep(
         The table. SIGTERM and Ctrl-C end the sweep after saving; the same call with the same `run_dir` continues it.
 
     Raises:
-        ValueError: An unknown hyperparameter, a value that the config refuses, or a count that is not positive.
+        ValueError: An unknown hyperparameter, `samples` without a range, a value that the config refuses, or a count
+            that is not positive.
         FileExistsError: `run_dir` holds something else or another sweep, or another process trains in it.
     """
+    if samples != SAMPLES and not any(isinstance(values, tuple) for values in hyperparameters.values()):
+        raise ValueError(
+            f'samples={samples} has no effect without a range, such as lr=(1e-4, 1e-2, "log"); leave it out. More '
+            f"members come from seeds."
+        )
     chosen = chosen_seeds("seeds", seeds, config.seed)
     tried = points(config, hyperparameters, samples)
     groups = make_groups(config, tried, chosen, max_members, None if run_dir is None else Path(run_dir))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxrl.train.search_space import Choice, Point, grid
+from jaxrl.train.search_space import Choice, Point, distinct, effective, grid
 from jaxrl.tuning.task import Found, Task, best_so_far
 
 __all__ = ["Grid", "Random"]
@@ -42,7 +42,7 @@ class Grid:
             raise ValueError(
                 f"A grid is made of lists, but {', '.join(ranges)} has a range; list values, or use random."
             )
-        tried = grid(choices)
+        tried = distinct(effective(task.config, point) for point in grid(choices))
         if len(tried) > task.budget:
             raise ValueError(f"The grid has {len(tried)} points, more than the budget of {task.budget}; raise it.")
         return tried

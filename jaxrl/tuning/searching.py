@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jaxrl.fields import as_whole, settled
 from jaxrl.registry import UnknownNameError, nearest
 from jaxrl.train.continuation import Stage, decide
 from jaxrl.train.fit import fit
@@ -114,6 +115,7 @@ def search(
     if both:
         raise ValueError(f"Seeds {both} are for tuning and for testing; scores on tuning seeds flatter, take others.")
     how = _method(method)
+    budget = as_whole("budget", budget)
     intervals: dict[str, Any] = {
         "log_every": log_every,
         "eval_episodes": eval_episodes,
@@ -156,7 +158,7 @@ def _search(task: Task, method: Method, tested: list[int], record: Record) -> Se
 
 def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict[str, Any] | None:
     """The final evaluation of the best point, trained anew on the test seeds."""
-    config = dataclasses.replace(task.config, **found.best)
+    config = settled(dataclasses.replace(task.config, **found.best), found.best)
     members = [{"seed": seed} for seed in seeds]
     schedule: HyperparamSchedule | None = None
     if found.schedule:
@@ -213,8 +215,6 @@ def _describe(method: Any) -> dict[str, Any]:
 
 def _check(task: Task, method: Method) -> None:
     """Raise now what would be raised later."""
-    if task.budget < 1:
-        raise ValueError(f"budget must be at least 1, got {task.budget}.")
     if not task.space:
         raise ValueError('Say what to search, e.g. lr=(1e-4, 1e-2, "log").')
     method.check(task)

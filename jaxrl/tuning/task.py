@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.train.fit import Result, fit
 from jaxrl.train.groups import Row, check_groups, curve_means, make_groups, metric_of, train_groups
 from jaxrl.train.members import traced_fields
-from jaxrl.train.search_space import Choice, Point, Range, draws, read_space
+from jaxrl.train.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 
 __all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far", "member_rows", "trial_of"]
 
@@ -139,9 +139,9 @@ class Task:
             tried: The points; one that occurs twice is trained once.
             name: Of a folder for them.
         """
-        distinct = list({repr(point): point for point in tried}.values())
+        tried = [effective(self.config, point) for point in tried]
         path = None if self.folder is None else self.folder / name
-        groups = make_groups(self.config, distinct, self.seeds, self.max_members, path)
+        groups = make_groups(self.config, distinct(tried), self.seeds, self.max_members, path)
         options = {**self.options, "notes": self.notes()}
         table, stopped = train_groups(self.algorithm, groups, list(self.space), options)
         if stopped:

@@ -1,12 +1,31 @@
-"""Configurations: what is wrong is said before anything runs, with a value that works."""
+"""Configurations: what is wrong or has no effect is said before anything runs, with a value that works."""
 
 import dataclasses
+import re
+import typing
+from typing import Any
 
+import jax
+import numpy as np
 import pytest
+from family import MODULES
 
 from jaxrl import algos
-from jaxrl.algos import ippo
+from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.cli.sweep import SweepFlags, read_space
+from jaxrl.cli.train import parse_flags
+from jaxrl.fields import settled
+from jaxrl.nn.memory import CORES
+from jaxrl.nn.torso import ACTIVATIONS
 from jaxrl.registry import UnknownNameError
+from jaxrl.rl.optimizer import OPTIMIZERS
+from jaxrl.rl.value import VALUES
+from jaxrl.train.groups import chosen_seeds, make_groups
+from jaxrl.train.load import load_run
+from jaxrl.train.members import Members
+from jaxrl.train.run_folder import RunFolder, describe_run
+from jaxrl.train.search_space import draws, points
 
 
 @pytest.mark.parametrize(
@@ -22,10 +41,15 @@ from jaxrl.registry import UnknownNameError
         ({"num_envs": 100, "num_minibatches": 8}, r"or num_envs=104\."),
         ({"num_steps": 32, "sequence_length": 7}, r"num_steps=32 .* sequence_length=7; use sequence_length=4"),
         ({"total_timesteps": 100, "num_envs": 8, "num_steps": 32}, "use at least total_timesteps=256"),
-        ({"hidden": ()}, "hidden needs at least one layer"),
+        ({"hidden": ()}, "hidden must have at least one layer"),
+        ({"head_hidden": (8, 0)}, r"head_hidden must have positive sizes, got \(8, 0\)"),
         ({"target_kl": 0.0}, "target_kl must be positive"),
         ({"value_loss": "mae"}, "value_loss must be one of mse, hlgauss"),
-        ({"value_range": (1.0, -1.0)}, "value_range needs its lower end first"),
+        ({"value_range": (1.0, -1.0)}, "value_range must have its lower end first"),
+        ({"memory": "s5", "memory_size": 7}, "memory_size must be even for s5, got 7; use 8"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 4294967295, got -1"),
+        ({"seed": 2**32}, "seed must be a whole number from 0 to 4294967295, got 4294967296"),
+        ({"total_timesteps": 1e30}, "more than can be counted; use at most total_timesteps=8796093018112"),
     ],
 )
 def test_bad_values_are_explained(fields, message):
@@ -58,3 +82,224 @@ def test_algorithms_are_found_by_name():
 )
 def test_shards_are_as_many_as_split_everything_evenly(fields, shards):
     assert ippo.Config(**fields).shards == shards
+
+
+def test_share_torso_and_critic_hidden_are_mappos_own():
+    with pytest.raises(ValueError, match="share_torso must be False: mappo's critic"):
+        mappo.Config(share_torso=True)
+    with pytest.raises(ValueError, match="critic_hidden must have at least one layer"):
+        mappo.Config(critic_hidden=())
+
+
+def test_every_number_must_be_finite_and_a_number():
+    """Whatever field is added later."""
+    hints = typing.get_type_hints(mappo.Config)
+    floats = [field.name for field in dataclasses.fields(mappo.Config) if hints[field.name] in (float, float | None)]
+    assert len(floats) >= len(dataclasses.fields(Hyperparams))
+    for name in floats:
+        wrongs: tuple[Any, ...] = (float("nan"), float("inf"), -float("inf"), "x", True)
+        for wrong in wrongs:
+            with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+                mappo.Config(**{name: wrong})
+
+
+def test_numbers_are_pythons_own_whatever_was_given():
+    given: dict[str, Any] = {"total_timesteps": 2e4, "num_envs": np.int64(16), "lr": np.float32(0.5), "hidden": [8, 8]}
+    config = ppo.Config(**given)
+    assert config == ppo.Config(total_timesteps=20_000, num_envs=16, lr=0.5, hidden=(8, 8))
+    assert {type(getattr(config, name)) for name in given} == {int, float, tuple}
+    assert hash(config)
+
+
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [("memory", CORES), ("activation", ACTIVATIONS), ("optimizer", OPTIMIZERS), ("value_loss", VALUES)],
+)
+def test_a_config_lists_what_there_is(field, names):
+    assert list(typing.get_args(typing.get_type_hints(OnPolicyConfig)[field])) == list(names)
+
+
+GRU = {"memory": "gru"}
+IDLE = [  # algorithm, a field with a value that has no effect, what gives it one
+    (ppo, {"memory_size": 7}, GRU),
+    (ppo, {"sequence_length": 8}, GRU),
+    (ppo, {"value_range": (0.0, 1.0)}, {"value_loss": "hlgauss"}),
+    (ppo, {"clip_value": True}, {"value_loss": "mse"}),
+    (ppo, {"target_kl": 0.02}, {"update_epochs": 2}),
+    (ppo, {"squash": True}, {"env": "classic/pendulum"}),
+    (ippo, {"sharing": "none"}, {"env": "probe/credit"}),
+    (mappo, {"sharing": (0,)}, {"env": "probe/credit", "sharing": (0, 0)}),
+]
+WITHOUT = {"value_loss": "hlgauss", "update_epochs": 1, "num_minibatches": 1}  # value_range apart
+SIZES = {"num_envs": 4, "num_steps": 8, "total_timesteps": 64, "hidden": (8,)}
+
+
+@pytest.mark.parametrize(("module", "asked", "cure"), IDLE)
+def test_what_has_no_effect_is_refused_and_the_cure_works(module, asked, cure):
+    (name, value), *_ = asked.items()
+    around = {"env": "classic/cartpole", **SIZES, **WITHOUT}
+    around |= {"value_loss": "mse"} if name == "value_range" else {}
+    default = next(field.default for field in dataclasses.fields(module.Config) if field.name == name)
+    assert value != default
+    module.make(module.Config(**around))  # what is merely unused is nobody's mistake
+    sentence = rf"^{re.escape(f'{name}={value}')} has no effect with .*; leave it at {re.escape(str(default))}, or "
+    with pytest.raises(ValueError, match=sentence):
+        module.make(module.Config(**around, **asked))
+    module.make(module.Config(**{**around, **asked, **cure}))
+
+
+def test_switched_off_is_never_in_vain():
+    """IPPO clips values by default and says nothing of it; that hlgauss clips none is what was asked for."""
+    ippo.make(ippo.Config(value_loss="hlgauss"))
+    ippo.make(ippo.Config(value_loss="hlgauss", clip_value=False))
+
+
+class _Unchecked(mappo.Config):
+    effects = ()
+
+
+# Another value for every field: whoever adds a field says here what could be typed.
+ONE_STEP = {**SIZES, "env": "probe/constant_reward", "update_epochs": 1, "num_minibatches": 1, "critic_hidden": (8,)}
+OTHER: dict[str, Any] = {
+    "env": "probe/truncation",
+    "seed": 1,
+    "total_timesteps": 128,
+    "num_envs": 8,
+    "num_steps": 4,
+    "update_epochs": 2,
+    "num_minibatches": 2,
+    "optimizer": "adam",
+    **dict.fromkeys(("lr", "gamma", "gae_lambda", "clip_eps", "ent_coef", "vf_coef", "max_grad_norm"), 0.125),
+    "anneal_lr": False,
+    "anneal_ent": True,
+    "clip_value": False,
+    "target_kl": 0.5,
+    "normalise_obs": True,
+    "normalise_reward": True,
+    "value_loss": "hlgauss",
+    "value_range": (0.0, 1.0),
+    "hidden": (7,),
+    "activation": "relu",
+    "memory": "gru",
+    "memory_size": 7,
+    "head_hidden": (7,),
+    "squash": True,
+    "share_torso": True,
+    "sequence_length": 4,
+    "reset": "pool",
+    "num_shards": 2,
+    "sharing": "none",
+    "critic_hidden": (7,),
+}
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(mappo.Config)])
+def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
+    """No field is accepted and ignored; and what is refused for that reason would indeed run the same."""
+    if field in ("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl"):
+        with pytest.raises(ValueError, match=f"{field}=.* has no effect"):
+            _program(mappo.Config, {field: OTHER[field]})
+        # `target_kl` is computed, only too late for anything to be left out.
+        assert field == "target_kl" or _program(_Unchecked, {field: OTHER[field]}) == plain
+    elif field == "share_torso":
+        with pytest.raises(ValueError, match="share_torso must be False"):
+            _program(mappo.Config, {field: OTHER[field]})
+    else:
+        assert _program(mappo.Config, {field: OTHER[field]}) != plain
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return _program(mappo.Config, {})
+
+
+def _program(kind, fields):
+    """All that a run follows from, as text: the train state, the program of an update, numbers, how often, the seed."""
+    config = kind(**{**ONE_STEP, **fields})
+    algo = mappo.make(config)
+    state = jax.eval_shape(algo.init, jax.random.key(0))
+    update = re.sub("0x[0-9a-f]+", "", str(jax.make_jaxpr(algo.update)(state)))
+    return str(state), update, config.hyperparams, config.num_updates, config.seed
+
+
+def test_every_preset_is_accepted():
+    for module in MODULES.values():
+        for preset in module.PRESETS.values():
+            module.make(preset)
+
+
+def flags(*words, name="ippo"):
+    return parse_flags(name, MODULES[name], list(words))[0]
+
+
+def test_whole_numbers_can_be_typed_with_an_exponent():
+    config = flags("--total-timesteps", "2e6", "--num-envs=1.28e2", "--hidden", "6.4e1", "32")
+    assert (config.total_timesteps, config.num_envs, config.hidden) == (2_000_000, 128, (64, 32))
+
+
+def test_what_a_preset_leaves_behind_is_dropped():
+    assert flags("--preset", "jaxmarl").memory_size == 128
+    config = flags("--preset", "jaxmarl", "--memory", "none", "--env", "classic/cartpole")
+    assert (config.memory, config.memory_size, config.hidden) == ("none", 64, (128,))
+    ippo.make(config)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--memory-size", "128"],
+        ["--memory_size=128"],
+        ["--preset", "jaxmarl", "--memory", "none", "--memory-size", "128"],  # the preset's, but asked for
+        ["--memory", "none", "--sequence-length", "8"],
+        ["--value-loss", "hlgauss", "--preset", "mpe", "--clip-value", "--value-range", "0", "1", "--squash"],
+    ],
+)
+def test_what_the_user_gives_in_vain_is_refused(words):
+    with pytest.raises(ValueError, match="has no effect with"):
+        ippo.make(flags(*words))
+
+
+def test_a_sweep_over_memories_keeps_the_size_for_those_that_have_one():
+    for words in (["--preset", "jaxmarl"], ["--memory-size", "128"]):
+        config, _, space = read_space("ippo", ippo, [*words, "--memory", "none", "gru"], SweepFlags(), "sweep")
+        groups = make_groups(config, points(config, space, 1), [0], None, None)
+        assert [(g.config.memory, g.config.memory_size) for g in groups] == [("none", 64), ("gru", 128)]
+        for group in groups:
+            ippo.make(group.config)
+
+
+def test_points_that_differ_in_nothing_that_matters_are_one():
+    config = ippo.Config()
+    space = {"memory": ["none", "gru"], "memory_size": [32.0, 64]}
+    wanted = [("none", 64), ("gru", 32), ("gru", 64)]
+    assert [tuple(point.values()) for point in points(config, space, 1)] == wanted
+    assert {tuple(point.values()) for point in draws(config, space, 64)} == set(wanted)
+    only_size = points(config, {"memory_size": [32, 64]}, 1)  # in vain whatever the point
+    with pytest.raises(ValueError, match="memory_size=32 has no effect"):
+        make_groups(config, only_size, [0], None, None)[0].config.make_env()
+
+
+def test_a_run_from_before_what_has_no_effect_was_refused_can_be_opened(tmp_path):
+    config = ppo.Config(env="probe/constant_reward", memory_size=128, **SIZES)
+    folder = RunFolder.create(tmp_path / "run")
+    folder.write(describe_run(config, 1))
+    assert load_run(tmp_path / "run").config == settled(config) == dataclasses.replace(config, memory_size=64)
+
+
+def test_seeds_that_are_one_for_jax_are_refused():
+    with pytest.raises(ValueError, match="seed must be a whole number from 0 to 4294967295, got 4294967296"):
+        Members.of(ppo.Config(seed=2**32 - 1), 2)
+    with pytest.raises(ValueError, match="got 4294967296"):
+        Members.of(_Seeded(), [{"seed": 0}, {"seed": 2**32}])  # a config that checks nothing
+    with pytest.raises(ValueError, match="seeds: each must be a whole number from 0 to 4294967295, got 4294967296"):
+        chosen_seeds("seeds", [0, 2**32], 0)
+    with pytest.raises(ValueError, match=r"seeds must be a whole number; got 2\.5"):
+        chosen_seeds("seeds", 2.5, 0)  # pyright: ignore[reportArgumentType]
+    assert chosen_seeds("seeds", np.arange(2), 0) == [0, 1]  # pyright: ignore[reportArgumentType]
+    assert chosen_seeds("seeds", np.int64(2), 5) == [5, 6]  # pyright: ignore[reportArgumentType]
+    assert set(map(type, Members.of(_Seeded(), [{"seed": np.int64(3)}]).seeds)) == {int}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seeded:
+    seed: int = 0

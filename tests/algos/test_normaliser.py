@@ -12,7 +12,7 @@ from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.algos.normaliser import learn_observations, new_normaliser, normalised, scaled_rewards
 from jaxrl.algos.rollout import Transition, View
 from jaxrl.environment import Environment
-from jaxrl.spaces import Box, Discrete
+from jaxrl.spaces import Box
 
 T, B, N = 5, 4, 3
 GROUPS = (0, 1, 0)
@@ -63,15 +63,6 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_returns(view):
         who = np.equal(GROUPS, group)
         deviation = sums[:, :, who][np.asarray(view.alive)[:, :, who]].std()
         np.testing.assert_allclose(scaled[..., agent], reward[..., agent] / deviation, rtol=1e-4)
-
-
-def test_what_is_no_vector_of_floats_is_not_standardised():
-    class Numbers(Environment):
-        def observation_space(self, params=None):
-            return Discrete(3)
-
-    with pytest.raises(ValueError, match="normalise_obs needs vectors of floats"):
-        new_normaliser(CONFIG, Numbers(), (0,))
 
 
 def test_training_counts_every_observation_of_the_living_once():

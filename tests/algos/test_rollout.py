@@ -9,7 +9,8 @@ from family import parts_of
 
 import jaxrl
 from jaxrl.algos import ippo, mappo
-from jaxrl.algos.rollout import Eyes, Transition, View, begin, next_values, rollout, state_size, team_value
+from jaxrl.algos.central import state_size
+from jaxrl.algos.rollout import Eyes, Transition, View, begin, next_values, rollout, team_value
 from jaxrl.vector import VectorEnv
 from jaxrl.wrappers import as_multi_agent
 

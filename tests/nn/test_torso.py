@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.nn.torso import CNN, MLP, Encoder, Torso
-from jaxrl.spaces import Box, Discrete, MultiDiscrete
+from jaxrl.nn.torso import CNN, MLP, Encoder, Torso, as_floats
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 T, B = 2, 3
 
@@ -57,6 +57,45 @@ def test_pictures_of_bytes_are_scaled():
     cnn, mlp = params["params"]["CNN_0"], params["params"]["MLP_0"]
     expected: Any = MLP((6,)).apply({"params": mlp}, CNN("tanh").apply({"params": cnn}, jnp.ones(shape)))
     np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("space", "x", "wanted"),
+    [
+        (Box(0, 255, (2,), np.uint8), [0, 255], [0.0, 1.0]),
+        (Box(np.array([2, -4]), np.array([12, 4]), (2,), np.int32), [7, -2], [0.5, 0.25]),
+        (Box(0, 65535, (1,), np.uint16), [65535], [1.0]),
+        (Box(-(2**31), 2**31 - 1, (2,), np.int32), [-3, 700], [-3.0, 700.0]),  # no bounds at all
+        (Box(0, 2**31 - 1, (1,), np.int32), [700], [700.0]),
+        (Box(5, 5, (1,), np.int32), [5], [5.0]),
+        (Box(-2.0, 2.0, (2,)), [-2.0, 1.0], [-2.0, 1.0]),  # floats are as their author wants them
+    ],
+)
+def test_integers_are_scaled_by_their_bounds(space, x, wanted):
+    y = as_floats(space, jnp.asarray(x, space.dtype))
+    assert y.dtype == jnp.float32
+    np.testing.assert_array_equal(y, np.float32(wanted))
+    np.testing.assert_array_equal(as_floats(space, y), y)  # once is enough
+
+
+def test_a_vector_of_bytes_is_scaled():
+    space = Box(0, 255, (3,), np.uint8)
+    y, params = Torso(space, (6,)).init_with_output(jax.random.key(0), jnp.array([0, 51, 255], jnp.uint8))
+    expected: Any = MLP((6,)).apply({"params": params["params"]["MLP_0"]}, jnp.array([0.0, 0.2, 1.0]))
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+def test_what_else_there_is_to_see_is_appended():
+    space, obs, extra = Box(-1.0, 1.0, (3, 2)), jnp.ones((T, B, 3, 2)), jnp.zeros((T, B, 4))
+    y, params = Torso(space, (6,)).init_with_output(jax.random.key(0), obs, extra)
+    both = jnp.concatenate([obs.reshape(T, B, 6), extra], -1)
+    expected: Any = MLP((6,)).apply({"params": params["params"]["MLP_0"]}, both)
+    np.testing.assert_allclose(y, expected, atol=1e-6)
+
+
+def test_observations_of_unknown_kind_are_refused():
+    with pytest.raises(ValueError, match="There is no network for observations in"):
+        Torso(Space(), (6,)).init(jax.random.key(0), jnp.ones(3))
 
 
 def test_encoder_takes_a_vector_without_a_space_and_anything_with_one():

@@ -397,6 +397,8 @@ def test_ranges_are_sampled_alike_every_time() -> None:
         ({"lr": (0.1, 0.2), "samples": 0}, "samples must be at least 1"),
         ({"lr": [1.0], "seeds": 0}, "seeds must be a number of at least 1"),
         ({"lr": [1.0], "seeds": [1, 1]}, "seeds must be .* different"),
+        ({"lr": [1.0], "seeds": [0, 2**32]}, "seeds: each must be a whole number from 0 to 4294967295"),
+        ({"lr": [1.0], "samples": 3}, "samples=3 has no effect without a range"),
         ({"lr": [1.0], "max_members": 0}, "max_members must be at least 1"),
         ({"lr": [1.0], "eval_episodes": 0}, "eval_episodes must be at least 1"),
         ({"lr": [1.0], "log_every": -1}, "log_every must be positive"),

@@ -63,7 +63,6 @@ def run_ticks(
         deviation: `[T, N, …]` seconds added to the cooldown of a weapon fired in that tick.
         trace: Whether to return every tick.
     """
-
     num_allies, num_enemies = orders.ally_target.shape[0], orders.enemy_target.shape[0]
     # Here, as two kernels; in the loop, XLA would take the comparison with each row out of it as a kernel of its own.
     aims = _rows_of(orders.ally_target, num_enemies), _rows_of(orders.enemy_target, num_allies)

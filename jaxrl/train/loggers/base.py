@@ -58,6 +58,11 @@ class LoggerOptions:
         for name, choices in (("kind", get_args(Kind)), ("names", get_args(Names))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"logger: {name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}.")
+        if self.kind == "jsonl" and (self.names, self.per_seed) != ("jaxrl", False):
+            raise ValueError(
+                f"logger: names={self.names} and per_seed={self.per_seed} have no effect on metrics.jsonl; leave them "
+                f"out, or choose the kind wandb or tensorboard."
+            )
 
 
 _CLASSES = {

@@ -78,6 +78,9 @@ def test_names_and_mappings_become_loggers_and_are_recorded() -> None:
 def test_what_there_is_not_is_said() -> None:
     with pytest.raises(ValueError, match="kind must be one of jsonl, wandb, tensorboard; got 'carrier-pigeon'"):
         make_logger("carrier-pigeon")
+    for own in ({"names": "cleanrl"}, {"per_seed": True}):
+        with pytest.raises(ValueError, match=r"have no effect on metrics\.jsonl; leave them out"):
+            make_logger(own)
     with pytest.raises(ValueError, match="names must be one of jaxrl, cleanrl; got 'sb3'"):
         make_logger({"kind": "jsonl", "names": "sb3"})
 

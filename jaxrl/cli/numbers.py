@@ -1,0 +1,44 @@
+"""How the command line reads whole numbers: `--total-timesteps 1e6` means 1000000."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from jaxrl.fields import typed
+
+__all__ = ["WHOLE"]
+
+WHOLE = ConstructorRegistry()
+"""For `tyro.cli(registry=…)`."""
+
+
+@WHOLE.primitive_rule
+def _whole(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """The rule for fields that are ints; None leaves all others to tyro."""
+    if info.type is not int:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: _read(words[0]),
+        is_instance=_is_int,
+        str_from_instance=lambda number: [str(number)],
+    )
+
+
+def _read(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        number = float(word)
+    except ValueError:
+        raise ValueError(f"{word!r} is no whole number") from None
+    return typed("it", int, number)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,160 @@
+"""Values that users type, made sure of: each is what its annotation says, or a sentence says what it must be.
+
+Whole floats such as 2e4 pass for whole numbers, NumPy's numbers and lists for Python's own numbers and tuples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+__all__ = ["MAX_SEED", "as_seed", "as_whole", "settled", "typed"]
+
+MAX_SEED = 2**32 - 1
+"""JAX makes keys of seeds modulo 2^32, so a larger one would silently repeat another run."""
+
+_TINY, _HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+
+Config = TypeVar("Config")
+
+
+def typed(name: str, hint: Any, value: Any) -> Any:
+    """`value` as the annotation `hint` has it: bool, int, float, str, a Literal, tuples and unions of these.
+
+    Other annotations take any value.
+
+    Args:
+        name: What the value is called in the message.
+        hint: The annotation, resolved (see `typing.get_type_hints`).
+        value: What was given.
+
+    Raises:
+        ValueError: It is something else, or a float that is not finite in float32.
+    """
+    try:
+        return _converted(hint, value)
+    except _OtherError:
+        raise ValueError(f"{name} must be {_words(hint)}; got {value!r}.") from None
+
+
+def as_whole(name: str, value: Any, least: int = 1) -> int:
+    """`value` as an int.
+
+    Raises:
+        ValueError: It is no whole number, or less than `least`.
+    """
+    number = typed(name, int, value)
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}.")
+    return number
+
+
+def as_seed(name: str, value: Any) -> int:
+    """`value` as a seed, an int from 0 to `MAX_SEED`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    number = typed(name, int, value)
+    if not 0 <= number <= MAX_SEED:
+        raise ValueError(f"{name} must be a whole number from 0 to {MAX_SEED}, got {number}.")
+    return number
+
+
+def settled(config: Config, because: Collection[str] | None = None, keep: Collection[str] = ()) -> Config:
+    """A config without leftovers: what has no effect because of certain fields goes back to its default.
+
+    For a preset, or another base, of which some fields were replaced: `memory="none"` leaves a `memory_size` behind
+    that nobody has asked for.
+
+    Args:
+        config: A config; one without a method `idle` (see `OnPolicyConfig.idle`) comes back as it is.
+        because: The fields that were replaced; None for all.
+        keep: Fields that are left as they are.
+    """
+    if not hasattr(config, "idle"):
+        return config
+    given: Any = config
+    dropped = {rule.field for rule in given.idle(because=because)} - set(keep)
+    defaults = {field.name: field.default for field in dataclasses.fields(given) if field.name in dropped}
+    return dataclasses.replace(given, **defaults) if dropped else config
+
+
+class _OtherError(Exception):
+    """The value is not what the annotation says."""
+
+
+def _converted(hint: Any, value: Any) -> Any:
+    origin, arms = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _first(arms, value)
+    if origin is Literal or hint is type(None):
+        choices = arms if origin is Literal else (None,)
+        return _checked(value, isinstance(value, str | None) and value in choices)
+    if origin is tuple:
+        return _tuple(arms, value)
+    if hint is bool:
+        return bool(_checked(value, isinstance(value, bool | np.bool_)))
+    if hint is int:
+        return _int(value)
+    if hint is float:
+        return _float(value)
+    return _checked(value, hint is not str or isinstance(value, str))
+
+
+def _first(arms: tuple[Any, ...], value: Any) -> Any:
+    """`value` as the first of the annotations that takes it."""
+    for arm in arms:
+        try:
+            return _converted(arm, value)
+        except _OtherError:
+            pass
+    raise _OtherError
+
+
+def _tuple(arms: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    _checked(value, isinstance(value, list | tuple))
+    if arms[-1] is not Ellipsis:
+        _checked(value, len(value) == len(arms))
+        return tuple(_converted(arm, each) for arm, each in zip(arms, value, strict=True))
+    return tuple(_converted(arms[0], each) for each in value)
+
+
+def _int(value: Any) -> int:
+    """Integers, and reals without a fraction; True and False are neither."""
+    _checked(value, isinstance(value, Real) and not isinstance(value, bool))
+    return int(_checked(value, isinstance(value, Integral) or float(value).is_integer()))
+
+
+def _float(value: Any) -> float:
+    """Reals that float32, in which everything is computed, has as well."""
+    _checked(value, isinstance(value, Real) and not isinstance(value, bool))
+    number = float(value)
+    return _checked(number, number == 0 or _TINY <= abs(number) <= _HUGE)
+
+
+def _checked(value: Any, fits: bool) -> Any:
+    if not fits:
+        raise _OtherError
+    return value
+
+
+def _words(hint: Any) -> str:
+    """What the annotation asks for, to stand after "must be"."""
+    origin, arms = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_words, arms))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arms))}"
+    if origin is tuple and arms[-1] is Ellipsis:
+        return f"a tuple, each entry {_words(arms[0])}"
+    if origin is tuple:
+        return f"a tuple of {len(arms)}, each entry {_words(arms[0])}"
+    words = {bool: "True or False", int: "a whole number", float: "a finite number that float32 has", str: "text"}
+    return words.get(hint, "None")

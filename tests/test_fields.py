@@ -1,0 +1,100 @@
+"""Values that users type: what is meant is taken, everything else is refused with what it must be."""
+
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from jaxrl.fields import MAX_SEED, as_seed, as_whole, settled, typed
+
+SHARING = Literal["all", "none"] | tuple[int, ...]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "wanted"),
+    [
+        (int, 3, 3),
+        (int, 2e4, 20_000),
+        (int, np.int64(3), 3),
+        (int, np.float32(8.0), 8),
+        (int, -1, -1),
+        (float, 1, 1.0),
+        (float, np.float32(0.5), 0.5),
+        (float, 0.0, 0.0),
+        (bool, np.True_, True),
+        (float | None, None, None),
+        (float | None, 2, 2.0),
+        (Literal["relu", "tanh"], "tanh", "tanh"),
+        (tuple[int, ...], [64, 32.0], (64, 32)),
+        (tuple[int, ...], (), ()),
+        (tuple[float, float], [0, 1], (0.0, 1.0)),
+        (SHARING, "all", "all"),
+        (SHARING, [0, 0, 1], (0, 0, 1)),
+        (str, "smax/3m", "smax/3m"),
+        (dict[str, int], {"a": "b"}, {"a": "b"}),  # an annotation that says nothing here
+    ],
+)
+def test_what_is_meant_is_taken(hint: Any, value: Any, wanted: Any) -> None:
+    got = typed("field", hint, value)
+    assert got == wanted
+    assert type(got) is type(wanted)  # NumPy's numbers are no JSON, lists no keys
+    if isinstance(got, tuple):
+        assert list(map(type, got)) == list(map(type, wanted))
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "words"),
+    [
+        (int, 2.5, "a whole number; got 2.5"),
+        (int, "3", "a whole number; got '3'"),
+        (int, True, "a whole number; got True"),
+        (int, np.True_, "a whole number"),
+        (int, float("inf"), "a whole number; got inf"),
+        (int, float("nan"), "a whole number; got nan"),
+        (int, None, "a whole number; got None"),
+        (float, float("nan"), "a finite number that float32 has; got nan"),
+        (float, float("-inf"), "a finite number that float32 has; got -inf"),
+        (float, 1e39, "a finite number that float32 has"),
+        (float, 1e-60, "a finite number that float32 has"),  # 0 in float32
+        (float, "1e-3", "a finite number that float32 has; got '1e-3'"),
+        (float, False, "a finite number that float32 has; got False"),
+        (float, 1 + 2j, "a finite number that float32 has"),
+        (float | None, "x", "a finite number that float32 has or None; got 'x'"),
+        (bool, 1, "True or False; got 1"),
+        (bool, "False", "True or False; got 'False'"),
+        (Literal["relu", "tanh"], "sigmoid", "one of relu, tanh; got 'sigmoid'"),
+        (Literal["relu", "tanh"], ["relu"], "one of relu, tanh"),
+        (tuple[int, ...], 64, "a tuple, each entry a whole number; got 64"),
+        (tuple[int, ...], "64", "a tuple"),
+        (tuple[int, ...], (64, 0.5), "a tuple"),
+        (tuple[float, float], (1.0,), "a tuple of 2"),
+        (tuple[float, float], (1.0, float("inf")), "a tuple of 2, each entry a finite number"),
+        (SHARING, "some", "one of all, none or a tuple, each entry a whole number; got 'some'"),
+        (str, 3, "text; got 3"),
+    ],
+)
+def test_everything_else_is_refused(hint: Any, value: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=r"^field must be ") as error:
+        typed("field", hint, value)
+    assert words in str(error.value)
+
+
+def test_seeds_are_those_that_differ_for_jax() -> None:
+    assert as_seed("seed", MAX_SEED) == MAX_SEED == 2**32 - 1
+    assert type(as_seed("seed", np.uint32(7))) is int
+    for wrong in (-1, 2**32):
+        with pytest.raises(ValueError, match=f"seed must be a whole number from 0 to 4294967295, got {wrong}"):
+            as_seed("seed", wrong)
+    with pytest.raises(ValueError, match=r"seed must be a whole number; got 0\.5"):
+        as_seed("seed", 0.5)
+
+
+def test_counts_begin_at_one() -> None:
+    assert as_whole("count", 2.0) == 2
+    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
+        as_whole("count", 0)
+
+
+def test_a_config_that_knows_of_no_effects_is_settled() -> None:
+    config = object()
+    assert settled(config) is config
