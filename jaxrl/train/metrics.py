@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def flatten(metrics: Metrics) -> dict[str, np.ndarray]:
     return flat
 
 
-def flat_row(row: dict[str, Any]) -> dict[str, Any]:
+def flat_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row or an evaluation with `{"losses": {"policy": …}}` as `{"losses/policy": …}`."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
@@ -124,26 +125,17 @@ def flat_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`; null becomes NaN.
+    """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`.
 
-    So does what only other rows have: a run that is continued with another `on_nan` has rows of both kinds.
+    What is null, or not there in some of the rows, becomes NaN.
     """
+    flat = [flat_row(row) for row in rows]
     table: dict[str, np.ndarray] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
-        if any(isinstance(value, dict) for value in values):
-            inner = columns([value or {} for value in values])
-            table.update({f"{name}/{key}": column for key, column in inner.items()})
-        else:
-            table[name] = _column(values)
+    for name in dict.fromkeys(name for row in flat for name in row):
+        values = [row.get(name) for row in flat]
+        nothing = next(([None] * len(value) for value in values if isinstance(value, list)), None)
+        table[name] = np.array([nothing if value is None else value for value in values], np.float64)
     return table
-
-
-def _column(values: list[Any]) -> np.ndarray:
-    """Numbers `[R]`, or lists of M numbers `[R, M]`; None, for a whole list too, becomes NaN."""
-    members = next((len(value) for value in values if isinstance(value, list)), 0)
-    absent = [None] * members if members else None
-    return np.array([absent if value is None else value for value in values], np.float64)
 
 
 def mean_over_members(value: Any) -> float | None:
