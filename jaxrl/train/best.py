@@ -17,9 +17,9 @@ __all__ = ["keep_best", "score"]
 def score(evaluation: dict[str, Any]) -> float:
     """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged.
 
-    One with a number that is not finite, or null in a file, is worse than any other.
+    One that is not known for every seed is worse than any other.
     """
-    mean = np.asarray(evaluation.get("win_rate", evaluation["return_mean"]), np.float64).mean()
+    mean = np.mean(np.array(evaluation.get("win_rate", evaluation["return_mean"]), np.float64))
     return float(mean) if np.isfinite(mean) else -math.inf
 
 
