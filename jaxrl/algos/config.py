@@ -100,7 +100,11 @@ class OnPolicyConfig:
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Where new episodes come from; see `VectorEnv`."""
+    """Where new episodes begin: in states made for them, or in ones drawn from a pool; see `VectorEnv`."""
+    pool_size: int = 0
+    """Starts in the pool; 0 means num_envs, or as many times that as make 128."""
+    pool_refresh: float = 0.25
+    """Share of the pool that is made anew before every rollout, the oldest first."""
     num_shards: int = 8
     """At most so many parts, each with its own random numbers: any divisor of it can be the number of devices."""
 
@@ -132,6 +136,7 @@ class OnPolicyConfig:
         self._divisible("num_envs", "num_minibatches")
         if self.sequence_length:
             self._divisible("num_steps", "sequence_length")
+        self._check_pool()
         if self.num_updates < 1:
             raise ValueError(
                 f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
@@ -164,6 +169,11 @@ class OnPolicyConfig:
         return next((s for s in even if self.num_envs // s * rows % self.num_minibatches == 0), 1)
 
     @property
+    def starts(self) -> int:
+        """P, the starts in the pool."""
+        return self.pool_size or -(-128 // self.num_envs) * self.num_envs
+
+    @property
     def value(self) -> ScalarValue | HLGauss:
         """What the critic predicts."""
         return ScalarValue() if self.value_loss == "mse" else HLGauss(*self.value_range)
@@ -183,6 +193,22 @@ class OnPolicyConfig:
     def make_env(self) -> Environment:
         """The environment that `env` names."""
         return make(self.env)
+
+    def _check_pool(self) -> None:
+        usual = type(self).pool_size, type(self).pool_refresh
+        if self.reset != "pool" and (self.pool_size, self.pool_refresh) != usual:
+            raise ValueError('pool_size and pool_refresh are for reset="pool" only; leave them out, or give that too.')
+        if self.pool_size < 0 or not 0 <= self.pool_refresh <= 1:
+            raise ValueError(
+                f"A pool needs a pool_size of at least 1 (or 0 for the usual) and a pool_refresh between 0 and 1, got "
+                f"{self.pool_size} and {self.pool_refresh}."
+            )
+        if self.starts % self.shards:
+            works = -(-self.starts // self.shards) * self.shards
+            raise ValueError(
+                f"pool_size={self.pool_size} is not divisible by the {self.shards} shards of the environments; use "
+                f"pool_size={works}."
+            )
 
     def _one_of(self, name: str, choices: list[str]) -> None:
         if getattr(self, name) not in choices:

@@ -145,7 +145,7 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
         key_actor, key_critic = jax.random.split(key)
         space, one = env.observation_space(), (1, 1)
         obs, reset = jnp.zeros((*one, *space.shape), space.dtype), jnp.ones(one, bool)
-        state = jnp.zeros((*one, state_size(env)))
+        state = jnp.zeros((*one, state_size(env)), jnp.float32)
         return {
             "actor": init_groups(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, groups),
             "critic": critic.init(key_critic, carry_of(1, *team_axis), state, reset),

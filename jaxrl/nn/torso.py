@@ -77,9 +77,10 @@ class Torso(nn.Module):
     def __call__(self, obs: jax.Array) -> jax.Array:
         space = self.space
         if isinstance(space, Discrete):
-            x = jax.nn.one_hot(obs, space.n)
+            x = jax.nn.one_hot(obs, space.n, dtype=jnp.float32)
         elif isinstance(space, MultiDiscrete):
-            x = jnp.concatenate([jax.nn.one_hot(obs[..., k], n) for k, n in enumerate(space.nvec)], axis=-1)
+            parts = [jax.nn.one_hot(obs[..., k], n, dtype=jnp.float32) for k, n in enumerate(space.nvec)]
+            x = jnp.concatenate(parts, axis=-1)
         elif isinstance(space, Box) and len(space.shape) == 3:
             integers = np.issubdtype(space.dtype, np.integer)
             x = CNN(self.activation)(obs / np.float32(np.max(space.high)) if integers else obs)
