@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.keys import check_key
 from jaxrl.spaces import Discrete, Space
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Environment:
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """Start an episode: `(observation, state)`. Consumes `key`."""
+        check_key(key, f"{self.name}.reset")
         return self.reset_env(key, self._params(params))
 
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
@@ -70,6 +72,7 @@ class Environment:
         `info["final_observation"]` is always what the agent saw before such a reset, so that a truncated episode can
         be bootstrapped from it, and `info["final_state"]` the state that goes with it. Consumes `key`.
         """
+        check_key(key, f"{self.name}.step")
         params = self._params(params)
         key_step, key_reset = self.split_key(key)
         return auto_reset(self.step_env(key_step, state, action, params), self.reset_env(key_reset, params))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.keys import check_key
 
 __all__ = ["PoolState", "VectorEnv"]
 
@@ -17,7 +19,7 @@ class PoolState(NamedTuple):
     """State of a `VectorEnv` with `reset="pool"`: the running environments and the states that resets draw from."""
 
     env: Any  # leaves [B, …]
-    pool: tuple[Any, Any]  # (observation, state) of the pool, leaves [P, …]
+    pool: tuple[Any, Any]  # (observation, state) of the starts, leaves [P, …]
 
 
 class VectorEnv:
@@ -26,10 +28,10 @@ class VectorEnv:
     Args:
         env: The environment.
         num_envs: B.
-        reset: `"fresh"` makes a new initial state for every ended episode; `"pool"` draws it from `pool_size` states
+        reset: `"fresh"` makes a new initial state for every ended episode; `"pool"` draws it from `pool_size` starts
             made by `reset`, so that an expensive reset is not paid at every step. They belong to the `params` given
-            to `reset`.
-        pool_size: P, the number of states in the pool (default: B, at least 128).
+            to `reset`, and stay the same until `refresh` makes new ones.
+        pool_size: P, the number of starts in the pool (default: B, at least 128).
 
     Environments with a batched kernel (`batch_step`, such as SMAX) are used through it, all others through `vmap`.
     """
@@ -63,6 +65,7 @@ class VectorEnv:
             return self.env.batch_reset(_split(key, self.num_envs), params)
         key_env, key_pool = _two(key)
         obs, state = self.env.batch_reset(_split(key_env, self.num_envs), params)
+        _part_size(key_pool, self.pool_size)
         pool = self.env.batch_reset(_split(key_pool, self.pool_size), params)
         return obs, PoolState(state, pool)
 
@@ -71,20 +74,49 @@ class VectorEnv:
 
         Ended episodes have been reset; `info["final_observation"]` and `info["final_state"]` are from before that.
 
-        `key` may also be keys `[S]`, each of which serves B / S environments (and draws from P / S states of a pool):
-        whoever steps a part of the environments with a part of the keys gets the same as who steps them all. Of B keys
-        each is its environment's own, and spares a call of the random number generator.
+        `key` may also be keys `[S]`, each of which serves B / S environments: whoever steps a part of the environments
+        with a part of the keys (and with the whole pool, which all of them draw from) gets the same as who steps them
+        all. Of B keys each is its environment's own, and spares a call of the random number generator.
         """
         if self.reset_strategy == "fresh":
             return self.env.batch_step(_split(key, self.num_envs), state, action, params)
         key_env, key_pool = _two(key)
-        index = self._draw(key_pool)
-        reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
         keys = _split(key_env, self.num_envs)
+        index = _draw(key_pool, self.num_envs, _pool_size(state))
+        reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
         obs, next_env, reward, terminated, truncated, info = self.env.batch_step(
             keys, state.env, action, params, reset_to
         )
         return obs, PoolState(next_env, state.pool), reward, terminated, truncated, info
+
+    def refresh(self, key: jax.Array, state: PoolState, share: float = 1.0, params: Any = None) -> PoolState:
+        """The state with its oldest starts replaced by new ones; running episodes go on. Consumes `key`.
+
+        Args:
+            key: One, or keys `[S]`, of which each renews its own P / S starts.
+            state: From `reset` or `step`.
+            share: How much of the pool is made anew, 0 to 1, rounded up to whole starts (for each key). Not traced.
+            params: The environment's parameters, its defaults for None.
+
+        Raises:
+            ValueError: There is no pool, `share` is out of range, or the pool cannot be divided among the keys.
+        """
+        if self.reset_strategy != "pool":
+            raise ValueError('There is no pool to refresh: reset="fresh" makes every start anew; use reset="pool".')
+        if not 0 <= share <= 1:
+            raise ValueError(f"share must lie between 0 and 1, got {share}.")
+        check_key(key, "VectorEnv")
+        size = _part_size(key, _pool_size(state))
+        if not share:
+            return state
+        count = max(1, math.ceil(share * size - 1e-6))  # 0.07 * 100 is a bit more than 7
+        fresh = self.env.batch_reset(_split(key, count * key.size), params)
+
+        def renewed(old: jax.Array, new: jax.Array) -> jax.Array:
+            kept = old.reshape(key.size, size, *old.shape[1:])[:, count:]
+            return jnp.concatenate([kept, new.reshape(key.size, count, *new.shape[1:])], axis=1).reshape(old.shape)
+
+        return state._replace(pool=jax.tree.map(renewed, state.pool, fresh))
 
     def env_state(self, state: Any) -> Any:
         """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""
@@ -114,23 +146,42 @@ class VectorEnv:
         env = self._multi_agent()
         return jax.vmap(lambda s: env.global_state(s, params))(self.env_state(state))
 
-    def _draw(self, key: jax.Array) -> jax.Array:
-        """Which states of the pool the B environments would be reset to: int32 `[B]`."""
-        if key.ndim == 0:
-            return jax.random.randint(key, (self.num_envs,), 0, self.pool_size)
-        envs, states = self.num_envs // key.size, self.pool_size // key.size
-        index = jax.vmap(lambda k: jax.random.randint(k, (envs,), 0, states))(key)
-        return (index + states * jnp.arange(key.size)[:, None]).reshape(-1)
-
     def _multi_agent(self) -> MultiAgentEnvironment:
         if not isinstance(self.env, MultiAgentEnvironment):
             raise TypeError(f"{self.env.name} has one agent, so it has no agent mask and no global state.")
         return self.env
 
 
+def _pool_size(state: PoolState) -> int:
+    """P; of a state that is a part of another one, what it holds of the pool."""
+    return jax.tree.leaves(state.pool)[0].shape[0]
+
+
+def _part_size(key: jax.Array, pool_size: int) -> int:
+    """P / S, the starts that each of the keys makes."""
+    parts = key.size
+    if pool_size % parts:
+        works = -(-pool_size // parts) * parts
+        raise ValueError(
+            f"{parts} keys cannot make equal parts of a pool of {pool_size} starts; use pool_size={works}."
+        )
+    return pool_size // parts
+
+
+def _draw(key: jax.Array, num_envs: int, pool_size: int) -> jax.Array:
+    """Which of the P starts each of the B environments would be reset to: int32 `[B]`."""
+
+    def draw(key: jax.Array, count: int) -> jax.Array:
+        return jax.random.randint(key, (count,), 0, pool_size, jnp.int32)
+
+    if key.ndim == 0:
+        return draw(key, num_envs)
+    return jax.vmap(lambda k: draw(k, num_envs // key.size))(key).reshape(num_envs)
+
+
 def _split(key: jax.Array, num: int) -> jax.Array:
     """`num` keys from one key, or `num / S` from each of the keys `[S]`."""
-    _check_typed(key)
+    check_key(key, "VectorEnv")
     if key.ndim == 0:
         return jax.random.split(key, num)
     if key.size == num:
@@ -142,13 +193,8 @@ def _split(key: jax.Array, num: int) -> jax.Array:
 
 def _two(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Two keys from one, or two times `[S]`."""
-    _check_typed(key)
+    check_key(key, "VectorEnv")
     if key.ndim == 0:
         first, second = jax.random.split(key)
         return first, second
     return jax.vmap(lambda k: tuple(jax.random.split(k)))(key)
-
-
-def _check_typed(key: jax.Array) -> None:
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        raise TypeError("VectorEnv takes keys made by jax.random.key(seed), not the old kind of jax.random.PRNGKey.")

@@ -78,6 +78,115 @@ def test_pool_resets_come_from_the_pool_and_fresh_ones_do_not_repeat():
     assert len(set(fresh)) == len(fresh)
 
 
+def pooled(num_envs: int = 8, pool_size: int = 16, seed: int = 0) -> Any:
+    """CartPole whose episodes last one step, with a pool: every observation after a step is a start of the pool."""
+    venv = VectorEnv(jaxrl.make("CartPole-v1?max_steps=1"), num_envs, "pool", pool_size)
+    return venv, venv.reset(jax.random.key(seed))[1]
+
+
+def starts(state: Any) -> list[tuple[float, ...]]:
+    return [tuple(row) for row in np.asarray(state.pool[0]).tolist()]
+
+
+@pytest.mark.parametrize(("num_envs", "pool_size", "num_keys"), [(16, 4, 8), (16, 12, 8), (8, 12, 4), (4, 6, 4)])
+def test_every_environment_draws_from_the_whole_pool(num_envs, pool_size, num_keys):
+    """However the keys divide environments and pool; in 300 draws none of 12 starts is missed but by a mistake."""
+    venv, state = pooled(num_envs, pool_size)
+
+    @jax.jit
+    def drawn(state):
+        def body(state, seed):
+            obs, state, *_ = venv.step(jax.random.split(jax.random.key(seed), num_keys), state, jnp.zeros(num_envs))
+            return state, obs
+
+        return jax.lax.scan(body, state, jnp.arange(300))[1]
+
+    obs = np.asarray(drawn(state))
+    for b in range(num_envs):
+        assert {tuple(row) for row in obs[:, b].tolist()} == set(starts(state))
+
+
+@pytest.mark.parametrize(
+    ("num_keys", "share", "new"), [(None, 0.25, 4), (4, 0.25, 4), (4, 0.3, 8), (8, 1e-9, 8), (4, 1.0, 16), (4, 0.0, 0)]
+)
+def test_refresh_replaces_the_oldest_starts_and_nothing_else(num_keys, share, new):
+    """Each of S keys renews its own P / S starts; rounded up."""
+    venv, state = pooled()
+    parts = num_keys or 1
+
+    @jax.jit
+    def refresh(seed, state):
+        key = jax.random.key(seed)
+        return venv.refresh(jax.random.split(key, num_keys) if num_keys else key, state, share)
+
+    after = refresh(5, state)
+    before, now = (np.reshape(starts(s), (parts, 16 // parts, -1)) for s in (state, after))
+    np.testing.assert_array_equal(now[:, : (16 - new) // parts], before[:, new // parts :])
+    assert len(set(starts(after)) - set(starts(state))) == new
+    assert not differences(to_numpy(after.env), to_numpy(state.env))
+    np.testing.assert_array_equal(after.pool[0][:, 0], after.pool[1].position)  # what is seen belongs to the state
+    for seed in range(6, 6 + (16 // new if new else 1)):
+        after = refresh(seed, after)
+    assert set(starts(after)) & set(starts(state)) == (set() if new else set(starts(state)))
+    assert len(set(starts(after))) == 16
+
+
+def test_a_share_that_is_whole_is_not_rounded_up():
+    venv, state = pooled(pool_size=100)
+    after = venv.refresh(jax.random.key(1), state, 0.07)  # 0.07 * 100 is a bit more than 7
+    assert len(set(starts(after)) - set(starts(state))) == 7
+
+
+def test_a_part_of_the_keys_refreshes_a_part_of_the_pool():
+    venv, state = pooled()
+    keys = lambda: jax.random.split(jax.random.key(1), 4)  # noqa: E731
+    half = state._replace(pool=jax.tree.map(lambda leaf: leaf[8:], state.pool))
+    assert starts(venv.refresh(keys(), state, 0.5))[8:] == starts(venv.refresh(keys()[2:], half, 0.5))
+
+
+class Levels(jaxrl.Environment):
+    """Begins at the level that the parameters name. Its state holds what states may: a key, an array of nothing."""
+
+    @property
+    def default_params(self) -> Any:
+        return np.float32(0)
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
+        return jnp.asarray(params), (key, jnp.zeros((0, 3)))
+
+
+def test_new_starts_belong_to_the_parameters_given():
+    venv = VectorEnv(Levels(), 2, "pool", pool_size=4)
+    _, state = venv.reset(jax.random.key(0), np.float32(1))
+    state = venv.refresh(jax.random.key(1), state, 0.5, np.float32(2))
+    np.testing.assert_array_equal(state.pool[0], [1, 1, 2, 2])
+    np.testing.assert_array_equal(venv.refresh(jax.random.key(1), state, 0.5).pool[0], [2, 2, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("reset", "num_keys", "share", "message"),
+    [
+        ("fresh", 1, 0.5, 'There is no pool to refresh.*use reset="pool"'),
+        ("pool", 1, 1.5, "share must lie between 0 and 1, got 1.5"),
+        ("pool", 1, -0.1, "share must lie between 0 and 1, got -0.1"),
+        ("pool", 3, 0.5, "3 keys cannot make equal parts of a pool of 16 starts; use pool_size=18"),
+    ],
+)
+def test_refresh_refuses_nonsense(reset, num_keys, share, message):
+    venv, state = pooled()
+    if reset == "fresh":
+        venv = VectorEnv(venv.env, 8)
+    with pytest.raises(ValueError, match=message):
+        venv.refresh(jax.random.split(jax.random.key(0), num_keys), state, share)
+
+
+def test_keys_that_do_not_divide_a_pool_are_refused():
+    """Each would have made a part of a state, or none."""
+    venv = VectorEnv(jaxrl.make("CartPole-v1"), 16, "pool", pool_size=4)
+    with pytest.raises(ValueError, match="8 keys cannot make equal parts of a pool of 4 starts; use pool_size=8"):
+        venv.reset(jax.random.split(jax.random.key(0), 8))
+
+
 def test_pool_changes_nothing_but_the_resets():
     """The first episodes are the same with a pool: keys of steps do not depend on where resets come from."""
     env = jaxrl.make("smax/3m?max_steps=9")
@@ -161,7 +270,7 @@ def test_one_agent_has_no_agent_mask():
 
 @pytest.mark.parametrize("reset", ["fresh", "pool"])
 def test_a_part_of_the_keys_steps_a_part_of_the_environments(reset):
-    """With a key for each of S shards, the second half by itself does what it does among all."""
+    """With a key for each of S shards, the second half by itself does what it does among all (with the whole pool)."""
     env = jaxrl.make("CartPole-v1?max_steps=3")
 
     def keys(seed):
@@ -172,6 +281,9 @@ def test_a_part_of_the_keys_steps_a_part_of_the_environments(reset):
     whole, half = VectorEnv(env, 8, reset, **size), VectorEnv(env, 4, reset, **half_size)
     (_, state), (_, part) = whole.reset(keys(0)), half.reset(keys(0)[2:])
     whole_step, half_step = jax.jit(whole.step), jax.jit(half.step)
+    if reset == "pool":
+        np.testing.assert_array_equal(part.pool[0], state.pool[0][4:])
+        part = part._replace(pool=state.pool)
     for t in range(1, 6):
         stepped = whole_step(keys(t), state, np.ones(8, np.int32))
         alone = half_step(keys(t)[2:], part, np.ones(4, np.int32))
@@ -192,10 +304,3 @@ def test_keys_must_serve_equally_many_environments():
     venv = VectorEnv(jaxrl.make("CartPole-v1"), 6)
     with pytest.raises(ValueError, match="4 keys cannot serve 6 environments alike"):
         venv.reset(jax.random.split(jax.random.key(0), 4))
-
-
-@pytest.mark.parametrize("reset", ["fresh", "pool"])
-def test_old_keys_are_refused(reset):
-    venv = jaxrl.VectorEnv(jaxrl.make("classic/cartpole"), 4, reset=reset)
-    with pytest.raises(TypeError, match=r"jax\.random\.key\(seed\)"):
-        venv.reset(jax.random.PRNGKey(0))

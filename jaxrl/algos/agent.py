@@ -13,6 +13,7 @@ from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.normaliser import Normaliser, normalised
 from jaxrl.algos.rollout import Loop, View
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.keys import check_key
 from jaxrl.nn.torso import as_floats
 
 __all__ = ["Networks", "Parts", "TrainState", "act", "act_alone"]
@@ -69,6 +70,8 @@ def act(
     reset: jax.Array | None = None,
 ) -> tuple[jax.Array, Any]:
     """Actions `[B, N]` for observations `[B, N, D]`; see `Algorithm.act`."""
+    if key is not None:
+        check_key(key, "act")
     num_envs, num_agents = obs.shape[:2]
     carry = parts.networks.new_carry(num_envs) if carry is None else carry
     reset = jnp.zeros(num_envs, bool) if reset is None else reset

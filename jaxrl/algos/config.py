@@ -67,6 +67,10 @@ LAYERS = Allowed(lambda sizes: min(sizes, default=0) >= 1, "have at least one la
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
 
+def _has_pool(config: Any, _: Any) -> bool:
+    return config.reset == "pool"
+
+
 def _has_memory(config: Any, _: Any) -> bool:
     return config.memory != "none"
 
@@ -147,7 +151,11 @@ class OnPolicyConfig:
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Where new episodes come from; see `VectorEnv`."""
+    """Where new episodes begin: in states made for them, or in ones drawn from a pool; see `VectorEnv`."""
+    pool_size: int = 0
+    """Starts in the pool; 0 means num_envs, or as many times that as make 128."""
+    pool_refresh: float = 0.25
+    """Share of the pool that is made anew before every rollout, the oldest first."""
     num_shards: int = 8
     """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
     evenly, and any divisor of that can be the number of devices."""
@@ -156,8 +164,8 @@ class OnPolicyConfig:
         **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), _COUNT),
         **dict.fromkeys(("update_epochs", "num_minibatches", "memory_size"), _COUNT),
         **dict.fromkeys(("lr", "max_grad_norm", "target_kl"), _POSITIVE),
-        **dict.fromkeys(("gamma", "gae_lambda"), _SHARE),
-        **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef", "sequence_length"), _NOT_NEGATIVE),
+        **dict.fromkeys(("gamma", "gae_lambda", "pool_refresh"), _SHARE),
+        **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef", "sequence_length", "pool_size"), _NOT_NEGATIVE),
         "value_range": Allowed(lambda ends: ends[0] < ends[1], "have its lower end first"),
         "hidden": LAYERS,
         "head_hidden": Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes"),
@@ -170,6 +178,8 @@ class OnPolicyConfig:
         Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
         Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
         Effect("target_kl", ("update_epochs", "num_minibatches"), _learns_twice, "raise one of them"),
+        Effect("pool_size", ("reset",), _has_pool, "choose reset=pool"),
+        Effect("pool_refresh", ("reset",), _has_pool, "choose reset=pool"),
         Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
     )
     """What some fields need. No rule is about `Hyperparams`, in which the members of one program may differ."""
@@ -187,6 +197,7 @@ class OnPolicyConfig:
         self._divisible("num_envs", "num_minibatches")
         if self.sequence_length:
             self._divisible("num_steps", "sequence_length")
+        self._check_pool()
         if self.num_updates < 1:
             raise ValueError(
                 f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
@@ -222,6 +233,11 @@ class OnPolicyConfig:
         rows = self.num_steps // self.train_length
         even = (s for s in range(min(self.num_shards, self.num_envs), 1, -1) if self.num_envs % s == 0)
         return next((s for s in even if self.num_envs // s * rows % self.num_minibatches == 0), 1)
+
+    @property
+    def starts(self) -> int:
+        """P, the starts in the pool."""
+        return self.pool_size or -(-128 // self.num_envs) * self.num_envs
 
     @property
     def value(self) -> ScalarValue | HLGauss:
@@ -271,6 +287,14 @@ class OnPolicyConfig:
         asked = [rule for rule in self.effects if getattr(self, rule.field) not in (False, _default(self, rule.field))]
         asked = [rule for rule in asked if because is None or set(rule.needs) & set(because)]
         return [rule for rule in asked if not rule.works(self, there)]
+
+    def _check_pool(self) -> None:
+        if self.starts % self.shards:
+            works = -(-self.starts // self.shards) * self.shards
+            raise ValueError(
+                f"pool_size={self.pool_size} is not divisible by the {self.shards} shards of the environments; use "
+                f"pool_size={works}."
+            )
 
     def _divisible(self, total: str, part: str) -> None:
         """Raise unless field `total` is a multiple of field `part`, and name a value that works."""

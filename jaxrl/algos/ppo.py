@@ -22,8 +22,9 @@ from jaxrl.algos.central import state_size
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.normaliser import learn_observations, new_normaliser, normalised, scaled_rewards
 from jaxrl.algos.optimise import Batch, new_opt_state, optimise, sequences
-from jaxrl.algos.rollout import Eyes, View, begin, next_values, rollout
+from jaxrl.algos.rollout import Eyes, View, begin, next_values, refresh_pool, rollout
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_groups, per_agent
@@ -92,6 +93,7 @@ class ActorCritic(nn.Module):
 
 def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -> TrainState:
     """A fresh train state. Consumes `key`."""
+    check_key(key, "init")
     config = parts.config
     key_params, key_env, key = jax.random.split(key, 3)
     params = parts.networks.init(key_params)
@@ -108,15 +110,18 @@ def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
     eyes = _eyes(parts)
     for_rollout = (config.num_steps, eyes.keys_per_step)
     for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
-    key, keys = shard_keys(state.key, config.shards, math.prod(for_rollout) + math.prod(for_shuffle))
-    keys_rollout, keys_shuffle = keys[: math.prod(for_rollout)], keys[math.prod(for_rollout) :]
+    pooled = config.reset == "pool"
+    acting, learning = math.prod(for_rollout), math.prod(for_shuffle)
+    key, keys = shard_keys(state.key, config.shards, acting + learning + pooled)
+    keys_rollout, keys_shuffle = keys[:acting], keys[acting : acting + learning]
 
     def policy(carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         view = normalised(state.normaliser, view, groups)
         carry, distribution, prediction = parts.networks.apply(state.params, carry, view, reset)
         return carry, distribution, config.value.decode(prediction)
 
-    loop, seen, sums = rollout(eyes, policy, state.loop, keys_rollout.reshape(*for_rollout, -1), config.train_length)
+    loop = refresh_pool(eyes, state.loop, keys[-1], config.pool_refresh) if pooled else state.loop
+    loop, seen, sums = rollout(eyes, policy, loop, keys_rollout.reshape(*for_rollout, -1), config.train_length)
     normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, groups, h.gamma)
 
     discount = h.gamma * (1.0 - seen.terminated[..., None])
@@ -216,7 +221,7 @@ def _eyes(parts: Parts) -> Eyes:
     """This device's environments."""
     config = parts.config
     num_envs = config.num_envs // num_devices()
-    pool_size = -(-128 // config.num_envs) * num_envs if config.reset == "pool" else None
+    pool_size = config.starts // num_devices() if config.reset == "pool" else None
     return Eyes(
         VectorEnv(parts.env, num_envs, config.reset, pool_size), parts.central, config.shards, config.normalise_obs
     )

@@ -14,11 +14,11 @@ from jaxrl.algos.central import central_state
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.nn.torso import as_floats
 from jaxrl.rl import episodes
-from jaxrl.rl.devices import num_devices, shard_keys
+from jaxrl.rl.devices import joined, num_devices, shard_keys
 from jaxrl.spaces import Discrete
-from jaxrl.vector import VectorEnv
+from jaxrl.vector import PoolState, VectorEnv
 
-__all__ = ["Eyes", "Loop", "Transition", "View", "begin", "next_values", "rollout", "team_value"]
+__all__ = ["Eyes", "Loop", "Transition", "View", "begin", "next_values", "refresh_pool", "rollout", "team_value"]
 
 
 class View(NamedTuple):
@@ -31,7 +31,7 @@ class View(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """What goes on from one rollout to the next. All leaves are `[B, ...]`."""
+    """What goes on from one rollout to the next. All leaves are `[B, ...]`, but for those of a pool, `[P, ...]`."""
 
     env_state: Any
     obs: jax.Array  # [B, N, D]
@@ -75,7 +75,7 @@ class Eyes(NamedTuple):
     def keys_per_step(self) -> int:
         """K, the keys a shard needs for a step: one for its actions, and one for each of its environments.
 
-        Those that are reset from a pool share one, with which they draw from all of it.
+        Those that are reset from a pool share one, with which they draw their starts.
         """
         share = self.venv.num_envs * num_devices() // self.num_shards
         return 1 + (1 if self.venv.reset_strategy == "pool" else share)
@@ -104,8 +104,20 @@ def begin(eyes: Eyes, carry: Any, key: jax.Array) -> Loop:
     _, keys = shard_keys(key, eyes.num_shards)
     obs, env_state = venv.reset(keys[0])
     fresh = jnp.ones(venv.num_envs, bool)
-    nothing = jnp.zeros((venv.num_envs, len(venv.teams)))
+    nothing = jnp.zeros((venv.num_envs, len(venv.teams)), jnp.float32)
     return Loop(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, venv.kinds), nothing)
+
+
+def refresh_pool(eyes: Eyes, loop: Loop, keys: jax.Array, share: float) -> Loop:
+    """The loop with a share of its pool of starts made anew, see `VectorEnv.refresh`.
+
+    Args:
+        eyes: For B environments with `reset="pool"`.
+        loop: What to go on from.
+        keys: `[S / devices]`: each shard renews its own P / S starts, whichever device it is on. Consumed.
+        share: How much of it.
+    """
+    return loop._replace(env_state=eyes.venv.refresh(keys, loop.env_state, share))
 
 
 def rollout(
@@ -138,6 +150,7 @@ def rollout(
 
     # Scanned as bits: `vmap` transposes what is scanned, and JAX's check of keys takes a transposed key for a used one.
     inputs = (jax.random.key_data(keys), np.arange(num_steps) == num_steps - 1)
+    own, loop = loop.env_state, loop._replace(env_state=_with_whole_pool(loop.env_state))
     count = num_steps // length if length and jax.tree.leaves(loop.carry) else 1
     if count == 1:
         loop, (carry, stepped) = sequence(loop, inputs)
@@ -147,7 +160,14 @@ def rollout(
         loop, (carry, stepped) = jax.lax.scan(sequence, loop, inputs)
         stepped = jax.tree.map(lambda leaf: leaf.reshape(num_steps, *leaf.shape[2:]), stepped)
     transitions, rows = stepped
-    return loop, transitions._replace(carry=carry), jax.tree.map(jnp.sum, rows)
+    if isinstance(own, PoolState):
+        loop = loop._replace(env_state=loop.env_state._replace(pool=own.pool))
+    return loop, transitions._replace(carry=carry), episodes.summed(rows)
+
+
+def _with_whole_pool(env_state: Any) -> Any:
+    """With the starts of all devices, so that what an environment draws does not depend on where it is."""
+    return env_state._replace(pool=joined(env_state.pool)) if isinstance(env_state, PoolState) else env_state
 
 
 def _step(

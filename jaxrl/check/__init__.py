@@ -19,6 +19,7 @@ from jaxrl.check.rollout import Programs, record
 from jaxrl.check.static import BEFORE_TRACING, STATIC_CHECKS, trace_shapes
 from jaxrl.check.suspicions import SUSPICIONS, check_intended
 from jaxrl.environment import Environment
+from jaxrl.keys import check_key
 
 __all__ = ["ContractError", "Failure", "check_env"]
 
@@ -37,12 +38,14 @@ def check_env(env: Environment, *, num_steps: int = 128, key: jax.Array | None =
 
     Raises:
         ContractError: With everything that was found, each with advice what to change.
-        TypeError: If `env` is not an `Environment`.
+        TypeError: If `env` is not an `Environment`, or `key` not a typed key.
     """
     if not isinstance(env, Environment):
         raise TypeError(f"check_env needs an Environment, such as jaxrl.make gives, not a {type(env).__name__}.")
     if num_steps < 1:
         raise ValueError(f"num_steps must be at least 1, got {num_steps}.")
+    if key is not None:
+        check_key(key, "check_env")
     with jax.debug_key_reuse(False):  # states are copied here, with keys they may hold; `check_jit` looks at their use
         _check(env, num_steps, jax.random.key(0) if key is None else key)
 

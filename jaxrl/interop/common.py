@@ -23,6 +23,7 @@ __all__ = [
     "split_agents",
     "split_mask",
     "stack_agents",
+    "typed_key",
 ]
 
 
@@ -107,6 +108,11 @@ def narrow(function: Callable[..., Any], *args: Any) -> Any:
     with jax.enable_x64(False):
         tree = function(*args)
         return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), tree)
+
+
+def typed_key(key: jax.Array) -> jax.Array:
+    """`key` as one made by `jax.random.key`, also where it is one of `jax.random.PRNGKey`, with the same bits."""
+    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
 class Stepper:

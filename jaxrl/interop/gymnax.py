@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
-from jaxrl.interop.common import Extra, narrow, observed, observed_space
+from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
 from jaxrl.registry import UnknownNameError, nearest
 
 with Extra("gymnax"):
@@ -76,11 +76,11 @@ class GymnaxEnv(environment.Environment):
 
     @partial(jax.jit, static_argnames=("self",))
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
-        return self.env.reset(key, params)
+        return self.env.reset(typed_key(key), params)
 
     @partial(jax.jit, static_argnames=("self",))
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
-        obs, state, reward, terminated, truncated, info = self.env.step(key, state, action, params)
+        obs, state, reward, terminated, truncated, info = self.env.step(typed_key(key), state, action, params)
         return obs, state, reward, terminated, truncated, {**info, "terminated": terminated, "truncated": truncated}
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:

@@ -12,13 +12,14 @@ import jax.numpy as jnp
 __all__ = ["Dense", "weights"]
 
 
-def weights(module: nn.Module, name: str, init: Callable[..., Any], *args: Any) -> jax.Array:
-    """The parameter `name` of `module`, made by `init(key, *args)`.
+def weights(module: nn.Module, name: str, init: Callable[..., Any], shape: tuple[int, ...]) -> jax.Array:
+    """The parameter `name` of `module`, made by `init(key, shape, jnp.float32)`.
 
     `module.param` traces `init` whenever the network is applied, to compare shapes, which was a fifth of the tracing of
     an update.
     """
-    return module.param(name, init, *args) if module.is_initializing() else module.get_variable("params", name)
+    initializing = module.is_initializing()
+    return module.param(name, init, shape, jnp.float32) if initializing else module.get_variable("params", name)
 
 
 class Dense(nn.Module):

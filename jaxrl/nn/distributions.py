@@ -7,6 +7,7 @@ have the batch axes alone. All are pytrees whose leaves carry the batch axes, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import distrax
@@ -33,7 +34,7 @@ class Categorical(distrax.Categorical):
 
     def _sample_n(self, key: jax.Array, n: int) -> jax.Array:
         below = jnp.cumsum((jnp.exp(self.logits) * _PARTS).astype(jnp.int32), axis=-1)
-        drawn = jax.random.uniform(key, (n, *below.shape[:-1], 1)) * below[..., -1:]
+        drawn = jax.random.uniform(key, (n, *below.shape[:-1], 1), jnp.float32) * below[..., -1:]
         chosen = jnp.sum(below <= drawn.astype(jnp.int32), axis=-1)
         return jnp.minimum(chosen, self.num_categories - 1)  # for NaN
 
@@ -105,7 +106,7 @@ class SquashedNormal(distrax.Distribution):
         return self._mean.shape[: self._mean.ndim - self._event_ndims]
 
     def _sample_n(self, key: jax.Array, n: int) -> jax.Array:
-        return self._squash(self._mean + self._std * jax.random.normal(key, (n, *self._mean.shape)))
+        return self._squash(self._mean + self._std * jax.random.normal(key, (n, *self._mean.shape), self._mean.dtype))
 
     def _sample_n_and_log_prob(self, key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
         action = self._sample_n(key, n)
@@ -121,7 +122,7 @@ class SquashedNormal(distrax.Distribution):
         """Differential entropy in nats, `[...]`: that of the normal plus the mean logarithm of the slope."""
         z = self._mean[..., None] + self._std[..., None] * np.asarray(_NODES, np.float32)
         mean_log_slope = _log_slope(z) @ np.asarray(_WEIGHTS / _WEIGHTS.sum(), np.float32)
-        of_normal = jnp.log(self._std) + 0.5 * np.log(2.0 * np.pi * np.e)
+        of_normal = jnp.log(self._std) + 0.5 * math.log(2.0 * math.pi * math.e)
         return self._sum(of_normal + mean_log_slope + jnp.log(self._half))
 
     def mode(self) -> jax.Array:
@@ -137,7 +138,7 @@ class SquashedNormal(distrax.Distribution):
 
 def _log_slope(z: jax.Array) -> jax.Array:
     """log(1 - tanh(z)^2), without the cancellation."""
-    return 2.0 * (np.log(2.0) - z - jax.nn.softplus(-2.0 * z))
+    return 2.0 * (math.log(2.0) - z - jax.nn.softplus(-2.0 * z))
 
 
 def _masked(logits: jax.Array, mask: jax.Array | None) -> jax.Array:

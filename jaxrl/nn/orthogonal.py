@@ -27,7 +27,7 @@ def orthogonal(scale: float = 1.0) -> Callable[..., jax.Array]:
         rows, columns = math.prod(shape[:-1]), shape[-1]
         normal = jax.random.normal(key, (max(rows, columns), min(rows, columns)), dtype)
         matrix = _gram_schmidt(normal)
-        return scale * (matrix if rows >= columns else matrix.T).reshape(shape)
+        return float(scale) * (matrix if rows >= columns else matrix.T).reshape(shape)
 
     return init
 

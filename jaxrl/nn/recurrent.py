@@ -42,7 +42,7 @@ class GRU(nn.Module):
     @nn.nowrap
     def carry_of(self, batch_shape: tuple[int, ...]) -> jax.Array:
         """Zeros `[*batch_shape, H]`."""
-        return jnp.zeros((*batch_shape, self.features))
+        return jnp.zeros((*batch_shape, self.features), jnp.float32)
 
 
 class LSTM(nn.Module):
@@ -75,7 +75,7 @@ class LSTM(nn.Module):
     def carry_of(self, batch_shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
         """Zeros, two of `[*batch_shape, H]`."""
         shape = (*batch_shape, self.features)
-        return jnp.zeros(shape), jnp.zeros(shape)
+        return jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32)
 
 
 def _scan(
@@ -103,9 +103,9 @@ def _sigmoid(x: jax.Array) -> jax.Array:
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
 
-def _orthogonal_blocks(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
+def _orthogonal_blocks(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
     """One orthogonal matrix a gate, side by side."""
     features, width = shape
     keys = jax.random.split(key, width // features)
     init = orthogonal()
-    return jnp.concatenate([init(k, (features, features)) for k in keys], axis=1)
+    return jnp.concatenate([init(k, (features, features), dtype) for k in keys], axis=1)

@@ -8,6 +8,8 @@ same decaying rotation at every step. Being linear in h, all T steps can be had 
 from __future__ import annotations
 
 import functools
+import math
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -44,7 +46,7 @@ class S5(nn.Module):
         """Zeros `[*batch_shape, H]`, one for each layer."""
         if self.features % 2:
             raise ValueError(f"s5 needs an even number of features, got {self.features}; use {self.features + 1}.")
-        return tuple(jnp.zeros((*batch_shape, self.features)) for _ in range(self.num_layers))
+        return tuple(jnp.zeros((*batch_shape, self.features), jnp.float32) for _ in range(self.num_layers))
 
 
 class _Layer(nn.Module):
@@ -55,8 +57,8 @@ class _Layer(nn.Module):
     @nn.compact
     def __call__(self, state: jax.Array, x: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
         decay, rotation, log_step, skip = (
-            weights(self, "log_decay", lambda _: jnp.full(self.features // 2, np.log(0.5), jnp.float32)),
-            weights(self, "rotation", lambda _: jnp.asarray(hippo(self.features)[0])),
+            weights(self, "log_decay", nn.initializers.constant(math.log(0.5)), (self.features // 2,)),
+            weights(self, "rotation", _rotation, (self.features // 2,)),
             weights(self, "log_step", _log_step, (self.features // 2,)),
             weights(self, "skip", nn.initializers.normal(1.0), (self.features,)),
         )
@@ -131,21 +133,28 @@ def hippo(features: int) -> tuple[np.ndarray, np.ndarray]:
     return rotation[half:].astype(np.float32), vectors[:, half:].astype(np.complex64)
 
 
-def _log_step(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def _rotation(key: jax.Array, shape: tuple[int], dtype: Any) -> jax.Array:
+    """Those of `hippo`."""
+    del key
+    return jnp.asarray(hippo(2 * shape[0])[0], dtype)
+
+
+def _log_step(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     """Step sizes between 0.001 and 0.1, uniform in the logarithm: memories of about 20 to 2,000 steps."""
-    return jax.random.uniform(key, shape, minval=np.log(1e-3), maxval=np.log(1e-1))
+    return jax.random.uniform(key, shape, dtype, minval=math.log(1e-3), maxval=math.log(1e-1))
 
 
-def _input_init(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
+def _input_init(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
     """LeCun-normal weights, seen in the basis of the eigenvectors: `[H, 2 P]`."""
     vectors = hippo(shape[0])[1]
-    return _real(nn.initializers.lecun_normal()(key, shape) @ vectors.conj())
+    return _real(nn.initializers.lecun_normal()(key, shape, dtype) @ vectors.conj())
 
 
-def _output_init(key: jax.Array, shape: tuple[int, int]) -> jax.Array:
+def _output_init(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
     """Complex LeCun-normal weights C in the eigenvectors' basis as the real matrix `[2 P, H]` of 2 Re(C h)."""
     vectors = hippo(shape[0])[1]
-    real, imag = nn.initializers.lecun_normal()(key, (shape[0], 2 * shape[1])).reshape(2, *shape) / np.sqrt(2.0)
+    both = nn.initializers.lecun_normal()(key, (shape[0], 2 * shape[1]), dtype) / math.sqrt(2.0)
+    real, imag = both.reshape(2, *shape)
     c = (vectors.T @ jax.lax.complex(real, imag)) * 2.0
     return jnp.concatenate([c.real, -c.imag])
 

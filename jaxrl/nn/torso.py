@@ -98,9 +98,10 @@ class Torso(nn.Module):
     def __call__(self, obs: jax.Array, extra: jax.Array | None = None) -> jax.Array:
         space = self.space
         if isinstance(space, Discrete):
-            x = jax.nn.one_hot(obs, space.n)
+            x = jax.nn.one_hot(obs, space.n, dtype=jnp.float32)
         elif isinstance(space, MultiDiscrete):
-            x = jnp.concatenate([jax.nn.one_hot(obs[..., k], n) for k, n in enumerate(space.nvec)], axis=-1)
+            parts = [jax.nn.one_hot(obs[..., k], n, dtype=jnp.float32) for k, n in enumerate(space.nvec)]
+            x = jnp.concatenate(parts, axis=-1)
         elif not isinstance(space, Box):
             raise ValueError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
         elif is_picture(space):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.keys import check_key
 from jaxrl.render import compose, html
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Discrete
@@ -104,8 +105,10 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
             however far that is.
 
     Raises:
+        TypeError: If `key` is not a typed key.
         ValueError: If `max_steps` is less than 1.
     """
+    check_key(key, "record")
     if max_steps is not None and max_steps < 1:
         raise ValueError(f"max_steps must be at least 1 (or None for the whole episode), got {max_steps}.")
     params = env.default_params if params is None else params

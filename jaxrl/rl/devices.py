@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["AXIS", "device_index", "num_devices", "shard_keys", "total", "varying"]
+__all__ = ["AXIS", "device_index", "joined", "num_devices", "shard_keys", "total", "varying"]
 
 AXIS = "data"
 """The mesh axis along which environments are spread."""
@@ -40,6 +40,11 @@ def shard_keys(key: jax.Array, num_shards: int, num_streams: int = 1) -> tuple[j
 def total(tree: Any) -> Any:
     """The sum of each leaf over all devices: one all-reduce for the whole tree."""
     return jax.lax.psum(tree, AXIS) if _bound() else tree
+
+
+def joined(tree: Any) -> Any:
+    """What all devices hold of each leaf, one behind the other along its first axis: the same on each."""
+    return jax.lax.all_gather(tree, AXIS, tiled=True) if _bound() else tree
 
 
 def varying(tree: Any) -> Any:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Running", "ended", "kind_means", "new_running", "several"]
+__all__ = ["Running", "ended", "kind_means", "new_running", "several", "summed"]
 
 
 class Running(NamedTuple):
@@ -27,8 +27,8 @@ def new_running(num_envs: int, kinds: Mapping[str, tuple[int, ...]] | None = Non
         num_envs: B.
         kinds: The numbers of the agents by kind; if there are several, each has a return of its own.
     """
-    kind_return = {name: jnp.zeros(num_envs) for name in several(kinds)}
-    return Running(jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32), kind_return)
+    kind_return = {name: jnp.zeros(num_envs, jnp.float32) for name in several(kinds)}
+    return Running(jnp.zeros(num_envs, jnp.float32), jnp.zeros(num_envs, jnp.int32), kind_return)
 
 
 def several(kinds: Mapping[str, tuple[int, ...]] | None) -> Mapping[str, tuple[int, ...]]:
@@ -64,10 +64,15 @@ def ended(
     Returns:
         The running episodes (ended ones begun anew), and rows `[B]`, zero where none ended, whose sums are `episodes`,
         `return_sum`, `length_sum`, `won_sum`; with several kinds of agents also `return_sums`, a dictionary of rows.
+        Episodes and wins are bool, to be counted; all else is float32, in which no sum overflows.
     """
     total = running.episode_return + reward.reshape(reward.shape[0], -1).mean(1)
     length = running.length + 1
-    rows: dict[str, Any] = {"episodes": done, "return_sum": done * total, "length_sum": done * length}
+    rows: dict[str, Any] = {
+        "episodes": done,
+        "return_sum": done * total,
+        "length_sum": done * length.astype(jnp.float32),
+    }
     if "won" in info:
         rows["won_sum"] = done & info["won"]
     kind_total = jax.tree.map(jnp.add, running.kind_return, kind_means(reward, kinds))
@@ -75,3 +80,8 @@ def ended(
         rows["return_sums"] = {name: done * own for name, own in kind_total.items()}
     kind_return = {name: jnp.where(done, 0.0, own) for name, own in kind_total.items()}
     return Running(jnp.where(done, 0.0, total), jnp.where(done, 0, length), kind_return), rows
+
+
+def summed(rows: dict[str, Any]) -> dict[str, Any]:
+    """The sums of the rows of `ended`, over all their axes: int32 of what is counted, float32 of the rest."""
+    return jax.tree.map(lambda row: jnp.sum(row, dtype=jnp.int32 if row.dtype == bool else jnp.float32), rows)

@@ -43,7 +43,7 @@ class Moments:
 
 def new_moments(shape: tuple[int, ...]) -> Moments:
     """No samples yet; with these, `standardise` and `scale_reward` change nothing."""
-    return Moments(jnp.zeros(2, jnp.uint32), jnp.zeros(shape), jnp.zeros(shape))
+    return Moments(jnp.zeros(2, jnp.uint32), jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
 
 
 def moments_of(x: jax.Array, weight: jax.Array) -> Moments:

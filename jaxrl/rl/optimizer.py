@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
@@ -39,7 +40,7 @@ def muon(as_params: Unravel) -> optax.GradientTransformation:
     inner = optax.partition({"muon": hidden, "adam": optax.flatten(adam(as_params))}, _labels)
 
     def init(params: Any) -> Any:
-        return inner.init(as_params(params))
+        return jax.tree.map(_as_float32, inner.init(as_params(params)))
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         del params
@@ -61,6 +62,11 @@ def _labels(params: Any) -> Any:
         return "muon" if matrix and "output" not in names else "adam"
 
     return jax.tree_util.tree_map_with_path(label, params)
+
+
+def _as_float32(leaf: Any) -> Any:
+    """In single precision: in 64-bit mode optax keeps Muon's coefficients in double, and takes all steps in it."""
+    return leaf.astype(jnp.float32) if leaf.dtype == np.float64 else leaf
 
 
 def _axes(params: Any) -> Any:

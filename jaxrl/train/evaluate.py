@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.keys import check_key
 from jaxrl.rl.episodes import kind_means, new_running
 from jaxrl.spaces import Discrete
 
@@ -84,8 +85,10 @@ def evaluate(
         params: The environment's parameters, its defaults for None.
 
     Raises:
+        TypeError: `key` is not a typed one.
         ValueError: `episodes` or `max_steps` below 1.
     """
+    check_key(key, "evaluate")
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jaxrl.fields import as_whole, settled
 from jaxrl.registry import UnknownNameError, nearest
@@ -144,7 +145,7 @@ def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) ->
     columns = []
     for name, dimension in dimensions.items():
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), _STREAM), zlib.crc32(name.encode()))
-        columns.append([dimension.at(float(u)) for u in jax.random.uniform(key, (count,))])
+        columns.append([dimension.at(float(u)) for u in jax.random.uniform(key, (count,), jnp.float32)])
     return [dict(zip(dimensions, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

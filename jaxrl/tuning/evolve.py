@@ -61,8 +61,8 @@ def population(algo: Algorithm, generations: int) -> Algorithm:
         key = jax.random.fold_in(jax.random.fold_in(key, _STREAM), jax.lax.axis_index(MEMBER))
         key, key_own = jax.random.split(key)
         own = algo.init(key_own, hyperparams)
-        h = jax.tree.map(lambda leaf: jnp.zeros(generations).at[0].set(leaf), own.hyperparams)
-        past = Past(h, jnp.full(generations, jnp.nan), jnp.zeros(generations, jnp.int32))
+        h = jax.tree.map(lambda leaf: jnp.zeros(generations, jnp.float32).at[0].set(leaf), own.hyperparams)
+        past = Past(h, jnp.full(generations, jnp.nan, jnp.float32), jnp.zeros(generations, jnp.int32))
         return Member(own, jnp.float32(0), jnp.float32(0), past, key)
 
     def update(state: Member) -> tuple[Member, Metrics]:
@@ -106,7 +106,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     key, key_parent, key_explore = jax.vmap(lambda k: tuple(jax.random.split(k, 3)))(state.key)
     drawn = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(key_parent)
     replaced = rank < count
-    parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members))
+    parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members)).astype(jnp.int32)
 
     taken = _take(own, parent)
     # Environments stay, unless what has diverged may have acted on them.
@@ -119,7 +119,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
         past.score.at[:, generation - 1].set(score),
         past.parent.at[:, generation].set(parent),
     )
-    nothing = jnp.zeros(members)
+    nothing = jnp.zeros(members, jnp.float32)
     return Member(own, nothing, nothing, past, key)
 
 
@@ -145,7 +145,7 @@ def _explore(space: Dimensions, resample: float, h: Any, key: jax.Array) -> Any:
     changed = {}
     for (name, dimension), k in zip(space.items(), jax.random.split(key, len(space)), strict=True):
         key_up, key_which, key_share = jax.random.split(k, 3)
-        up, share = jax.random.bernoulli(key_up), jax.random.uniform(key_share)
+        up, share = jax.random.bernoulli(key_up), jax.random.uniform(key_share, (), jnp.float32)
         near = _moved(dimension, getattr(h, name), up)
         anew = jax.random.bernoulli(key_which, resample)
         changed[name] = jnp.where(anew, _at(dimension, share), near)

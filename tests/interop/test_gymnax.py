@@ -16,15 +16,16 @@ from jaxrl.algos import ppo
 from jaxrl.interop import to_gymnax
 
 
-def test_ours_under_gymnaxs_log_wrapper():
+@pytest.mark.parametrize("new_key", [jax.random.key, jax.random.PRNGKey])  # many scripts for gymnax have old keys
+def test_ours_under_gymnaxs_log_wrapper(new_key):
     ours = to_gymnax(jaxrl.make("CartPole-v1?max_steps=4"))
     assert isinstance(ours, environment.Environment)
     assert ours.num_actions == 2
     env = LogWrapper(ours)
-    _, state = env.reset(jax.random.key(0))
+    _, state = env.reset(new_key(0))
     facts = []
     for t in range(4):
-        _, state, reward, terminated, truncated, info = env.step(jax.random.key(t), state, t % 2)
+        _, state, reward, terminated, truncated, info = env.step(new_key(t), state, t % 2)
         facts.append((float(reward), bool(terminated), bool(truncated), info))
     assert facts[-1][:3] == (1.0, False, True)
     info = facts[-1][3]

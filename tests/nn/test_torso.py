@@ -37,6 +37,13 @@ def test_what_is_no_picture_becomes_one_vector(space):
     np.testing.assert_allclose(y, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("space", [Discrete(4), MultiDiscrete((2, 3))], ids=str)
+def test_whole_numbers_become_float32_in_64_bit_mode_too(space):
+    with jax.enable_x64(True):
+        y, _ = jax.eval_shape(lambda key: Torso(space, (6,)).init_with_output(key, observe(space)), jax.random.key(0))
+    assert y.dtype == np.float32
+
+
 @pytest.mark.parametrize(("shape", "flattened"), [((7, 6, 2), 7 * 6 * 32), ((84, 84, 1), 7 * 7 * 64)])
 def test_pictures_go_through_convolutions_one_by_one(shape, flattened):
     space = Box(-1.0, 1.0, shape)

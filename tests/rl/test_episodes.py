@@ -32,6 +32,21 @@ def test_sums_equal_a_plain_loop():
         np.testing.assert_allclose(totals[name], value, rtol=1e-5)
 
 
+def test_sums_of_many_long_episodes_do_not_overflow():
+    """2.6 thousand million steps, of 131,072 environments whose episodes end at once."""
+    num_envs, rng = 131_072, np.random.default_rng(0)
+    before = rng.integers(19_900, 20_100, num_envs)
+    running = episodes.new_running(num_envs)._replace(
+        length=jnp.asarray(before, jnp.int32), episode_return=jnp.asarray(before, jnp.float32)
+    )
+    _, rows = episodes.ended(running, jnp.ones(num_envs), jnp.ones(num_envs, bool), {"won": jnp.ones(num_envs, bool)})
+    sums = episodes.summed(rows)
+    assert sums["episodes"] == sums["won_sum"] == num_envs
+    assert sums["episodes"].dtype == np.int32
+    np.testing.assert_allclose(sums["length_sum"], (before + 1).sum(), rtol=1e-6)
+    np.testing.assert_allclose(sums["return_sum"], (before + 1).sum(), rtol=1e-6)
+
+
 def test_each_of_several_kinds_of_agents_has_a_sum_of_its_own():
     rng = np.random.default_rng(0)
     reward = rng.normal(size=(T, B, 3)).astype(np.float32)

@@ -20,7 +20,7 @@ SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden"
 NORMALISED = {"normalise_obs": True, "normalise_reward": True}
 GRU = {"memory": "gru", "memory_size": 8}
 VARIANTS = {
-    "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", **SMALL)),
+    "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
     "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
     "ippo": (ippo, ippo.Config(env="smax/3m", **SMALL)),
     "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
@@ -70,12 +70,11 @@ def with_gradients(program: str, num_params: int) -> list[list[int]]:
     """The collectives of each computation that reduces gradients, as the numbers of elements that each one moves."""
     found = []
     for computation in program.split("\n\n"):
-        results = re.findall(
-            r"= (.*) (?:all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation
-        )
-        shapes = [re.findall(r"\w\d+\[([\d,]*)\]", result) for result in results]
+        results = re.findall(r"= (.*) (all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation)
+        shapes = [re.findall(r"\w\d+\[([\d,]*)\]", result) for result, _ in results]
         moved = [sum(math.prod(map(int, filter(None, s.split(",")))) for s in shape) for shape in shapes]
-        if any(size >= num_params for size in moved):
+        kinds = [kind for _, kind in results]
+        if any(kind == "all-reduce" and size >= num_params for kind, size in zip(kinds, moved, strict=True)):
             found.append(sorted(moved))
     return found
 

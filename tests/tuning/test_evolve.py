@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxrl.algos import ppo
 from jaxrl.train.programs import initial_state
 from jaxrl.train.search_space import Choice, Range
 from jaxrl.tuning.evolve import Member, evolve, population
@@ -68,6 +69,20 @@ def test_the_worst_quarter_takes_over_the_best_quarter() -> None:
     np.testing.assert_array_equal(after.past.score[:, 0], [3, 1, 8, 2, 5, 7, 4, 6])
     np.testing.assert_array_equal(after.past.hyperparams.lr[:, 1], new)
     np.testing.assert_array_equal(after.episodes, np.zeros(M))
+
+
+def test_generations_are_no_wider_in_64_bit_mode() -> None:
+    config = ppo.Config(num_envs=4, num_steps=8, total_timesteps=256, hidden=(4,))
+
+    def shapes() -> Any:
+        grown = population(ppo.make(config), GENERATIONS)
+        state = jax.eval_shape(partial(initial_state, grown, M), jax.random.split(jax.random.key(0), M))
+        after, _ = jax.eval_shape(jax.vmap(grown.update), state)
+        return state, after, jax.eval_shape(partial(evolve, SPACE, 0.25, 0.5, EVERY), after)
+
+    usual = shapes()
+    with jax.enable_x64(True):
+        assert jax.tree.leaves(shapes()) == jax.tree.leaves(usual)
 
 
 def test_a_diverged_member_is_replaced_whatever_its_score() -> None:

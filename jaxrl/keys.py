@@ -1,0 +1,33 @@
+"""Random keys as they come from users: typed ones, or a sentence that says how to make one."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["check_key"]
+
+
+def check_key(key: Any, taker: str) -> None:
+    """Raise unless `key` holds typed keys, of whatever shape.
+
+    Args:
+        key: What was given.
+        taker: Who takes it, as the subject of the sentence.
+
+    Raises:
+        TypeError: It is of the old kind, a seed, or no key at all.
+    """
+    dtype = getattr(key, "dtype", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return
+    if isinstance(key, Integral):
+        raise TypeError(f"{taker} takes a key, not the seed {key}; give jax.random.key({key}).")
+    if dtype is None:
+        given = f"a {type(key).__name__}"
+    else:
+        given = "the old kind of jax.random.PRNGKey" if dtype == jnp.uint32 else f"an array of {dtype}"
+    raise TypeError(f"{taker} takes keys made by jax.random.key(seed), not {given}.")

@@ -1,0 +1,64 @@
+"""With JAX's 64-bit mode everything is float32 as without it, so the same programs run and the same states are kept."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+import jaxrl
+from jaxrl.algos import ippo, mappo, ppo
+
+SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "num_steps": 8,
+    "total_timesteps": 128,
+    "num_minibatches": 2,
+    "hidden": (8,),
+    "memory_size": 8,
+}
+NORMALISED: dict[str, Any] = {"normalise_obs": True, "normalise_reward": True}
+VARIANTS = {
+    "ppo": (ppo, ppo.Config(**SMALL, **NORMALISED, target_kl=0.1, anneal_ent=True, reset="pool")),
+    "ppo, squashed, hlgauss": (
+        ppo,
+        ppo.Config(**SMALL, env="classic/mountain_car_continuous", squash=True, value_loss="hlgauss"),
+    ),
+    "ppo, lstm": (ppo, ppo.Config(**SMALL, env="classic/pendulum", memory="lstm")),
+    "ppo, several choices": (ppo, ppo.Config(**SMALL, env="probe/multi_discrete_action")),
+    "ippo": (ippo, ippo.Config(**SMALL, env="smax/3m")),
+    "ippo, gru, several kinds": (ippo, ippo.Config(**SMALL, env="mpe/simple_tag", memory="gru", sequence_length=4)),
+    "mappo, s5": (mappo, mappo.Config(**SMALL, **NORMALISED, env="mpe/simple_tag", memory="s5", critic_hidden=(8,))),
+}
+
+
+def shapes(module: Any, config: Any) -> Any:
+    """Of the first state, of the next one, and of what an update and an evaluation tell."""
+    algo, env = module.make(config), config.make_env()
+    state = jax.eval_shape(algo.init, jax.random.key(0))
+    played = jax.eval_shape(
+        lambda state, key: jaxrl.evaluate(algo, env, state, key, 4, greedy=False), state, jax.random.key(0)
+    )
+    return state, jax.eval_shape(algo.update, state), played
+
+
+@pytest.mark.parametrize("variant", list(VARIANTS))
+def test_no_leaf_is_wider_than_usual(variant):
+    usual = jax.tree_util.tree_leaves_with_path(shapes(*VARIANTS[variant]))
+    with jax.enable_x64(True):
+        wide = jax.tree.leaves(shapes(*VARIANTS[variant]))
+    different = {
+        jax.tree_util.keystr(path): (a.dtype, b.dtype) for (path, a), b in zip(usual, wide, strict=True) if a != b
+    }
+    assert not different
+
+
+def test_environments_step_and_training_runs_and_resumes(tmp_path: Path):
+    flags = "--xla_backend_optimization_level=0"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
+    command = [sys.executable, str(Path(__file__).parent / "on_x64.py"), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
