@@ -19,7 +19,7 @@ import jaxrl
 from jaxrl.algos import ppo
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.train.run_folder import describe_run
+from jaxrl.train.folder.run_folder import describe_run
 from jaxrl.tuning import PBT, Halving
 
 RESULT = Path(__file__).parent / "results" / "recovery.json"

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from jaxrl.check import check_env
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
-    from jaxrl.train.sweep import sweep
     from jaxrl.tuning import search
+    from jaxrl.tuning.sweep import sweep
 
 __version__ = "0.1.0"
 
@@ -35,7 +35,7 @@ _LAZY = {  # imported on first use: `import jaxrl` is light
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
     "search": "jaxrl.tuning",
-    "sweep": "jaxrl.train.sweep",
+    "sweep": "jaxrl.tuning.sweep",
 }
 
 

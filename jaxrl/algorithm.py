@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-__all__ = ["Act", "Algorithm", "Metrics", "whole_run"]
+__all__ = ["Act", "Algorithm", "Metrics", "scan_updates"]
 
 # What one update reports, reduced on the device: scalars
 #   episodes, return_sum, length_sum     over the episodes that ended in this rollout (agents' mean return)
@@ -47,7 +47,7 @@ class Algorithm(NamedTuple):
     """
 
 
-def whole_run(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, Metrics]]:
+def scan_updates(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, Metrics]]:
     """`train(key, hyperparams=None) -> (state, metrics)`: init and all U updates as one function, metrics `[U]`."""
 
     def train(key: jax.Array, hyperparams: Any = None) -> tuple[Any, Metrics]:

@@ -127,9 +127,10 @@ class Environment:
 
     def render(self, state: Any, params: Any = None) -> np.ndarray:
         """A picture of one state, uint8 `[H, W, 3]`. Runs on the host, needs Pillow (extra `viz`)."""
-        from jaxrl.render import picture  # drawing stands above this module and is loaded for those who look
+        from jaxrl.render import compose, rasterise  # loaded for those who look
 
-        return picture(self, state, params)
+        states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
+        return rasterise(compose.with_captions(self.draw(states, params)), width=480)[0]
 
     def _params(self, params: Any) -> Any:
         """`params`, or the defaults for None."""

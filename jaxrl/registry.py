@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import importlib
 import inspect
@@ -10,17 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxrl.environment import Environment
+from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["UnknownNameError", "canonical", "list_envs", "make", "nearest", "register"]
+__all__ = ["canonical", "list_envs", "make", "register"]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
-
-
-class UnknownNameError(ValueError):
-    """A name that nothing is registered under; the message lists the nearest ones."""
 
 
 def register(
@@ -96,15 +92,6 @@ def list_envs(pattern: str = "*") -> list[str]:
     if not any(c in pattern for c in "*?["):
         pattern = f"*{pattern}*"
     return sorted(name for name in _FACTORIES if fnmatch.fnmatch(name, pattern))
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """A sentence that names the known words nearest to `name`."""
-    lowered = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.4)
-    inside = [k for low, k in lowered.items() if name.lower() in low and low not in close]
-    names = list(dict.fromkeys([*(lowered[c] for c in close), *inside]))[:3]
-    return f"Did you mean {' or '.join(names)}?" if names else f"Known: {', '.join(sorted(known)[:12])}."
 
 
 def _load() -> None:

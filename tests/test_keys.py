@@ -11,7 +11,7 @@ import pytest
 import jaxrl
 from jaxrl.algos import mappo, ppo
 from jaxrl.keys import check_key
-from jaxrl.render import record
+from jaxrl.replay import record
 
 CARTPOLE = jaxrl.make("classic/cartpole")
 SMALL = {"total_timesteps": 64, "num_envs": 4, "num_steps": 8, "num_minibatches": 2, "hidden": (8,)}

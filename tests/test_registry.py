@@ -5,7 +5,7 @@ import pytest
 import jaxrl
 from jaxrl import registry
 from jaxrl.envs.classic import CartPole
-from jaxrl.registry import UnknownNameError, nearest
+from jaxrl.errors import UnknownNameError, nearest
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ import numpy as np
 from jaxrl.algos import ippo
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.train.checkpoint import Checkpoints
 from jaxrl.train.fit import Result, fit
+from jaxrl.train.folder.checkpoint import Checkpoints
 
 
 def train(

@@ -27,9 +27,9 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_p
 import jax  # noqa: E402  after the number of devices is set
 
 from jaxrl.algos import ippo  # noqa: E402
-from jaxrl.train.mesh import MeshShape, choose_mesh  # noqa: E402
+from jaxrl.train.devices.mesh import MeshShape, choose_mesh  # noqa: E402
+from jaxrl.train.folder.run_folder import versions  # noqa: E402
 from jaxrl.train.programs import compile_programs  # noqa: E402
-from jaxrl.train.run_folder import versions  # noqa: E402
 
 CONFIGS = {
     "feed-forward": ippo.Config(env=OPTIONS.env),

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.train.provenance import versions
+from jaxrl.train.folder.provenance import versions
 
 RESULTS = Path(__file__).parent / "results"
 RATES = [3e-4, 5e-4, 8e-4, 1.2e-3, 2e-3, 3e-3, 5e-3, 8e-3]

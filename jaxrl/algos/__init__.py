@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from jaxrl.registry import UnknownNameError, nearest
+from jaxrl.errors import UnknownNameError, nearest
 
 __all__ = ["find", "load", "names"]
 

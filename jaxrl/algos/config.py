@@ -16,7 +16,7 @@ from jaxrl.fields import as_seed, typed
 from jaxrl.nn.heads import policy_head
 from jaxrl.nn.torso import is_picture
 from jaxrl.registry import make
-from jaxrl.rl.schedules import scheduled
+from jaxrl.rl.annealing import annealed
 from jaxrl.rl.value import HLGauss, ScalarValue
 from jaxrl.spaces import Box
 
@@ -157,7 +157,7 @@ class OnPolicyConfig:
     pool_refresh: float = 0.25
     """Share of the pool that is made anew before every rollout, the oldest first."""
     num_shards: int = 8
-    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
+    """At most so many agent, each with its own random numbers; there are as many as split environments and minibatches
     evenly, and any divisor of that can be the number of devices."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
@@ -250,10 +250,10 @@ class OnPolicyConfig:
         fields = [field.name for field in dataclasses.fields(Hyperparams)]
         return Hyperparams(**{name: np.float32(getattr(self, name)) for name in fields})
 
-    def scheduled(self, h: Hyperparams, update: jax.Array) -> Hyperparams:
+    def annealed(self, h: Hyperparams, update: jax.Array) -> Hyperparams:
         """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
-        lr = scheduled("linear" if self.anneal_lr else "constant", h.lr, update, self.num_updates)
-        ent_coef = scheduled("linear" if self.anneal_ent else "constant", h.ent_coef, update, self.num_updates)
+        lr = annealed("linear" if self.anneal_lr else "constant", h.lr, update, self.num_updates)
+        ent_coef = annealed("linear" if self.anneal_ent else "constant", h.ent_coef, update, self.num_updates)
         return dataclasses.replace(h, lr=lr, ent_coef=ent_coef)
 
     def make_env(self) -> Environment:
@@ -297,7 +297,7 @@ class OnPolicyConfig:
             )
 
     def _divisible(self, total: str, part: str) -> None:
-        """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
+        """Raise unless field `psum` is a multiple of field `part`, and name a value that works."""
         number, divisor = getattr(self, total), getattr(self, part)
         if number % divisor:
             works = max(d for d in range(1, divisor) if number % d == 0)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from jaxrl.algorithm import Algorithm, Metrics, whole_run
+from jaxrl.acting.agent import Agent, TrainState, act
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.agent import Parts, TrainState, act
 from jaxrl.algos.config import Effect, OnPolicyConfig
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.nn.sharing import agent_groups
+from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "TeamConfig", "TrainState", "make", "make_train"]
@@ -103,14 +103,14 @@ PRESETS: dict[str, Config] = {
 def make(config: Config) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     env = config.make_env()
-    groups = agent_groups(config.sharing, env.roles)
-    parts = Parts(config, env, groups, ppo.actor_critic(config, env, groups))
-    return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(act, parts))
+    param_sets = number_param_sets(config.sharing, env.roles)
+    agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets))
+    return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 
 
 def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
     """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
-    return whole_run(make(config), config.num_updates)
+    return scan_updates(make(config), config.num_updates)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -18,17 +18,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algorithm import Algorithm, Metrics, whole_run
+from jaxrl.acting.agent import Agent, Networks, TrainState, act
+from jaxrl.acting.central import joint_space, state_shape
+from jaxrl.acting.rollout import Observation
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.agent import Networks, Parts, TrainState, act
-from jaxrl.algos.central import joint_space, state_shape
 from jaxrl.algos.config import LAYERS, Allowed
 from jaxrl.algos.ippo import TeamConfig
-from jaxrl.algos.rollout import View
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
-from jaxrl.nn.sharing import agent_groups, init_groups, per_agent
+from jaxrl.nn.sharing import init_param_sets, number_param_sets, per_agent
 from jaxrl.nn.torso import Encoder
 from jaxrl.spaces import Space
 
@@ -135,14 +135,14 @@ class Critic(nn.Module):
         return carry, jnp.einsum("tbk...,nk->tbn...", value, members)
 
 
-def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
+def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
     """An actor for each group of agents, and one critic."""
     num_teams = max(env.teams) + 1
     team_axis = (num_teams,) if num_teams > 1 else ()
     actor = Actor(config, env.observation_space(), env.action_space())
     critic = Critic(config, env.teams, joint_space(env))
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
-    act = per_agent(actor.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))
+    act = per_agent(actor.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))
 
     def carry_of(*batch_shape: int) -> Any:
         return initial_carry(config.memory, config.memory_size, batch_shape)
@@ -153,17 +153,17 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
         obs, reset = jnp.zeros((*one, *space.shape), space.dtype), jnp.ones(one, bool)
         state = jnp.zeros((*one, *seen.shape), seen.dtype)
         return {
-            "actor": init_groups(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, groups),
+            "actor": init_param_sets(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, param_sets),
             "critic": critic.init(key_critic, carry_of(1, *team_axis), state, reset),
         }
 
     @jax.jit  # a rollout asks twice a step, and this is traced once
-    def apply(params: Any, carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
-        own_reset = jnp.broadcast_to(reset[..., None], view.alive.shape)
-        actor_carry, policy = act(params["actor"], carry[0], view.obs, own_reset, view.mask)
+    def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        own_reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
+        actor_carry, policy = act(params["actor"], carry[0], observation.obs, own_reset, observation.action_mask)
         critic_carry, prediction = carry[1], jnp.zeros(())
-        if view.state is not None:  # someone who only acts has no use for the critic
-            critic_carry, prediction = criticise(params["critic"], carry[1], view.state, reset)
+        if observation.global_state is not None:  # someone who only acts has no use for the critic
+            critic_carry, prediction = criticise(params["critic"], carry[1], observation.global_state, reset)
         return (actor_carry, critic_carry), policy, prediction
 
     return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *team_axis)))
@@ -172,14 +172,14 @@ def networks(config: Config, env: MultiAgentEnvironment, groups: tuple[int, ...]
 def make(config: Config) -> Algorithm:
     """MAPPO as three pure functions of the train state."""
     env = config.make_env()
-    groups = agent_groups(config.sharing, env.roles)
-    parts = Parts(config, env, groups, networks(config, env, groups), central=True)
-    return Algorithm(partial(ppo.init, parts), partial(ppo.update, parts), partial(act, parts))
+    param_sets = number_param_sets(config.sharing, env.roles)
+    agent = Agent(config, env, param_sets, networks(config, env, param_sets), central=True)
+    return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 
 
 def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
     """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
-    return whole_run(make(config), config.num_updates)
+    return scan_updates(make(config), config.num_updates)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from jaxrl.acting.rollout import Observation, Transition
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.rollout import Transition, View
-from jaxrl.rl.devices import num_devices, total, varying
+from jaxrl.rl.devices import num_devices, pcast_varying, psum
 from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
 from jaxrl.rl.optimizer import OPTIMIZERS
 
@@ -21,7 +21,7 @@ __all__ = ["Batch", "new_opt_state", "optimise", "sequences"]
 class Batch(NamedTuple):
     """R rows of sequences of L steps: leaves `[L, R, ...]`."""
 
-    view: View
+    observation: Observation
     reset: jax.Array  # [L, R]
     carry: Any  # [1, R, ...] memory before the first step
     action: jax.Array  # [L, R, N, ...]
@@ -43,8 +43,8 @@ def new_opt_state(params: Any, optimizer: str) -> Any:
 def sequences(transitions: Transition, advantage: jax.Array, length: int) -> Batch:
     """A rollout `[T, B, ...]` as sequences of L = `length` steps."""
     t = transitions
-    view, reset, *rest = to_sequences((t.view, t.reset, t.action, t.log_prob, t.value, advantage), length)
-    return Batch(view, reset, to_sequences(t.carry, 1), *rest)
+    observation, reset, *rest = to_sequences((t.observation, t.reset, t.action, t.log_prob, t.value, advantage), length)
+    return Batch(observation, reset, to_sequences(t.carry, 1), *rest)
 
 
 def optimise(
@@ -69,7 +69,7 @@ def optimise(
     index = jax.vmap(lambda epoch: shuffled_indices(epoch, num_envs, config.num_minibatches))(keys)
     index = index.reshape(config.update_epochs * config.num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
-    return learner.params, learner.opt_state, total(jax.tree.map(jnp.mean, losses))
+    return learner.params, learner.opt_state, psum(jax.tree.map(jnp.mean, losses))
 
 
 class _Learner(NamedTuple):
@@ -82,9 +82,9 @@ def _step(
     loss: Loss, config: OnPolicyConfig, h: Hyperparams, learner: _Learner, minibatch: Batch
 ) -> tuple[_Learner, dict[str, jax.Array]]:
     """One step down the gradient of one minibatch, scaled down to `max_grad_norm`."""
-    grads, losses = jax.grad(loss, has_aux=True)(varying(learner.params), minibatch)
+    grads, losses = jax.grad(loss, has_aux=True)(pcast_varying(learner.params), minibatch)
     gradient, as_params = ravel_pytree(grads)
-    gradient = total(gradient)
+    gradient = psum(gradient)
     norm = jnp.linalg.norm(gradient)
     scale = jnp.minimum(1.0, h.max_grad_norm / (norm + 1e-6))
     direction, opt_state = OPTIMIZERS[config.optimizer](as_params).update(gradient * scale, learner.opt_state)
@@ -93,7 +93,7 @@ def _step(
     losses = {**losses, "grad_norm": _share(norm)}
     if config.target_kl is None:
         return _Learner(params, opt_state, learner.stopped), losses
-    stopped = learner.stopped | (total(losses["approx_kl"]) > config.target_kl)
+    stopped = learner.stopped | (psum(losses["approx_kl"]) > config.target_kl)
     moved = _Learner(params, opt_state, stopped)
     kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)._replace(stopped=stopped)
     return kept, {**losses, "stopped": _share(stopped.astype(jnp.float32))}

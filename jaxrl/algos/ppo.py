@@ -16,21 +16,21 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.algorithm import Algorithm, Metrics, whole_run
-from jaxrl.algos.agent import Networks, Parts, TrainState, act_alone
-from jaxrl.algos.central import state_size
+from jaxrl.acting.agent import Agent, Networks, TrainState, act_alone
+from jaxrl.acting.central import global_state_size
+from jaxrl.acting.normaliser import new_normaliser, normalised, scaled_rewards, update_obs_stats
+from jaxrl.acting.rollout import Collector, Observation, bootstrap_values, refresh_pool, rollout
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.normaliser import learn_observations, new_normaliser, normalised, scaled_rewards
 from jaxrl.algos.optimise import Batch, new_opt_state, optimise, sequences
-from jaxrl.algos.rollout import Eyes, View, begin, next_values, refresh_pool, rollout
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
-from jaxrl.nn.sharing import init_groups, per_agent
+from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.nn.torso import Encoder
 from jaxrl.rl.advantage import gae, normalise
-from jaxrl.rl.devices import num_devices, shard_keys, total
+from jaxrl.rl.devices import num_devices, psum, shard_keys
 from jaxrl.rl.losses import clipped_surrogate
 from jaxrl.spaces import Space
 from jaxrl.vector import VectorEnv
@@ -91,76 +91,78 @@ class ActorCritic(nn.Module):
         return new_carry, distribution, prediction
 
 
-def init(parts: Parts, key: jax.Array, hyperparams: Hyperparams | None = None) -> TrainState:
+def init(agent: Agent, key: jax.Array, hyperparams: Hyperparams | None = None) -> TrainState:
     """A fresh train state. Consumes `key`."""
     check_key(key, "init")
-    config = parts.config
+    config = agent.config
     key_params, key_env, key = jax.random.split(key, 3)
-    params = parts.networks.init(key_params)
+    params = agent.networks.init(key_params)
     h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
-    loop = begin(_eyes(parts), parts.networks.new_carry(config.num_envs), key_env)
-    normaliser = new_normaliser(config, parts.env, parts.groups, state_size(parts.env) if parts.central else 0)
+    loop = init_runner(make_collector(agent), agent.networks.new_carry(config.num_envs), key_env)
+    normaliser = new_normaliser(
+        config, agent.env, agent.param_sets, global_state_size(agent.env) if agent.central else 0
+    )
     return TrainState(params, new_opt_state(params, config.optimizer), h, normaliser, loop, key, jnp.int32(0))
 
 
-def update(parts: Parts, state: TrainState) -> tuple[TrainState, Metrics]:
+def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
-    config, groups = parts.config, parts.groups
-    h = config.scheduled(state.hyperparams, state.update)
-    eyes = _eyes(parts)
-    for_rollout = (config.num_steps, eyes.keys_per_step)
+    config, param_sets = agent.config, agent.param_sets
+    h = config.annealed(state.hyperparams, state.update)
+    collector = make_collector(agent)
+    for_rollout = (config.num_steps, collector.keys_per_step)
     for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
     pooled = config.reset == "pool"
     acting, learning = math.prod(for_rollout), math.prod(for_shuffle)
     key, keys = shard_keys(state.key, config.shards, acting + learning + pooled)
     keys_rollout, keys_shuffle = keys[:acting], keys[acting : acting + learning]
 
-    def policy(carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
-        view = normalised(state.normaliser, view, groups)
-        carry, distribution, prediction = parts.networks.apply(state.params, carry, view, reset)
+    def policy(carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        observation = normalised(state.normaliser, observation, param_sets)
+        carry, distribution, prediction = agent.networks.apply(state.params, carry, observation, reset)
         return carry, distribution, config.value.decode(prediction)
 
-    loop = refresh_pool(eyes, state.loop, keys[-1], config.pool_refresh) if pooled else state.loop
-    loop, seen, sums = rollout(eyes, policy, loop, keys_rollout.reshape(*for_rollout, -1), config.train_length)
-    normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, groups, h.gamma)
+    loop = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
+    loop, seen, sums = rollout(collector, policy, loop, keys_rollout.reshape(*for_rollout, -1), config.train_length)
+    normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, param_sets, h.gamma)
 
     discount = h.gamma * (1.0 - seen.terminated[..., None])
-    advantage = gae(reward, discount, seen.cut[..., None], seen.value, next_values(seen), h.gae_lambda)
-    view = normalised(state.normaliser, seen.view, groups)
-    batch = sequences(seen._replace(view=view), advantage, config.train_length)
+    advantage = gae(reward, discount, seen.cut[..., None], seen.value, bootstrap_values(seen), h.gae_lambda)
+    observation = normalised(state.normaliser, seen.observation, param_sets)
+    batch = sequences(seen._replace(observation=observation), advantage, config.train_length)
     params, opt_state, losses = optimise(
-        partial(loss, parts, h), state.params, state.opt_state, batch, keys_shuffle.reshape(*for_shuffle, -1), config, h
+        partial(loss, agent, h), state.params, state.opt_state, batch, keys_shuffle.reshape(*for_shuffle, -1), config, h
     )
 
     state = dataclasses.replace(
         state,
         params=params,
         opt_state=opt_state,
-        normaliser=learn_observations(normaliser, seen.view, groups),
+        normaliser=update_obs_stats(normaliser, seen.observation, param_sets),
         loop=loop._replace(discounted=discounted),
         key=key,
         update=state.update + 1,
     )
-    return state, {**total(sums), "losses": losses}
+    return state, {**psum(sums), "losses": losses}
 
 
-def loss(parts: Parts, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
+def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PPO's loss on sequences, averaged over the living agents' steps: this device's share of the mean over all."""
-    alive = batch.view.alive.astype(jnp.float32)
+    alive = batch.observation.agent_mask.astype(jnp.float32)
     advantage, target = normalise(batch.advantage, alive), batch.advantage + batch.value
-    weight = alive / jnp.maximum(total(alive.sum()), 1.0)
+    weight = alive / jnp.maximum(psum(alive.sum()), 1.0)
 
     def mean(x: jax.Array) -> jax.Array:
         return jnp.sum(x * weight)
 
     carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
-    _, policy, prediction = parts.networks.apply(params, carry, batch.view, batch.reset)
+    _, policy, prediction = agent.networks.apply(params, carry, batch.observation, batch.reset)
     log_ratio = policy.log_prob(batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
-    value_clip = h.clip_eps if parts.config.clip_value else jnp.inf
+    value_clip = h.clip_eps if agent.config.clip_value else jnp.inf
 
     policy_loss = mean(clipped_surrogate(ratio, advantage, h.clip_eps))
-    value_loss = mean(parts.config.value.loss(prediction, batch.value, target, value_clip))
+    value_loss = mean(agent.config.value.loss(prediction, batch.value, target, value_clip))
     entropy = mean(policy.entropy())
     total_loss = policy_loss + h.vf_coef * value_loss - h.ent_coef * entropy
     return total_loss, {
@@ -173,7 +175,7 @@ def loss(parts: Parts, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
     }
 
 
-def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, groups: tuple[int, ...]) -> Networks:
+def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
     """An `ActorCritic` for each group of agents, which all sees what an agent sees."""
     network = ActorCritic(config, env.observation_space(), env.action_space())
 
@@ -185,14 +187,14 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, groups: tup
         obs = jnp.zeros((1, 1, *env.observation_space().shape), env.observation_space().dtype)
         return network.init(key, carry_of(1), obs, jnp.ones((1, 1), bool), None)
 
-    mapped = per_agent(network.apply, groups, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
+    mapped = per_agent(network.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
 
     @jax.jit  # a rollout asks twice a step, and this is traced once
-    def apply(params: Any, carry: Any, view: View, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
-        reset = jnp.broadcast_to(reset[..., None], view.alive.shape)
-        return mapped(params, carry, view.obs, reset, view.mask)
+    def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
+        return mapped(params, carry, observation.obs, reset, observation.action_mask)
 
-    return Networks(lambda key: init_groups(init, key, groups), apply, lambda n: carry_of(n, env.num_agents))
+    return Networks(lambda key: init_param_sets(init, key, param_sets), apply, lambda n: carry_of(n, env.num_agents))
 
 
 def make(config: Config) -> Algorithm:
@@ -205,8 +207,8 @@ def make(config: Config) -> Algorithm:
     if isinstance(env, MultiAgentEnvironment):
         raise ValueError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
     team = as_multi_agent(env)
-    parts = Parts(config, team, (0,), actor_critic(config, team, (0,)))
-    return Algorithm(partial(init, parts), partial(update, parts), partial(act_alone, parts))
+    agent = Agent(config, team, (0,), actor_critic(config, team, (0,)))
+    return Algorithm(partial(init, agent), partial(update, agent), partial(act_alone, agent))
 
 
 def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
@@ -214,16 +216,16 @@ def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
 
     `jax.jit(jax.vmap(train))(jax.random.split(key, 16))` trains 16 seeds at once.
     """
-    return whole_run(make(config), config.num_updates)
+    return scan_updates(make(config), config.num_updates)
 
 
-def _eyes(parts: Parts) -> Eyes:
+def make_collector(agent: Agent) -> Collector:
     """This device's environments."""
-    config = parts.config
+    config = agent.config
     num_envs = config.num_envs // num_devices()
     pool_size = config.starts // num_devices() if config.reset == "pool" else None
-    return Eyes(
-        VectorEnv(parts.env, num_envs, config.reset, pool_size), parts.central, config.shards, config.normalise_obs
+    return Collector(
+        VectorEnv(agent.env, num_envs, config.reset, pool_size), agent.central, config.shards, config.normalise_obs
     )
 
 

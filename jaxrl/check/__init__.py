@@ -13,8 +13,8 @@ from typing import Any
 import jax
 
 from jaxrl.check.dynamic import DYNAMIC_CHECKS, Run
+from jaxrl.check.failure import ContractError, Failure, check_name
 from jaxrl.check.pictures import PICTURE_CHECKS
-from jaxrl.check.report import ContractError, Failure, check_name
 from jaxrl.check.rollout import Programs, record
 from jaxrl.check.static import BEFORE_TRACING, STATIC_CHECKS, trace_shapes
 from jaxrl.check.suspicions import SUSPICIONS, check_intended

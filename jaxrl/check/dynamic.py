@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxrl.check.dependence import params_used, used_leaves
-from jaxrl.check.report import Failure, at_index, differences, listed, to_numpy
+from jaxrl.check.failure import Failure, at_index, differences, listed, to_numpy
 from jaxrl.check.rollout import BATCH, Programs, Recording
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Discrete

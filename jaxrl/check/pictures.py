@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxrl.check.dynamic import Run
-from jaxrl.check.report import Failure, at_index, differences, first_line, listed, to_numpy
+from jaxrl.check.failure import Failure, at_index, differences, first_line, listed, to_numpy
 from jaxrl.environment import Environment
 from jaxrl.render import compose, html, raster
 from jaxrl.render.scene import Scene

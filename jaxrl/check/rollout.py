@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.check.report import to_numpy
+from jaxrl.check.failure import to_numpy
 from jaxrl.check.static import Shapes
 from jaxrl.environment import Environment, MultiAgentEnvironment, auto_reset
 from jaxrl.spaces import Box, Discrete, MultiDiscrete

@@ -10,7 +10,7 @@ import jax
 import jax.core
 import numpy as np
 
-from jaxrl.check.report import Failure, first_line
+from jaxrl.check.failure import Failure, first_line
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from jaxrl.check.dependence import params_used, used_leaves
 from jaxrl.check.dynamic import Run
-from jaxrl.check.report import Failure, check_name, listed, to_numpy
+from jaxrl.check.failure import Failure, check_name, listed, to_numpy
 from jaxrl.check.rollout import BATCH
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.registry import nearest
+from jaxrl.errors import nearest
 from jaxrl.spaces import Discrete
 
 __all__ = ["SUSPICIONS", "check_intended"]

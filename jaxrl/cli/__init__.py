@@ -84,7 +84,7 @@ _COMMANDS = {  # module and function, imported when the command is used
 def _dispatch(command: str, argv: list[str]) -> int:
     """Run a command; returns its exit code."""
     if command not in _COMMANDS:
-        from jaxrl.registry import UnknownNameError, nearest
+        from jaxrl.errors import UnknownNameError, nearest
 
         raise UnknownNameError(f"There is no command {command!r}. {nearest(command, list(_COMMANDS))}")
     module, _, function = _COMMANDS[command].partition(":")

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     """`jaxrl bench ENV`; returns the exit code."""
     flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench")
     from jaxrl.bench import compare
-    from jaxrl.train.json_file import to_json
+    from jaxrl.train.folder.json_file import to_json
 
     found = compare(
         flags.env,

@@ -29,7 +29,7 @@ class DoctorFlags:
 def main(argv: list[str]) -> int:
     """`jaxrl doctor`; returns the exit code, 1 if something stands in the way of training."""
     tyro.cli(DoctorFlags, args=argv, prog="jaxrl doctor")
-    from jaxrl.train.provenance import versions
+    from jaxrl.train.folder.provenance import versions
 
     print("Versions")
     for name, version in versions().items():

@@ -21,7 +21,8 @@ def main(argv: list[str]) -> int:
     """`jaxrl envs [PATTERN]`; returns the exit code."""
     flags = tyro.cli(EnvsFlags, args=argv, prog="jaxrl envs")
     from jaxrl.environment import MultiAgentEnvironment
-    from jaxrl.registry import UnknownNameError, list_envs, make, nearest
+    from jaxrl.errors import UnknownNameError, nearest
+    from jaxrl.registry import list_envs, make
 
     names = list_envs(flags.pattern)
     if not names:

@@ -42,7 +42,7 @@ def joined(flags: HostFlags) -> Iterator[None]:
             raise ValueError("--coordinator, --num-processes and --process-id belong to --distributed; add it.")
         yield
         return
-    from jaxrl.train import hosts
+    from jaxrl.train.devices import hosts
 
     hosts.join(*given)
     try:

@@ -141,7 +141,7 @@ def _checked(words: list[str], flags: LaunchFlags) -> tuple[Path, list[str]]:
     module = algos.load(name)
     config, run = parse_flags(name, module, argv)
     config.make_env()
-    from jaxrl.train.mesh import MeshShape, choose_shape
+    from jaxrl.train.devices.mesh import MeshShape, choose_shape
 
     processes = flags.nodes * max(flags.gpus_per_node, 1)
     devices = processes if flags.gpus_per_node else processes * flags.cpus_per_task

@@ -47,11 +47,13 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:], PlanFlags(), "plan")
     _check(flags)
     use_cores()
-    from jaxrl.train.mesh import MeshShape
-    from jaxrl.train.plan import make_plan
+    from jaxrl.train.cost.estimate import estimate_cost
+    from jaxrl.train.devices.mesh import MeshShape
 
     limit = None if flags.memory_gb is None else int(flags.memory_gb * 1e9)
-    plan = make_plan(module.make(config), config, flags.num_seeds, MeshShape(flags.mesh.member, flags.mesh.data), limit)
+    plan = estimate_cost(
+        module.make(config), config, flags.num_seeds, MeshShape(flags.mesh.member, flags.mesh.data), limit
+    )
     print("\n".join([*_summary(name, config, flags, plan), "", *_table(config, flags, plan)]))
     if not plan.fits:
         raise ValueError(_refusal(config, flags, plan))
@@ -89,14 +91,14 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
     """The cost on more devices, on paper, and what that takes for granted."""
     import jax
 
-    from jaxrl.train.plan import Assumptions, on_paper
+    from jaxrl.train.cost.estimate import Assumptions, scaling_table
 
     given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(Assumptions)}
     assumed = dataclasses.replace(
         Assumptions.of(jax.default_backend()), **{k: v for k, v in given.items() if v is not None}
     )
     minibatches = getattr(config, "update_epochs", 1) * getattr(config, "num_minibatches", 1)
-    rows = on_paper(plan, list(flags.device_counts), minibatches, assumed, flags.seconds_per_update)
+    rows = scaling_table(plan, list(flags.device_counts), minibatches, assumed, flags.seconds_per_update)
     lines = [("devices", "environments", "compute", "gradient", "all-reduces", "an update", "speed-up", "if grown")]
     for row in rows:
         share = config.num_envs / row.devices if hasattr(config, "num_envs") else float("nan")

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     """`jaxrl report [RUN…]`; returns the exit code."""
     flags = tyro.cli(ReportFlags, args=argv, prog="jaxrl report")
     from jaxrl.report import collect, markdown, problems, summarise, write_report
-    from jaxrl.train.run_folder import latest_run
+    from jaxrl.train.folder.run_folder import latest_run
 
     groups = collect(flags.runs or [latest_run()], flags.metric)
     found = problems(groups)

@@ -36,7 +36,7 @@ def rerun_run(argv: list[str]) -> int:
     flags = tyro.cli(RerunFlags, args=argv, prog="jaxrl rerun")
     use_cache()
     use_cores()
-    from jaxrl.train.load import load_run
+    from jaxrl.train.folder.load import load_run
     from jaxrl.train.rerun import compare_rows, rerun, warnings_for
 
     run = load_run(flags.run, trust=flags.trust)

@@ -11,7 +11,7 @@ import tyro
 
 from jaxrl.cli.cache import use_cache
 from jaxrl.fields import as_seed
-from jaxrl.train.load import LoadedRun, load_run
+from jaxrl.train.folder.load import LoadedRun, load_run
 
 __all__ = ["evaluate_run", "render_run"]
 
@@ -40,7 +40,7 @@ def evaluate_run(argv: list[str]) -> int:
     as_seed("--seed", flags.seed)
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.programs import member_keys
-    from jaxrl.train.report import evaluation_lines
+    from jaxrl.train.summary import evaluation_lines
 
     run = load_run(flags.run, trust=flags.trust)
     use_cache()
@@ -82,8 +82,8 @@ def render_run(argv: list[str]) -> int:
     flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render")
     as_seed("--seed", flags.seed)
     from jaxrl.render import save
-    from jaxrl.train.artifacts import record_episode
-    from jaxrl.train.disk import refuse_link, why
+    from jaxrl.train.folder.disk import refuse_link, why
+    from jaxrl.train.pictures.artifacts import record_episode
 
     if flags.out is not None and flags.out.suffix.lower() not in (".gif", ".html"):
         raise ValueError(f"--out must end in .gif or .html, got {flags.out}.")
@@ -101,7 +101,7 @@ def render_run(argv: list[str]) -> int:
 
 def _member(run: LoadedRun, member: int | None) -> Any:
     """The state of one member."""
-    from jaxrl.train.artifacts import best_member, member_of
+    from jaxrl.train.pictures.artifacts import best_member, member_of
 
     members = run.about["num_seeds"]
     if member is not None and not 0 <= member < members:

@@ -89,14 +89,14 @@ def main(argv: list[str]) -> int:
 def _outcome(result: Any, run_dir: Path) -> str:
     """What was found, how well it does on the test seeds, what to type next."""
     from jaxrl import stats
-    from jaxrl.train.groups import metric_of
+    from jaxrl.tuning.member_groups import metric_of
 
     metric = metric_of(result.test)
     scores = result.test[metric]
     scores = scores if isinstance(scores, list) else [scores]
     name = "win rate" if metric == "win_rate" else "return"
     best = ", ".join(f"{name}={_text(value)}" for name, value in result.best.items())
-    changing = ", the last of a schedule" if result.schedule else ""
+    changing = ", the last of a lineage" if result.lineage else ""
     return (
         f"Best: {best}{changing}\n"
         f"On {len(scores)} test seeds: {name} {stats.iqm(scores):.4g} (IQM), {min(scores):.4g} to {max(scores):.4g}\n\n"

@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     use_cache()
     use_cores()
-    from jaxrl.train.sweep import sweep
+    from jaxrl.tuning.sweep import sweep
 
     result = sweep(module, config, run_dir, seeds=flags.num_seeds, **options, **space)
     if result.stopped:

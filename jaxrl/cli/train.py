@@ -19,8 +19,8 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.cli.numbers import WHOLE
+from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
-from jaxrl.registry import UnknownNameError, nearest
 from jaxrl.train.loggers import Kind, Names
 
 __all__ = ["LoggerFlags", "MeshFlags", "main", "new_run_dir", "parse_flags", "resume"]
@@ -115,9 +115,9 @@ def main(argv: list[str]) -> int:
 
 def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> None:
     """Raise if this command was given before and has done its work."""
-    from jaxrl.train import hosts
-    from jaxrl.train.continuation import check_unfinished
-    from jaxrl.train.same_run import wanted
+    from jaxrl.train.devices import hosts
+    from jaxrl.train.folder.continuation import check_unfinished
+    from jaxrl.train.folder.same_run import wanted
 
     about = wanted(config, options["num_seeds"], {k: v for k, v in options.items() if k != "num_seeds"})
     hosts.on_main(lambda: check_unfinished(run_dir, config, about), OSError)
@@ -142,7 +142,7 @@ class ResumeFlags:
 def resume(argv: list[str]) -> int:
     """`jaxrl resume [RUN]`; returns the exit code."""
     flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
-    from jaxrl.train.load import load_run
+    from jaxrl.train.folder.load import load_run
     from jaxrl.train.rerun import repeated
 
     run = load_run(flags.run, trust=flags.trust)
@@ -156,8 +156,8 @@ def resume(argv: list[str]) -> int:
 
 
 def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[str, Any]) -> int:
+    from jaxrl.train.devices.hosts import is_main
     from jaxrl.train.fit import fit
-    from jaxrl.train.hosts import is_main
 
     result = fit(module.make(config), config, run_dir, **options)
     if not is_main():
@@ -173,7 +173,7 @@ def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[st
 
 def _report(result: Any) -> str:
     """Where things are and what to type next."""
-    from jaxrl.train.report import evaluation_lines
+    from jaxrl.train.summary import evaluation_lines
 
     folder = result.run_dir
     speed = f"{result.steps_per_second:,.0f} steps/s"

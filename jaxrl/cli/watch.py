@@ -11,10 +11,10 @@ from typing import Any
 
 import tyro
 
-from jaxrl.train.live import Follower
-from jaxrl.train.progress import evaluation_line, on_terminal, row_line
-from jaxrl.train.run_folder import RunFolder, latest_run
-from jaxrl.train.run_info import read_ending
+from jaxrl.train.folder.run_folder import RunFolder, latest_run
+from jaxrl.train.folder.run_info import read_ending
+from jaxrl.train.live.heartbeat import Follower
+from jaxrl.train.live.progress import evaluation_line, on_terminal, row_line
 
 __all__ = ["watch"]
 
@@ -129,7 +129,7 @@ def _print(follower: Follower, flags: WatchFlags) -> None:
 
 
 def _drawn(follower: Follower, width: int) -> Any:
-    from jaxrl.train.dashboard import draw
+    from jaxrl.train.live.dashboard import draw
 
     return draw(follower.view, width)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
+from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
-from jaxrl.registry import UnknownNameError, nearest
 
 with Extra("gymnax"):
     import gymnax

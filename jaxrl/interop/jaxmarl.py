@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.interop.common import (
     Extra,
     joined,
@@ -22,7 +23,6 @@ from jaxrl.interop.common import (
     split_mask,
     stack_agents,
 )
-from jaxrl.registry import UnknownNameError, nearest
 
 with Extra("jaxmarl"):
     import jaxmarl

@@ -8,22 +8,22 @@ from typing import Any
 import jax
 import numpy as np
 
-__all__ = ["agent_groups", "init_groups", "per_agent"]
+__all__ = ["init_param_sets", "number_param_sets", "per_agent"]
 
 
-def agent_groups(sharing: str | Sequence[int], roles: Sequence[int]) -> tuple[int, ...]:
+def number_param_sets(sharing: str | Sequence[int], roles: Sequence[int]) -> tuple[int, ...]:
     """The parameter group of each of N agents.
 
     Args:
-        sharing: `"all"` is one group, `"roles"` one a role, `"none"` one an agent; or the groups themselves.
+        sharing: `"all"` is one group, `"roles"` one a role, `"none"` one an agent; or the param_sets themselves.
         roles: The role of each agent, `[N]`, counted from 0.
     """
     num_agents = len(roles)
     if isinstance(sharing, str):
-        groups = {"all": [0] * num_agents, "roles": roles, "none": list(range(num_agents))}
-        if sharing not in groups:
+        param_sets = {"all": [0] * num_agents, "roles": roles, "none": list(range(num_agents))}
+        if sharing not in param_sets:
             raise ValueError(f'sharing must be "all", "roles", "none" or one group number an agent, got {sharing!r}.')
-        return tuple(groups[sharing])
+        return tuple(param_sets[sharing])
     numbers = tuple(int(g) for g in sharing)
     if len(numbers) != num_agents or set(numbers) != set(range(max(numbers) + 1)):
         raise ValueError(
@@ -33,23 +33,25 @@ def agent_groups(sharing: str | Sequence[int], roles: Sequence[int]) -> tuple[in
     return numbers
 
 
-def init_groups(init: Callable[[jax.Array], Any], key: jax.Array, groups: tuple[int, ...]) -> Any:
+def init_param_sets(init: Callable[[jax.Array], Any], key: jax.Array, param_sets: tuple[int, ...]) -> Any:
     """Parameters from `init(key)`, once for each group: leaves `[G, ...]` (no leading axis if there is one group)."""
-    num_groups = max(groups) + 1
-    return init(key) if num_groups == 1 else jax.vmap(init)(jax.random.split(key, num_groups))
+    num_sets = max(param_sets) + 1
+    return init(key) if num_sets == 1 else jax.vmap(init)(jax.random.split(key, num_sets))
 
 
-def per_agent(apply: Callable[..., Any], groups: tuple[int, ...], agent_axes: tuple[Any, ...], out_axes: Any) -> Any:
+def per_agent(
+    apply: Callable[..., Any], param_sets: tuple[int, ...], agent_axes: tuple[Any, ...], out_axes: Any
+) -> Any:
     """`apply(params, *args)` with each agent's own group of parameters.
 
     With one group the agents are just another batch axis. Otherwise `apply` is mapped over the agents: `agent_axes`
     says for each argument which axis counts them, `out_axes` the same for the results.
     """
-    if max(groups) == 0:
+    if max(param_sets) == 0:
         return apply
 
     def mapped(params: Any, *args: Any) -> Any:
-        own = jax.tree.map(lambda leaf: leaf[np.asarray(groups)], params)
+        own = jax.tree.map(lambda leaf: leaf[np.asarray(param_sets)], params)
         return jax.vmap(apply, in_axes=(0, *agent_axes), out_axes=out_axes)(own, *args)
 
     return mapped

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jaxrl.render.raster import pillow, rasterise
-from jaxrl.render.scene import resample
-
-if TYPE_CHECKING:
-    from jaxrl.render.record import Replay
+from jaxrl.render.scene import Film, resample
 
 __all__ = ["save_gif"]
 
@@ -22,16 +18,16 @@ _UNCHANGED = 255  # the index that lets the frame before show through
 
 
 def save_gif(
-    replay: Replay | np.ndarray, path: str | os.PathLike[str], fps: int = 20, *, width: int = 480, speed: float = 1.0
+    film: Film | np.ndarray, path: str | os.PathLike[str], fps: int = 20, *, width: int = 480, speed: float = 1.0
 ) -> None:
     """Write an episode as a GIF that repeats for ever and rests on its last frame.
 
     Args:
-        replay: What `record` returned, or frames, uint8 `[F, H, W, 3]`.
+        film: What to show, such as a `Replay`; or frames, uint8 `[F, H, W, 3]`.
         path: The file.
         fps: Frames a second; a GIF counts in hundredths of a second, so 10, 20, 25 or 50 are exact.
-        width: Pixels across, for a `Replay`.
-        speed: Of a `Replay`: 2 for twice as fast as its environment suggests.
+        width: Pixels across, for a film.
+        speed: Of a film: 2 for twice as fast as its environment suggests.
 
     Raises:
         ImportError: Without Pillow.
@@ -42,7 +38,7 @@ def save_gif(
         raise ValueError(f"fps must be from 1 to 50 (what GIF players show), got {fps}.")
     if not speed > 0:
         raise ValueError(f"speed must be positive, got {speed}.")
-    frames = replay if isinstance(replay, np.ndarray) else _frames(replay, fps, width, speed)
+    frames = film if isinstance(film, np.ndarray) else _frames(film, fps, width, speed)
     if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8 or not len(frames):
         raise ValueError(f"Frames must be uint8 [F, H, W, 3] with F at least 1; got {frames.dtype} {frames.shape}.")
     from PIL import Image
@@ -67,11 +63,11 @@ def save_gif(
     )
 
 
-def _frames(replay: Replay, fps: int, width: int, speed: float) -> np.ndarray:
+def _frames(film: Film, fps: int, width: int, speed: float) -> np.ndarray:
     """The episode at `fps` frames a second, uint8 `[F, H, W, 3]`; the last is the closing banner."""
-    scene = replay.scene()
+    scene = film.scene()
     last = scene.num_frames - 1
-    stride = replay.frames_per_step / scene.step_seconds * speed / fps  # frames of the scene a frame of the GIF
+    stride = film.frames_per_step / scene.step_seconds * speed / fps  # frames of the scene a frame of the GIF
     times = np.append(np.arange(0, last - 1, stride), [last - 1, last])
     return rasterise(resample(scene, times), width)
 

@@ -8,14 +8,11 @@ import json
 import os
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from jaxrl.render.scene import Scene, Shape, Value
-
-if TYPE_CHECKING:
-    from jaxrl.render.record import Replay
+from jaxrl.render.scene import Film, Scene, Shape, Value
 
 __all__ = ["encode", "save_html", "to_html"]
 
@@ -23,19 +20,18 @@ _WIDTH = 4000  # lengths are written as whole numbers, in units of the view's wi
 _LENGTHS = frozenset({"radius", "stroke_width", "width", "height", "dx", "dy", "corner", "size"})
 
 
-def save_html(replay: Replay, path: str | os.PathLike[str]) -> None:
+def save_html(film: Film, path: str | os.PathLike[str]) -> None:
     """Write an episode as one HTML file: play, pause, scrub, speed; the pointer over a unit shows what it is doing."""
-    Path(path).write_text(to_html(replay), encoding="utf-8")
+    Path(path).write_text(to_html(film), encoding="utf-8")
 
 
-def to_html(replay: Replay) -> str:
+def to_html(film: Film) -> str:
     """The page as text."""
-    title = f"{replay.env.name}: {replay.outcome} after {replay.num_steps} steps"
-    data = encode(replay.scene(), replay.frames_per_step)
+    data = encode(film.scene(), film.frames_per_step)
     # "<" can only occur inside a JSON string, where this is the same; so no text can end the script element.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     template = resources.files("jaxrl.render").joinpath("player.html").read_text(encoding="utf-8")
-    before, between, after = template.replace("{{title}}", html_text.escape(title)).partition("{{replay}}")
+    before, between, after = template.replace("{{title}}", html_text.escape(film.title)).partition("{{replay}}")
     assert between, "the template lost its place for the data"
     return before + text + after
 

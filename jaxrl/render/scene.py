@@ -9,11 +9,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Caption", "Circle", "Line", "Polygon", "Rect", "Scene", "Shape", "Text", "Tip", "Value", "at", "resample"]
+__all__ = [
+    "Caption",
+    "Circle",
+    "Film",
+    "Line",
+    "Polygon",
+    "Rect",
+    "Scene",
+    "Shape",
+    "Text",
+    "Tip",
+    "Value",
+    "at",
+    "resample",
+]
 
 Value = Any  # a number or string, or an array [F] of them
 
@@ -151,3 +165,21 @@ def resample(scene: Scene, times: np.ndarray) -> Scene:
     captions = tuple(dataclasses.replace(c, text=at_times(c.text, times - before)) for c in scene.captions)
     shapes = tuple(map(shape_at_times, scene.shapes))
     return dataclasses.replace(scene, num_frames=len(times), shapes=shapes, captions=captions)
+
+
+class Film(Protocol):
+    """What can be shown: a scene, and how its frames make up steps."""
+
+    @property
+    def title(self) -> str:
+        """One line of text."""
+        ...
+
+    @property
+    def frames_per_step(self) -> int:
+        """Frames of the scene from one step to the next."""
+        ...
+
+    def scene(self) -> Scene:
+        """The shapes, frame by frame."""
+        ...

@@ -9,8 +9,18 @@ Runs make a group if algorithm, environment and configuration agree; their seeds
 """
 
 from jaxrl.report.checks import problems
-from jaxrl.report.groups import Group, Member, collect
+from jaxrl.report.collect import Member, SeedGroup, collect
 from jaxrl.report.tables import Summary, csv_table, markdown, summarise
 from jaxrl.report.write import write_report
 
-__all__ = ["Group", "Member", "Summary", "collect", "csv_table", "markdown", "problems", "summarise", "write_report"]
+__all__ = [
+    "Member",
+    "SeedGroup",
+    "Summary",
+    "collect",
+    "csv_table",
+    "markdown",
+    "problems",
+    "summarise",
+    "write_report",
+]

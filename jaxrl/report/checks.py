@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from jaxrl.report.groups import Group
+from jaxrl.report.collect import SeedGroup
 from jaxrl.report.unequal import unequal
 
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
@@ -15,7 +15,7 @@ MIN_SEEDS = 5
 _MOST = 3  # configurations of one algorithm that may be compared without a word about choosing
 
 
-def problems(groups: Sequence[Group], min_seeds: int = MIN_SEEDS) -> list[str]:
+def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[str]:
     """Sentences about what should be mended before anybody believes the report; empty if nothing.
 
     * Chosen and judged by the same seeds: more than 3 configurations of one algorithm on an environment.
@@ -36,7 +36,7 @@ def problems(groups: Sequence[Group], min_seeds: int = MIN_SEEDS) -> list[str]:
     return list(dict.fromkeys(found + unequal(groups) + _dirty(groups)))
 
 
-def _chosen_and_judged(groups: Sequence[Group]) -> list[str]:
+def _chosen_and_judged(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
     for group in groups:
         count = sum(len(other.scores) > 0 for other in _family(group, groups))
@@ -49,7 +49,7 @@ def _chosen_and_judged(groups: Sequence[Group]) -> list[str]:
     return found
 
 
-def _too_few(group: Group, min_seeds: int) -> list[str]:
+def _too_few(group: SeedGroup, min_seeds: int) -> list[str]:
     seeds = sorted(set(group.seeds))
     missing = min_seeds - len(seeds)
     if missing <= 0:
@@ -59,7 +59,7 @@ def _too_few(group: Group, min_seeds: int) -> list[str]:
     return [f"{group.name} has {have}, but at least {min_seeds} are needed: train more with {more}."]
 
 
-def _counted_twice(group: Group) -> list[str]:
+def _counted_twice(group: SeedGroup) -> list[str]:
     found = []
     for seed in sorted(set(group.seeds)):
         runs = [str(member.run) for member in group.members if member.seed == seed]
@@ -68,7 +68,7 @@ def _counted_twice(group: Group) -> list[str]:
     return found
 
 
-def _different_sets(groups: Sequence[Group]) -> list[str]:
+def _different_sets(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
     for first, second in pairwise(groups):
         if first.env == second.env and set(first.seeds) != set(second.seeds):
@@ -79,7 +79,7 @@ def _different_sets(groups: Sequence[Group]) -> list[str]:
     return found
 
 
-def refuse_mixed_seeds(groups: Sequence[Group]) -> None:
+def refuse_mixed_seeds(groups: Sequence[SeedGroup]) -> None:
     """Raise if scores on seeds that hyperparameters were chosen by stand beside scores on other seeds.
 
     Raises:
@@ -96,18 +96,18 @@ def refuse_mixed_seeds(groups: Sequence[Group]) -> None:
             )
 
 
-def _family(group: Group, groups: Sequence[Group]) -> list[Group]:
+def _family(group: SeedGroup, groups: Sequence[SeedGroup]) -> list[SeedGroup]:
     """The groups of the same algorithm on the same environment."""
     return [other for other in groups if (other.algorithm, other.env) == (group.algorithm, group.env)]
 
 
-def _tuning_seeds(group: Group, groups: Sequence[Group]) -> set[int]:
+def _tuning_seeds(group: SeedGroup, groups: Sequence[SeedGroup]) -> set[int]:
     """The seeds that any run of the group's family was tuned on."""
     abouts = [about for other in _family(group, groups) for about in other.runs.values()]
     return {seed for about in abouts for seed in about.get("tuning_seeds") or ()}
 
 
-def _tuned_on(groups: Sequence[Group]) -> list[str]:
+def _tuned_on(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
     for group in groups:
         tuning = _tuning_seeds(group, groups)
@@ -120,7 +120,7 @@ def _tuned_on(groups: Sequence[Group]) -> list[str]:
     return found
 
 
-def _without_score(group: Group) -> list[str]:
+def _without_score(group: SeedGroup) -> list[str]:
     found = []
     for path, about in group.runs.items():
         seeds = [member.seed for member in group.members if member.run == path and not math.isfinite(member.score)]
@@ -135,7 +135,7 @@ def _without_score(group: Group) -> list[str]:
     return found
 
 
-def _diverged(group: Group) -> list[str]:
+def _diverged(group: SeedGroup) -> list[str]:
     found = []
     for path, about in group.runs.items():
         # A run of one member, or of which nothing is left, has no score.
@@ -151,7 +151,7 @@ def _diverged(group: Group) -> list[str]:
     return found
 
 
-def _dirty(groups: Sequence[Group]) -> list[str]:
+def _dirty(groups: Sequence[SeedGroup]) -> list[str]:
     return [
         f"{path} was made with uncommitted changes to {about['git']['commit'][:10]}: commit them, run again."
         for group in groups

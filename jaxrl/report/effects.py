@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrl.report.groups import METRICS, Group
-from jaxrl.train.run_info import read_checklist
+from jaxrl.report.collect import METRICS, SeedGroup
+from jaxrl.train.folder.run_info import read_checklist
 
 __all__ = ["Effect", "Search", "effects", "searches"]
 
@@ -33,7 +33,7 @@ class Search(NamedTuple):
     checklist: dict[str, Any]
 
 
-def searches(groups: Sequence[Group]) -> list[Search]:
+def searches(groups: Sequence[SeedGroup]) -> list[Search]:
     """The searches in whose folders the runs lie."""
     found = {}
     for group in groups:
@@ -44,7 +44,7 @@ def searches(groups: Sequence[Group]) -> list[Search]:
     return list(found.values())
 
 
-def effects(groups: Sequence[Group]) -> list[Effect]:
+def effects(groups: Sequence[SeedGroup]) -> list[Effect]:
     """For each algorithm and environment the hyperparameters that had more than one value; nothing for most reports."""
     found = []
     families = dict.fromkeys((group.algorithm, group.env) for group in groups)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from jaxrl import stats
+from jaxrl.report.collect import METRICS, SeedGroup, known
 from jaxrl.report.effects import Effect
-from jaxrl.report.groups import METRICS, Group, known
-from jaxrl.train.curve import new_figure, short
+from jaxrl.train.pictures.curve import new_figure, short
 
 __all__ = ["draw_curves", "draw_effects", "draw_profiles"]
 
@@ -23,7 +23,7 @@ _SHOWN = 8  # groups with a colour, the best ones; others are grey
 _GREY = {"color": "#9aa5b1", "linestyle": "-"}
 
 
-def draw_curves(groups: Sequence[Group]) -> Any:
+def draw_curves(groups: Sequence[SeedGroup]) -> Any:
     """A figure with a row for each environment: over steps and over seconds, IQM bold, its interval, seeds faint.
 
     Raises:
@@ -50,7 +50,7 @@ def draw_curves(groups: Sequence[Group]) -> Any:
     return figure
 
 
-def draw_profiles(groups: Sequence[Group]) -> Any:
+def draw_profiles(groups: Sequence[SeedGroup]) -> Any:
     """A figure with a panel for each environment: the share of seeds whose final score exceeds each threshold.
 
     Raises:
@@ -126,12 +126,12 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
     return [float(names.index(str(value))) for value in values]
 
 
-def _ordered(groups: Sequence[Group]) -> list[Group]:
+def _ordered(groups: Sequence[SeedGroup]) -> list[SeedGroup]:
     """By their scores, the worst first, so that the best are drawn above the others."""
     return sorted(groups, key=lambda group: stats.iqm(group.scores) if len(group.scores) else -np.inf)
 
 
-def _looks(groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
+def _looks(groups: Sequence[SeedGroup]) -> dict[str, dict[str, Any]]:
     """Colour and line style by label, the same on every environment; for the best of each if there are many."""
     labels = sorted({group.label for group in groups})
     if len(labels) > _SHOWN:
@@ -144,7 +144,7 @@ def _looks(groups: Sequence[Group]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _curve(axes: Any, group: Group, axis: str, look: dict[str, Any] | None) -> None:
+def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None) -> None:
     members = len(group.members)
     if look is None:
         for member in group.members:
@@ -166,7 +166,7 @@ def _curve(axes: Any, group: Group, axis: str, look: dict[str, Any] | None) -> N
     axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
-def _profile(axes: Any, group: Group, thresholds: np.ndarray, look: dict[str, Any] | None) -> None:
+def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str, Any] | None) -> None:
     if len(group.scores) == 0:
         return
     if look is None:
@@ -178,7 +178,7 @@ def _profile(axes: Any, group: Group, thresholds: np.ndarray, look: dict[str, An
     axes.fill_between(thresholds, low, high, color=look["color"], alpha=0.15, linewidth=0, step="post")
 
 
-def _thresholds(groups: Sequence[Group]) -> np.ndarray:
+def _thresholds(groups: Sequence[SeedGroup]) -> np.ndarray:
     """From below the lowest score to above the highest; for win rates from 0 to 1."""
     if groups[0].metric == "win_rate":
         return np.linspace(0.0, 1.0, _THRESHOLDS)

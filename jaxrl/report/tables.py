@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl import stats
-from jaxrl.report.groups import METRICS, Group
-from jaxrl.train.curve import short
+from jaxrl.report.collect import METRICS, SeedGroup
+from jaxrl.train.pictures.curve import short
 
 __all__ = [
     "Improvement",
@@ -55,7 +55,7 @@ class Summary:
     """Of all seeds of a run together, the mean over runs."""
 
 
-def summarise(groups: Sequence[Group]) -> list[Summary]:
+def summarise(groups: Sequence[SeedGroup]) -> list[Summary]:
     """A `Summary` for each group; all of its numbers are NaN where no seed has a score."""
     return [_summary(group) for group in groups]
 
@@ -63,8 +63,8 @@ def summarise(groups: Sequence[Group]) -> list[Summary]:
 class Improvement(NamedTuple):
     """The best group on an environment beside another one."""
 
-    best: Group
-    other: Group
+    best: SeedGroup
+    other: SeedGroup
     chance: float
     """The probability that a run of the best beats one of the other."""
     difference: stats.Interval
@@ -77,7 +77,7 @@ class Improvement(NamedTuple):
         return bool(self.difference.low > 0)
 
 
-def improvements(groups: Sequence[Group], most: int | None = None) -> list[Improvement]:
+def improvements(groups: Sequence[SeedGroup], most: int | None = None) -> list[Improvement]:
     """For each environment its best group by IQM beside each other one.
 
     Args:
@@ -98,7 +98,7 @@ def improvements(groups: Sequence[Group], most: int | None = None) -> list[Impro
     return found
 
 
-def across(groups: Sequence[Group]) -> dict[str, list[stats.Interval]]:
+def across(groups: Sequence[SeedGroup]) -> dict[str, list[stats.Interval]]:
     """IQM, median, mean and optimality gap over all environments, for each label that was run on all of them.
 
     Only win rates are on one scale, so there must be two environments with them, and as many scores on each.
@@ -158,7 +158,7 @@ def between(low: float, high: float, like: float) -> str:
     return f"{number(low, like)} to {number(high, like)}" if np.isfinite(low) else "–"
 
 
-def _summary(group: Group) -> Summary:
+def _summary(group: SeedGroup) -> Summary:
     scores, runs = group.scores, list(group.runs.values())
     found, spread = stats.Interval(np.nan, np.nan, np.nan), [np.nan] * 3
     if len(scores):

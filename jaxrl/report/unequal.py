@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl.report.groups import Group, Member
-from jaxrl.train.curve import short
+from jaxrl.report.collect import Member, SeedGroup
+from jaxrl.train.pictures.curve import short
 
 __all__ = ["unequal"]
 
@@ -17,7 +17,7 @@ _SLACK = 1.05  # of steps: algorithms round them to whole updates
 _Runs = Mapping[Path, Mapping[str, Any]]  # the content of run.json by folder
 
 
-def unequal(groups: Sequence[Group]) -> list[str]:
+def unequal(groups: Sequence[SeedGroup]) -> list[str]:
     """For each environment a sentence about each thing that its runs should have in common but have not.
 
     These are the steps trained, the episodes of the final evaluation, `on_nan`, the versions of packages and the git
@@ -32,7 +32,7 @@ def unequal(groups: Sequence[Group]) -> list[str]:
     return found
 
 
-def _steps(groups: Sequence[Group]) -> str:
+def _steps(groups: Sequence[SeedGroup]) -> str:
     """About the members whose scores count."""
     scored = [(int(m.timesteps[-1]), group.label, m.run) for group in groups for m in group.members if _counts(m)]
     if not scored:

@@ -13,11 +13,11 @@ from typing import Any
 
 from jaxrl import stats
 from jaxrl.report.checks import problems, ranges, refuse_mixed_seeds
+from jaxrl.report.collect import METRICS, SeedGroup
 from jaxrl.report.effects import effects, searches
 from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles
-from jaxrl.report.groups import METRICS, Group
 from jaxrl.report.tables import Summary, across, between, csv_table, improvements, markdown, number, speed, summarise
-from jaxrl.train.curve import short
+from jaxrl.train.pictures.curve import short
 
 __all__ = ["page", "write_report"]
 
@@ -27,7 +27,7 @@ _RIVALS = 12  # with which the best group is compared
 _INCUMBENTS = 12  # of a search, the last of which are shown
 
 
-def write_report(groups: Sequence[Group], out: str | Path) -> list[Path]:
+def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
     """Write all files of a report into a folder, over those of an earlier one; returns their paths, the page first.
 
     There is an effects.png only if a hyperparameter had several values.
@@ -55,7 +55,7 @@ def write_report(groups: Sequence[Group], out: str | Path) -> list[Path]:
     return [out / name for name in files]
 
 
-def page(groups: Sequence[Group], summaries: Sequence[Summary], pictures: Mapping[str, bytes]) -> str:
+def page(groups: Sequence[SeedGroup], summaries: Sequence[Summary], pictures: Mapping[str, bytes]) -> str:
     """One HTML page with everything in it, which needs no network. The pictures are PNG, by their files' names."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
     runs, seeds = len({run for group in groups for run in group.runs}), sum(len(group.members) for group in groups)
@@ -122,7 +122,7 @@ def _score_table(summaries: Sequence[Summary]) -> str:
     return _table(head, rows, numeric=(2, 4, 5, 6, 7, 8, 9))
 
 
-def _across_table(groups: Sequence[Group]) -> str:
+def _across_table(groups: Sequence[SeedGroup]) -> str:
     rows = [
         (label, *(f"{number(f.estimate)} ({between(f.low, f.high, 1.0)})" for f in found))
         for label, found in across(groups).items()
@@ -134,7 +134,7 @@ def _across_table(groups: Sequence[Group]) -> str:
     return f'<h2>Across environments</h2>{_table(head, rows, numeric=(1, 2, 3, 4))}<p class="note">{note}</p>'
 
 
-def _improvement_table(groups: Sequence[Group]) -> str:
+def _improvement_table(groups: Sequence[SeedGroup]) -> str:
     rows = []
     for each in improvements(groups, _RIVALS):
         gap, verdict = each.difference, "better" if each.clear else "not shown to be better"
@@ -172,7 +172,7 @@ def _effect_section(picture: bytes | None) -> str:
     return f'<h2>Effects of hyperparameters</h2>{image}<p class="note">{note}</p>'
 
 
-def _search_section(groups: Sequence[Group]) -> str:
+def _search_section(groups: Sequence[SeedGroup]) -> str:
     """How each search went, from its checklist.json."""
     parts = []
     for name, checklist in searches(groups):
@@ -202,7 +202,7 @@ def _value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _run_table(groups: Sequence[Group]) -> str:
+def _run_table(groups: Sequence[SeedGroup]) -> str:
     rows = []
     for group in groups:
         for path, about in group.runs.items():

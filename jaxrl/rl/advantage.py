@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxrl.rl.devices import total
+from jaxrl.rl.devices import psum
 
 __all__ = ["gae", "masked_mean", "normalise"]
 
@@ -44,7 +44,7 @@ def gae(
 
 def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
     """Mean of `x` where `weight` (0 or 1, same shape) is 1, over all devices; 0 if it is nowhere."""
-    summed, count = total((jnp.sum(x * weight), jnp.sum(weight)))
+    summed, count = psum((jnp.sum(x * weight), jnp.sum(weight)))
     return summed / jnp.maximum(count, 1.0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["AXIS", "device_index", "joined", "num_devices", "shard_keys", "total", "varying"]
+__all__ = ["AXIS", "device_index", "joined", "num_devices", "pcast_varying", "psum", "shard_keys"]
 
 AXIS = "data"
 """The mesh axis along which environments are spread."""
@@ -37,7 +37,7 @@ def shard_keys(key: jax.Array, num_shards: int, num_streams: int = 1) -> tuple[j
     return keys[0], jax.lax.dynamic_slice_in_dim(streams, device_index() * mine, mine, axis=1)
 
 
-def total(tree: Any) -> Any:
+def psum(tree: Any) -> Any:
     """The sum of each leaf over all devices: one all-reduce for the whole tree."""
     return jax.lax.psum(tree, AXIS) if _bound() else tree
 
@@ -47,11 +47,11 @@ def joined(tree: Any) -> Any:
     return jax.lax.all_gather(tree, AXIS, tiled=True) if _bound() else tree
 
 
-def varying(tree: Any) -> Any:
+def pcast_varying(tree: Any) -> Any:
     """The same values as something that each device differentiates by itself.
 
     The gradient with respect to a replicated value would be summed over devices by JAX, once for each of its uses;
-    after this it is the device's own, for one `total` in plain sight.
+    after this it is the device's own, for one `psum` in plain sight.
     """
     return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, AXIS, to="varying"), tree) if _bound() else tree
 

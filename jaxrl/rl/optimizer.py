@@ -54,7 +54,7 @@ OPTIMIZERS: dict[str, Callable[[Unravel], optax.GradientTransformation]] = {"ada
 
 
 def _labels(params: Any) -> Any:
-    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G groups of agents, `[G, D, H]`."""
+    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G param_sets of agents, `[G, D, H]`."""
 
     def label(path: tuple[Any, ...], leaf: jax.Array) -> str:
         names = [entry.key for entry in path]

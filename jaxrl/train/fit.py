@@ -10,34 +10,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl.algorithm import Algorithm
+from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.fields import as_whole
-from jaxrl.train import hosts
-from jaxrl.train.artifacts import best_member, save_pictures
-from jaxrl.train.checkpoint import CheckpointError, Checkpoints
-from jaxrl.train.continuation import Resume, entered
-from jaxrl.train.divergence import DivergedError
-from jaxrl.train.generations import HyperparamSchedule, scheduled
+from jaxrl.train.cost.time_split import rollout_share
+from jaxrl.train.devices import hosts
+from jaxrl.train.devices.mesh import MeshShape, choose_mesh
+from jaxrl.train.folder.checkpoint import Checkpoints
+from jaxrl.train.folder.continuation import Resume, entered
+from jaxrl.train.folder.provenance import on_devices
+from jaxrl.train.folder.run_folder import describe_run
+from jaxrl.train.folder.same_run import wanted
+from jaxrl.train.health.nan_guard import OnNan, handle_nan
+from jaxrl.train.intervals import Intervals
+from jaxrl.train.lineage import Lineage, follow_lineage
+from jaxrl.train.live.progress import make_progress
 from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop, OnRow
 from jaxrl.train.members import Members
-from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.metrics import RowMaker, columns
+from jaxrl.train.pictures.artifacts import best_member, save_pictures
 from jaxrl.train.programs import Programs, RunConfig, compile_programs
-from jaxrl.train.progress import make_progress
-from jaxrl.train.provenance import on_devices
-from jaxrl.train.run_folder import describe_run
-from jaxrl.train.same_run import wanted
-from jaxrl.train.schedule import Schedule
-from jaxrl.train.skip import OnNan, handle_nan
-from jaxrl.train.time_split import rollout_share
 
-__all__ = ["KEPT", "Part", "Result", "UnsavedError", "fit"]
+__all__ = ["KEPT", "Result", "Segment", "UnsavedError", "fit"]
 
 KEPT = 3
 """Checkpoints that are kept by default."""
 
 
-class Part(NamedTuple):
+class Segment(NamedTuple):
     """Some of a run's updates."""
 
     first: int
@@ -113,8 +113,8 @@ def fit(
     on_row: OnRow | None = None,
     logger: str | Mapping[str, Any] | Logger | None = None,
     programs: Programs | None = None,
-    part: Part | None = None,
-    hyperparam_schedule: HyperparamSchedule | None = None,
+    segment: Segment | None = None,
+    lineage: Lineage | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Result:
     """Train, log, evaluate, save: a Python loop around compiled chunks of updates.
@@ -148,8 +148,8 @@ def fit(
             One that fails is said and switched off.
         programs: `Result.programs` of an earlier run with the same config, mesh and eval_episodes and as many members,
             which differ in the same fields; None compiles.
-        part: Only some of the updates; None for all of them.
-        hyperparam_schedule: Hyperparameters that change while training.
+        segment: Only some of the updates; None for all of them.
+        lineage: Hyperparameters that change while training.
         notes: More facts for run.json.
 
     Returns:
@@ -166,9 +166,9 @@ def fit(
         UnsavedError: Training came to its end, but the last state or rows could not be saved; it holds the result.
         CheckpointError: Nothing good was found to resume.
     """
-    span = part and (part.first, part.last)
-    part = part or Part(0, config.num_updates)
-    schedule = Schedule(part.last, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
+    span = part and (segment.first, segment.last)
+    segment = segment or Segment(0, config.num_updates)
+    intervals = Intervals(segment.last, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
     num_seeds, eval_episodes = as_whole("num_seeds", num_seeds), as_whole("eval_episodes", eval_episodes)
     keep_checkpoints = as_whole("keep_checkpoints", keep_checkpoints)
     if members is not None and num_seeds not in (1, len(members)):
@@ -177,12 +177,12 @@ def fit(
     kept = keep_checkpoints != KEPT
     if run_dir is None and (resume is True or checkpoint_every_updates or checkpoint_every_minutes or kept):
         raise ValueError("Checkpoints need a place: give a run_dir.")
-    algo = handle_nan(scheduled(algo, hyperparam_schedule) if hyperparam_schedule else algo, on_nan)
+    algo = handle_nan(follow_lineage(algo, lineage) if lineage else algo, on_nan)
     who = Members.of(config, num_seeds if members is None else members)
     devices = choose_mesh(config, num_seeds, mesh)
     log, logger_options = make_logger(logger if hosts.is_main() else None)
     options = {
-        **{name: value for name, value in dataclasses.asdict(schedule).items() if name != "num_updates"},
+        **{name: value for name, value in dataclasses.asdict(intervals).items() if name != "num_updates"},
         "eval_episodes": eval_episodes,
         "keep_checkpoints": keep_checkpoints,
         "on_nan": on_nan,
@@ -190,10 +190,10 @@ def fit(
         "logger": logger_options,
     }
     about = describe_run(config, num_seeds) | ({**notes, "notes": list(notes)} if notes else {})
-    about |= wanted(config, num_seeds if members is None else members, options, span, hyperparam_schedule)
+    about |= wanted(config, num_seeds if members is None else members, options, span, lineage)
     about["mesh"] = dict(devices.shape) if devices else {"member": 1, "data": 1}
     what = "seeds" if members is None else "members"
-    steps_before, steps_after = (update * config.steps_per_update for update in (part.first, part.last))
+    steps_before, steps_after = (update * config.steps_per_update for update in (segment.first, segment.last))
     title = f"{about['algorithm']} on {config.env}" + (f", {num_seeds} {what}" if num_seeds > 1 else "")
     with (
         entered(run_dir, config, about, resume) as begun,
@@ -205,8 +205,8 @@ def fit(
             progress.phase("compiling…")
         loop = Loop(
             programs.bind(config, who) if programs else compile_programs(algo, config, who, eval_episodes, devices),
-            schedule,
-            RowMaker(schedule.updates_in_row, part.last, config.steps_per_update, num_seeds),
+            intervals,
+            RowMaker(intervals.updates_in_row, segment.last, config.steps_per_update, num_seeds),
             members=who,
             progress=progress,
             folder=folder,
@@ -216,7 +216,7 @@ def fit(
         )
         if time_split:
             about["rollout_share"] = progress.measured(rollout_share(algo, loop.programs, num_seeds, devices))
-        result = _train(loop, begun.path, about, begun.continues, part)
+        result = _train(loop, begun.path, about, begun.continues, segment)
         if folder is not None and pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
             state = best_member(result.state, result.evaluation, num_seeds)
@@ -228,7 +228,7 @@ def fit(
     return result
 
 
-def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, part: Part) -> Result:
+def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, segment: Segment) -> Result:
     """From the first state, or the restored one, to the final evaluation; run.json says at any time how far it is."""
 
     def note(**facts: Any) -> None:
@@ -239,11 +239,13 @@ def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, p
     note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
     if resume:
         state = loop.restore(programs.state_shape)
-        if loop.rows.update > part.last:
-            raise CheckpointError(f"The checkpoint is of update {loop.rows.update}, but the run has only {part.last}.")
+        if loop.rows.update > segment.last:
+            raise CheckpointError(
+                f"The checkpoint is of update {loop.rows.update}, but the run has only {segment.last}."
+            )
     else:
-        loop.rows.update = part.first
-        state = programs.init() if part.state is None else part.state
+        loop.rows.update = segment.first
+        state = programs.init() if segment.state is None else segment.state
         loop.evaluate(state)
     try:
         state = loop.run(state)
@@ -253,7 +255,7 @@ def _train(loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, p
         note(status="diverged", error=str(error), diverged=everyone, timesteps=loop.rows.timesteps)
         raise
     seconds = loop.clock.seconds
-    own = 1 - part.first / max(loop.rows.update, 1)  # the share of all updates that were made here
+    own = 1 - segment.first / max(loop.rows.update, 1)  # the share of all updates that were made here
     steps_per_second = own * loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
     note(train_seconds=round(seconds, 3), steps_per_second=round(steps_per_second, 1), timesteps=loop.rows.timesteps)
     interrupted = (loop.stopped or "").startswith("SIG")

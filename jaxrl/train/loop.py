@@ -9,25 +9,26 @@ from typing import Any, NoReturn
 import jax
 
 from jaxrl.algorithm import Metrics
-from jaxrl.train import hosts
-from jaxrl.train.best import keep_best
-from jaxrl.train.checkpoint import CheckpointError, Checkpoints
-from jaxrl.train.disk import why
-from jaxrl.train.divergence import DivergedError, Divergence
-from jaxrl.train.elsewhere import Elsewhere
-from jaxrl.train.json_lines import JsonLines
+from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.train.devices import hosts
+from jaxrl.train.folder.best import keep_best
+from jaxrl.train.folder.checkpoint import Checkpoints
+from jaxrl.train.folder.disk import why
+from jaxrl.train.folder.json_lines import JsonLines
+from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.health.divergence import Divergence
+from jaxrl.train.health.nan_guard import NanGuard
+from jaxrl.train.health.stragglers import Stragglers
+from jaxrl.train.health.throughput import Throughput
+from jaxrl.train.intervals import ChunkSizer, Clock, Intervals
+from jaxrl.train.live.progress import Progress
 from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker
-from jaxrl.train.pace import Pace
 from jaxrl.train.programs import Programs
-from jaxrl.train.progress import Progress
-from jaxrl.train.run_folder import RunFolder
-from jaxrl.train.schedule import Clock, Pacer, Schedule
 from jaxrl.train.signals import StopRequest
-from jaxrl.train.skip import Skips
 
-__all__ = ["DivergedError", "Loop", "OnRow"]
+__all__ = ["Loop", "OnRow"]
 
 OnRow = Callable[[dict[str, Any]], bool | None]
 
@@ -37,7 +38,7 @@ class Loop:
 
     Args:
         programs: What was compiled.
-        schedule: What happens when.
+        intervals: What happens when.
         rows: Makes rows of metrics.
         members: Who is trained.
         progress: Shows how it goes.
@@ -51,7 +52,7 @@ class Loop:
     def __init__(
         self,
         programs: Programs,
-        schedule: Schedule,
+        intervals: Intervals,
         rows: RowMaker,
         *,
         members: Members,
@@ -62,7 +63,7 @@ class Loop:
         on_row: OnRow | None = None,
     ) -> None:
         self.programs = programs
-        self.schedule = schedule
+        self.intervals = intervals
         self.rows = rows
         self.clock = Clock()
         self.table: list[dict[str, Any]] = []
@@ -71,16 +72,16 @@ class Loop:
         """Why training ended early: the name of a signal, or `"on_row"`."""
         self.save_error: CheckpointError | None = None
         """Of the last save, or of the last attempt to write another file, if it failed."""
-        self.divergence = Divergence(members, schedule.num_updates, self._advice)
-        self._skips = Skips(members, schedule.num_updates, programs.state_shape)
+        self.divergence = Divergence(members, intervals.num_updates, self._advice)
+        self._nan_guard = NanGuard(members, intervals.num_updates, programs.state_shape)
         self._progress = progress
         self._folder = folder
         self._checkpoints = checkpoints
         self._logger = logger or Logger()
         self._on_row = on_row
-        self._pace = Pace(self._tell_of_time)
-        self._elsewhere = Elsewhere(self._tell)
-        self._pacer = Pacer(programs.max_chunk)
+        self._throughput = Throughput(self._tell_of_time)
+        self._stragglers = Stragglers(self._tell)
+        self._chunk_sizer = ChunkSizer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
         self._raised: Exception | None = None  # by on_row
         self._chunk_began = 0.0
@@ -99,9 +100,9 @@ class Loop:
         update = self.rows.update
         self._progress.phase("training")
         self._start_clock()
-        with StopRequest() as stop, self._pace:
+        with StopRequest() as stop, self._throughput:
             while n := self._next(update, stop, state):
-                self._pace.dispatch(n, idle=self._pending is None or _ready(self._pending[1]))
+                self._throughput.dispatch(n, idle=self._pending is None or _ready(self._pending[1]))
                 state, metrics = self.programs.chunk(state, n)
                 update += n
                 self._read(state)
@@ -116,11 +117,11 @@ class Loop:
         return state
 
     def _next(self, update: int, stop: StopRequest, state: Any) -> int:
-        """Updates in the next chunk: process 0 sets the pace, and whichever process is told to stop stops all."""
-        left = self.schedule.until_next_stop(update)
-        wish = (stop.name or self.stopped, self._pacer.next(left) if left else 0, self._elsewhere.news())
+        """Updates in the next chunk: process 0 sets the throughput, and whichever process is told to stop stops all."""
+        left = self.intervals.until_next_stop(update)
+        wish = (stop.name or self.stopped, self._chunk_sizer.next(left) if left else 0, self._stragglers.news())
         wishes = hosts.exchange(wish, after=state)
-        self._elsewhere.hear([news for _, _, news in wishes])
+        self._stragglers.hear([news for _, _, news in wishes])
         self.stopped = next((why for why, _, _ in wishes if why), None)
         return 0 if self.stopped else wishes[0][1]
 
@@ -128,9 +129,9 @@ class Loop:
         """Evaluate and save, if either is due; both need the chunk to have ended."""
         saves = False
         if self._checkpoints is not None:
-            saves = self.schedule.saves(update, time.monotonic() - self._saved_at[1], self._save_took)
+            saves = self.intervals.saves(update, time.monotonic() - self._saved_at[1], self._save_took)
             saves = hosts.main_says(saves, after=state)  # clocks differ
-        if self.schedule.evaluates(update):
+        if self.intervals.evaluates(update):
             self._read(state)
             self.evaluate(state)
         if saves:
@@ -148,13 +149,13 @@ class Loop:
         n, waits = self._pending[0], not _ready(self._pending[1])
         metrics = jax.device_get(self._pending[1])
         self._pending = None
-        self._pace.finished(self.rows.update + n, waits)
+        self._throughput.finished(self.rows.update + n, waits)
         began, ended = self._chunk_began, self.clock.seconds
         self._chunk_began = ended
-        self._pacer.measured(n, ended - began)
+        self._chunk_sizer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
         before = self.rows.update
-        metrics, said, hopeless = self._skips.take(metrics, before)
+        metrics, said, hopeless = self._nan_guard.take(metrics, before)
         more, diverged = self.divergence.check_losses(metrics, before, state)
         for text in said + more:
             self._tell("not_finite", text)
@@ -176,12 +177,12 @@ class Loop:
     def _hand_on(self, row: dict[str, Any]) -> None:
         """A row of metrics to everybody who wants it."""
         self.table.append(row)
-        with self._pace.host("writing and showing metrics"):
+        with self._throughput.host("writing and showing metrics"):
             if self._folder is not None:
                 self._write(self._folder.metrics, row)
             self._progress.row(row)
             self._logger.row(row)
-        with self._pace.host("on_row"):
+        with self._throughput.host("on_row"):
             self._ask_on_row(row)
 
     def _ask_on_row(self, row: dict[str, Any]) -> None:
@@ -198,7 +199,7 @@ class Loop:
     def _start_clock(self) -> None:
         self.clock.start()
         self._chunk_began = self.clock.seconds
-        self._pace.pause()
+        self._throughput.pause()
 
     # Evaluation
 
@@ -206,7 +207,7 @@ class Loop:
         """Evaluate `state` with its current parameters and write the summary down; the clock stands still meanwhile."""
         running = self.clock.running
         self.clock.stop()
-        self._pace.pause()
+        self._throughput.pause()
         self._progress.phase("evaluating…")
         played = jax.device_get(self.programs.evaluate(state))
         if warning := played.warning():
@@ -215,7 +216,7 @@ class Loop:
         row = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary}
         if self._folder is not None:
             self._write(self._folder.evaluations, row)
-            if self.schedule.eval_every and self.rows.update:
+            if self.intervals.eval_every and self.rows.update:
                 failed = keep_best(self._folder, self.rows.update, state)
                 if failed:
                     self._progress.say(str(failed))
@@ -241,7 +242,7 @@ class Loop:
                 self._tell("lost", f"{file.path} has lost the last {missing} bytes that belong to the checkpoint.")
         self.table = self._folder.metrics.read()
         self._saved_at = (restored.update, time.monotonic())
-        self._tell("resumed", f"Continues after update {restored.update} of {self.schedule.num_updates}.")
+        self._tell("resumed", f"Continues after update {restored.update} of {self.intervals.num_updates}.")
         return restored.state
 
     def _save(self, state: Any, update: int, last: bool = False) -> None:
@@ -252,7 +253,7 @@ class Loop:
             self._end_with(error, self.clock.seconds)
         self._progress.phase("saving…")
         began = time.monotonic()
-        with self._pace.host("saving checkpoints"):
+        with self._throughput.host("saving checkpoints"):
             self.save_error = self._try_to_save(self._checkpoints, self._folder, state, update)
         if self.save_error is not None:
             self._tell("unsaved", f"{self.save_error}" if last else f"{self.save_error} Training goes on.")
@@ -307,7 +308,7 @@ class Loop:
 
     def _tell_of_time(self, kind: str, text: str) -> None:
         self._tell(kind, text)
-        self._elsewhere.note(kind, text)
+        self._stragglers.note(kind, text)
 
     def _tell(self, kind: str, text: str) -> None:
         """Say something, and write it down in events.jsonl."""

@@ -17,10 +17,10 @@ from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, Metrics
 from jaxrl.environment import Environment
+from jaxrl.train.devices.hosts import gather
+from jaxrl.train.devices.mesh import MEMBER, everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
-from jaxrl.train.hosts import gather
 from jaxrl.train.members import Members, seed_keys
-from jaxrl.train.mesh import MEMBER, everywhere, place, spread
 
 __all__ = ["Programs", "RunConfig", "compile_programs", "compiler_options", "initial_state", "member_keys"]
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxrl.train.fit import Part, Result, fit
-from jaxrl.train.load import LoadedRun
-from jaxrl.train.provenance import device_names, differences, git_state, versions
+from jaxrl.train.fit import Result, Segment, fit
+from jaxrl.train.folder.load import LoadedRun
+from jaxrl.train.folder.provenance import device_names, differences, git_state, versions
 
 __all__ = ["Comparison", "compare_rows", "repeated", "rerun", "warnings_for"]
 
@@ -48,7 +48,7 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
         ValueError: It cannot be trained by itself, because it is a part of a search.
     """
     options = {**repeated(run), "logger": None, "quiet": quiet, "mesh": _mesh(run.about)}
-    part: Part | None = options["part"]
+    segment: Segment | None = options["part"]
     if part is not None and part.first:
         raise ValueError(
             f"The run in {run.folder.path} began with what others had learned in {part.first} updates of their search; "
@@ -73,8 +73,8 @@ def repeated(run: LoadedRun) -> dict[str, Any]:
         **about["options"],
         "num_seeds": about["num_seeds"],
         "members": about.get("members"),
-        "part": Part(*about["part"]) if "part" in about else None,
-        "hyperparam_schedule": about.get("schedule"),
+        "part": Segment(*about["part"]) if "part" in about else None,
+        "lineage": about.get("lineage"),
         "notes": {name: about[name] for name in about.get("notes", ())},
     }
 

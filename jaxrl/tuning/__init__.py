@@ -11,7 +11,7 @@ from jaxrl.tuning.fixed import Grid, Random
 from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.optuna import Optuna
 from jaxrl.tuning.pbt import PBT
-from jaxrl.tuning.searching import METHODS, SearchResult, search
+from jaxrl.tuning.search import METHODS, SearchResult, search
 from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
 
 __all__ = [

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics
-from jaxrl.train.mesh import MEMBER
-from jaxrl.train.search_space import Choice, Range
+from jaxrl.train.devices.mesh import MEMBER
+from jaxrl.tuning.search_space import Choice, Range
 
 __all__ = ["Member", "Past", "evolve", "population"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxrl.train.search_space import Choice, Point, distinct, effective, grid
+from jaxrl.tuning.search_space import Choice, Point, distinct, effective, grid
 from jaxrl.tuning.task import Found, Task, best_so_far
 
 __all__ = ["Grid", "Random"]

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrl.train.fit import Part
-from jaxrl.train.loop import DivergedError
+from jaxrl.errors import DivergedError
+from jaxrl.train.fit import Segment
 from jaxrl.tuning.task import Found, Incumbent, Task, Trial
 
 __all__ = ["Halving"]
@@ -65,7 +65,7 @@ class Halving:
                 state = _gathered(state, len(alive) * seeds, [i * seeds + s for i in kept for s in range(seeds)])
                 alive = [alive[i] for i in kept]
             try:
-                result = task.fit(algo, task.members(alive), f"rung-{number}", part=Part(first, last, state))
+                result = task.fit(algo, task.members(alive), f"rung-{number}", segment=Segment(first, last, state))
             except DivergedError:
                 break
             trials = task.trials(alive, result, last)

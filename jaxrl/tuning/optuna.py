@@ -7,8 +7,8 @@ import math
 import warnings
 from typing import Any
 
-from jaxrl.train.curve import MissingExtraError
-from jaxrl.train.search_space import Choice, Point
+from jaxrl.errors import MissingExtraError
+from jaxrl.tuning.search_space import Choice, Point
 from jaxrl.tuning.task import Found, Task, Trial, best_so_far
 
 __all__ = ["Optuna"]

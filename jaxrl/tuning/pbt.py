@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.fit import Result
 from jaxrl.train.members import Members
-from jaxrl.train.mesh import MeshShape, choose_mesh
 from jaxrl.train.programs import compile_programs
-from jaxrl.train.search_space import Point
 from jaxrl.tuning.evolve import evolve, population
-from jaxrl.tuning.schedule import lineage
+from jaxrl.tuning.lineage import ancestors
+from jaxrl.tuning.search_space import Point
 from jaxrl.tuning.task import Found, Incumbent, Task, member_rows, trial_of
 
 __all__ = ["PBT"]
@@ -99,8 +99,8 @@ def _found(task: Task, members: list[Point], result: Result, every: int) -> Foun
         incumbents.append(Incumbent(spent, float(past.score[best, generation]), point(best, generation)))
     best = max(range(len(members)), key=lambda m: trials[m].rank)
     incumbents.append(Incumbent(total * len(members), trials[best].score, point(best, last)))
-    schedule = [point(m, generation) for generation, m in enumerate(lineage(past.parent, best))]
-    return Found(trials, [i for i in incumbents if np.isfinite(i.score)], schedule[-1], schedule)
+    lineage = [point(m, generation) for generation, m in enumerate(ancestors(past.parent, best))]
+    return Found(trials, [i for i in incumbents if np.isfinite(i.score)], lineage[-1], lineage)
 
 
 def _finite(params: Any, members: int) -> np.ndarray:

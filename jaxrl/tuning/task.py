@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxrl.train.fit import Result, fit
-from jaxrl.train.groups import Row, check_groups, curve_means, make_groups, metric_of, train_groups
 from jaxrl.train.members import traced_fields
-from jaxrl.train.search_space import Choice, Point, Range, distinct, draws, effective, read_space
+from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, metric_of, train_groups
+from jaxrl.tuning.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 
 __all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far", "member_rows", "trial_of"]
 
@@ -62,7 +62,7 @@ class Found(NamedTuple):
     incumbents: list[Incumbent]
     """In the order of time."""
     best: Point
-    schedule: list[Point] | None = None
+    lineage: list[Point] | None = None
     """Where hyperparameters change while training: those of each generation, of which `best` is the last."""
 
 

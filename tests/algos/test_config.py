@@ -15,17 +15,17 @@ from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.cli.sweep import SweepFlags, read_space
 from jaxrl.cli.train import parse_flags
+from jaxrl.errors import UnknownNameError
 from jaxrl.fields import settled
 from jaxrl.nn.memory import CORES
 from jaxrl.nn.torso import ACTIVATIONS
-from jaxrl.registry import UnknownNameError
 from jaxrl.rl.optimizer import OPTIMIZERS
 from jaxrl.rl.value import VALUES
-from jaxrl.train.groups import chosen_seeds, make_groups
-from jaxrl.train.load import load_run
+from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.members import Members
-from jaxrl.train.run_folder import RunFolder, describe_run
-from jaxrl.train.search_space import draws, points
+from jaxrl.tuning.member_groups import chosen_seeds, make_groups
+from jaxrl.tuning.search_space import draws, points
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,9 @@ def test_what_the_user_gives_in_vain_is_refused(words):
 def test_a_sweep_over_memories_keeps_the_size_for_those_that_have_one():
     for words in (["--preset", "jaxmarl"], ["--memory-size", "128"]):
         config, _, space = read_space("ippo", ippo, [*words, "--memory", "none", "gru"], SweepFlags(), "sweep")
-        groups = make_groups(config, points(config, space, 1), [0], None, None)
-        assert [(g.config.memory, g.config.memory_size) for g in groups] == [("none", 64), ("gru", 128)]
-        for group in groups:
+        param_sets = make_groups(config, points(config, space, 1), [0], None, None)
+        assert [(g.config.memory, g.config.memory_size) for g in param_sets] == [("none", 64), ("gru", 128)]
+        for group in param_sets:
             ippo.make(group.config)
 
 

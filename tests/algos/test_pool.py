@@ -32,7 +32,7 @@ def trained(config: Any, updates: int) -> tuple[np.ndarray, np.ndarray]:
     @jax.jit
     def run(key):
         start = algo.init(key)
-        look = lambda state: (state.loop.env_state.pool[0][:, 0], state.loop.obs[:, 0])  # noqa: E731
+        look = lambda state: (state.runner.env_state.pool[0][:, 0], state.runner.obs[:, 0])  # noqa: E731
 
         def step(state, _):
             state, _ = algo.update(state)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from family import collect, parts_of
+from family import agent_of, collect
 
 from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.algos.optimise import sequences
@@ -65,7 +65,7 @@ def test_probabilities_of_the_rollout_are_those_of_the_first_minibatch(trained):
     def first_loss(state):
         seen = collect(algo, state, jax.random.key(7))
         batch = sequences(seen, jnp.ones_like(seen.value), config.train_length)
-        return ppo.loss(parts_of(algo), state.hyperparams, state.params, batch)[1]
+        return ppo.loss(agent_of(algo), state.hyperparams, state.params, batch)[1]
 
     losses = first_loss(state)
     np.testing.assert_allclose(losses["approx_kl"], 0.0, atol=1e-6)
@@ -87,8 +87,8 @@ def test_dead_agents_carry_no_loss(trained):
     @jax.jit
     def gradients(state):
         seen = collect(algo, state, jax.random.key(7))
-        alive = jax.random.bernoulli(jax.random.key(2), 0.5, seen.view.alive.shape)
-        seen = seen._replace(view=seen.view._replace(alive=alive))
+        alive = jax.random.bernoulli(jax.random.key(2), 0.5, seen.observation.agent_mask.shape)
+        seen = seen._replace(observation=seen.observation._replace(alive=alive))
         spoiled = seen._replace(
             log_prob=jnp.where(alive, seen.log_prob, 5.0),
             value=jnp.where(alive, seen.value, 50.0),
@@ -96,7 +96,7 @@ def test_dead_agents_carry_no_loss(trained):
 
         def grad(seen, advantage):
             batch = sequences(seen, advantage, config.train_length)
-            return jax.grad(lambda p: ppo.loss(parts_of(algo), state.hyperparams, p, batch)[0])(state.params)
+            return jax.grad(lambda p: ppo.loss(agent_of(algo), state.hyperparams, p, batch)[0])(state.params)
 
         return grad(seen, seen.value), grad(spoiled, jnp.where(alive, seen.value, 9.0))
 
@@ -111,7 +111,7 @@ def test_act_is_greedy_without_a_key_and_clears_memory_on_reset(trained):
     obs, _env_state = env.batch_reset(jax.random.split(jax.random.key(3), 4))
     act = jax.jit(algo.act)
     first, carry = act(state, obs)
-    assert first.shape == (4, *parts_of(algo).env.action_space().shape) or first.shape[:2] == obs.shape[:2]
+    assert first.shape == (4, *agent_of(algo).env.action_space().shape) or first.shape[:2] == obs.shape[:2]
     again, _ = act(state, obs)
     np.testing.assert_array_equal(first, again)
     fresh, fresh_carry = act(state, obs, carry, reset=jnp.array([True, True, False, False]))

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from family import MODULES, parts_of
+from family import MODULES, agent_of
 
 import jaxrl
-from jaxrl.algorithm import whole_run
-from jaxrl.algos.normaliser import normalised
-from jaxrl.algos.rollout import View
+from jaxrl.acting.normaliser import normalised
+from jaxrl.acting.rollout import Observation
+from jaxrl.algorithm import scan_updates
 from jaxrl.train.evaluate import evaluate
 
 FEED_FORWARD = {
@@ -52,14 +52,14 @@ def train(algorithm, probe, **fields):
     solution = jaxrl.make(f"probe/{probe}").solution
     config = module.Config(env=f"probe/{probe}", gamma=solution.gamma, **fields)
     algo = module.make(config)
-    state, _ = jax.jit(whole_run(algo, config.num_updates))(jax.random.key(0))
+    state, _ = jax.jit(scan_updates(algo, config.num_updates))(jax.random.key(0))
     return solution, algo, state
 
 
 def value_and_action(algo, state, solution, case):
     """What the trained agent thinks of one situation: the value, and the greedy action."""
-    parts = parts_of(algo)
-    agents = range(parts.env.num_agents)
+    agent = agent_of(algo)
+    agents = range(agent.env.num_agents)
     shared = {(c.agent, c.observation) for c in solution.cases}
     others = [
         case.observation if case.agent is None or (a, case.observation) in shared else (0.0,) * len(case.observation)
@@ -67,12 +67,12 @@ def value_and_action(algo, state, solution, case):
     ]
     obs = jnp.broadcast_to(jnp.asarray(case.observation), (1, 1, len(agents), len(case.observation)))
     central = jnp.asarray(case.global_state or np.ravel(others), jnp.float32)[None, None]
-    view = View(obs, central if parts.central else None, None, jnp.ones((1, 1, len(agents)), bool))
-    view = normalised(state.normaliser, view, parts.groups)
+    observation = Observation(obs, central if agent.central else None, None, jnp.ones((1, 1, len(agents)), bool))
+    observation = normalised(state.normaliser, observation, agent.param_sets)
     reset = jnp.ones((1, 1), bool)
-    _, policy, prediction = parts.networks.apply(state.params, parts.networks.new_carry(1), view, reset)
+    _, policy, prediction = agent.networks.apply(state.params, agent.networks.new_carry(1), observation, reset)
     agent = case.agent or 0
-    return float(parts.config.value.decode(prediction)[0, 0, agent]), np.asarray(policy.mode()[0, 0, agent])
+    return float(agent.config.value.decode(prediction)[0, 0, agent]), np.asarray(policy.mode()[0, 0, agent])
 
 
 def check(solution, algo, state, cases):
@@ -114,8 +114,8 @@ def test_sharing(algorithm, probe, sharing):
 
 
 def greedy_score(algo, state):
-    parts = parts_of(algo)
-    env = parts.config.make_env()
+    agent = agent_of(algo)
+    env = agent.config.make_env()
     return float(np.mean(evaluate(algo, env, state, jax.random.key(1), episodes=256).returns))
 
 
@@ -150,7 +150,7 @@ def test_a_central_critic_is_better_where_only_the_global_state_tells():
 
 def test_masked_actions_are_never_chosen():
     solution, algo, state = train("ppo", "action_mask", **FEED_FORWARD)
-    env = parts_of(algo).config.make_env()
+    env = agent_of(algo).config.make_env()
     obs, env_state = env.batch_reset(jax.random.split(jax.random.key(2), 64))
     mask = jax.vmap(env.action_mask)(env_state)
     for key in (None, jax.random.key(3)):

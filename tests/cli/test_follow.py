@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxrl.cli import main
-from jaxrl.train.load import LoadedRun
+from jaxrl.train.folder.load import LoadedRun
 
 TOYS = Path(__file__).resolve().parent.parent / "train"
 

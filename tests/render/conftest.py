@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from jaxrl.environment import Environment, Step
-from jaxrl.render import Policy, Replay, record
 from jaxrl.render.scene import Caption, Circle, Line, Polygon, Rect, Scene, Text, Tip
+from jaxrl.replay import Policy, Replay, record
 from jaxrl.spaces import Box, Discrete
 
 

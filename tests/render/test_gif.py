@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxrl.render import Replay, save, save_gif
+from jaxrl.render import save, save_gif
+from jaxrl.replay import Replay
 
 pytestmark = pytest.mark.quick
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxrl.render import Replay, to_html
+from jaxrl.render import to_html
 from jaxrl.render.html import encode
+from jaxrl.replay import Replay
 
 pytestmark = pytest.mark.quick
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from jaxrl.environment import Environment
-from jaxrl.render import Replay, picture, rasterise
+from jaxrl.render import picture, rasterise
 from jaxrl.render.scene import Circle, Line, Polygon, Rect, Scene, Text
+from jaxrl.replay import Replay
 
 pytestmark = pytest.mark.quick
 

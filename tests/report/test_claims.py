@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxrl.report import Group, Member, collect, problems, write_report
+from jaxrl.report import Member, SeedGroup, collect, problems, write_report
 from jaxrl.report.tables import improvements
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 
-def scored(scores: np.ndarray) -> list[Group]:
+def scored(scores: np.ndarray) -> list[SeedGroup]:
     """Configurations of one algorithm with `scores[G, S]`."""
     nothing = np.zeros(0)
     groups = []
     for g, row in enumerate(scores):
         run = Path(f"group-{g}")
         members = [Member(run, s, s, nothing, nothing, nothing, float(score)) for s, score in enumerate(row)]
-        groups.append(Group(f"ppo (lr={g})", "ppo", "x", "win_rate", tuple(members), {run: {}}))
+        groups.append(SeedGroup(f"ppo (lr={g})", "ppo", "x", "win_rate", tuple(members), {run: {}}))
     return groups
 
 

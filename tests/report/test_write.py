@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from jaxrl.errors import MissingExtraError
 from jaxrl.report import collect, write_report
 from jaxrl.report.figures import draw_curves, draw_profiles
-from jaxrl.train.curve import MissingExtraError
 
 
 class Reader(html.parser.HTMLParser):

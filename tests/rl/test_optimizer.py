@@ -12,8 +12,8 @@ STEPS = 4
 D, H, A = 6, 4, 3
 
 
-def parameters(seed, groups=()):
-    """A hidden layer, a recurrent one, a picture's and an output layer, for each of the groups."""
+def parameters(seed, param_sets=()):
+    """A hidden layer, a recurrent one, a picture's and an output layer, for each of the param_sets."""
     rng = np.random.default_rng(seed)
     shapes = {
         "torso": {"kernel": (D, H), "bias": (H,)},
@@ -21,7 +21,7 @@ def parameters(seed, groups=()):
         "conv": {"kernel": (3, 3, 2, H)},
         "policy": {"output": {"kernel": (H, A), "bias": (A,)}},
     }
-    fill = lambda shape: rng.normal(size=(*groups, *shape)).astype(np.float32)  # noqa: E731
+    fill = lambda shape: rng.normal(size=(*param_sets, *shape)).astype(np.float32)  # noqa: E731
     return jax.tree.map(fill, shapes, is_leaf=lambda x: isinstance(x, tuple))
 
 
@@ -92,7 +92,7 @@ def test_muon_does_not_mind_the_scale_of_gradients(scale):
 
 
 def test_muon_turns_each_groups_matrix_by_itself():
-    both = parameters(0, groups=(2,))
+    both = parameters(0, param_sets=(2,))
     (direction,) = directions("muon", [both])
     for group in range(2):
         (own,) = directions("muon", [jax.tree.map(lambda leaf, group=group: leaf[group], both)])

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.train.load import load_run
+from jaxrl.train.folder.load import load_run
 
 __all__ = ["KINDS", "Keepsakes", "Kind", "differences", "find", "run_folders", "status"]
 

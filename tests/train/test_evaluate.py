@@ -11,8 +11,8 @@ import toy_algorithm as toy
 import jaxrl
 from jaxrl.algorithm import Algorithm
 from jaxrl.spaces import Box, Discrete
-from jaxrl.train.artifacts import member_of
 from jaxrl.train.evaluate import evaluate
+from jaxrl.train.pictures.artifacts import member_of
 from jaxrl.train.programs import member_keys
 
 EPISODES = 16

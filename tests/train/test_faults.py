@@ -20,11 +20,12 @@ from toy_runs import assert_same_state, read_rows, run, timeless
 
 from jaxrl.algos import ppo
 from jaxrl.cli import export, report, runs, watch
-from jaxrl.train.checkpoint import CheckpointError, Checkpoints
+from jaxrl.errors import CheckpointError
 from jaxrl.train.fit import Result, fit
-from jaxrl.train.load import load_run
-from jaxrl.train.run_folder import RunFolder
-from jaxrl.train.schedule import Pacer
+from jaxrl.train.folder.checkpoint import Checkpoints
+from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.intervals import ChunkSizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -44,7 +45,7 @@ def whole(folder: Path) -> Result:
 
 @pytest.fixture(autouse=True)
 def one_update_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import pytest
 import toy_algorithm as toy
 from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run, timeless
 
-from jaxrl.train.checkpoint import CheckpointError, Checkpoints
-from jaxrl.train.divergence import DivergedError
+from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.fit import Result, UnsavedError
+from jaxrl.train.folder.checkpoint import Checkpoints
+from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.programs import compile_programs
-from jaxrl.train.schedule import Pacer
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +93,11 @@ def test_how_updates_are_grouped_changes_nothing(whole: Result, monkeypatch: pyt
     lengths = iter([1, 2, 5, 1, 1])
     asked: list[int] = []
 
-    def choose(self: Pacer, limit: int) -> int:
+    def choose(self: ChunkSizer, limit: int) -> int:
         asked.append(min(next(lengths), limit))
         return asked[-1]
 
-    monkeypatch.setattr(Pacer, "next", choose)
+    monkeypatch.setattr(ChunkSizer, "next", choose)
     other = run(log_every=3)
     assert asked == [1, 2, 5, 1, 1]
     assert_same_state(other.state, whole.state)
@@ -192,7 +192,7 @@ def test_params_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
 
 
 def test_on_row_can_end_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     result = run(run_dir=tmp_path / "run", log_every=1, on_row=lambda row: row["timesteps"] >= 24)
     assert result.stopped == "on_row"
     assert result.evaluation is not None
@@ -204,7 +204,7 @@ def test_what_on_row_raises_is_raised_when_all_is_saved(
     whole: Result, folder: Path, tmp_path: Path, timesteps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle, and with the last row."""
-    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     seen: list[int] = []
 
     def on_row(row: dict[str, Any]) -> None:
@@ -237,7 +237,7 @@ def test_a_signal_saves_and_resuming_gives_the_uninterrupted_run(
     whole: Result, folder: Path, tmp_path: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One update a chunk: training stops in the middle of a log interval.
-    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     place = tmp_path / "run"
     first = run(run_dir=place, log_every=1, eval_every=4, on_row=stop_by(number))
     assert first.stopped == number.name
@@ -259,7 +259,7 @@ def test_a_signal_saves_and_resuming_gives_the_uninterrupted_run(
 def test_resuming_inside_a_row_neither_loses_nor_doubles_anything(
     whole: Result, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pacer, "next", lambda self, limit: 1)
+    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     place = tmp_path / "run"
     first = run(run_dir=place, log_every=3, on_row=lambda row: row["timesteps"] == 24)
     assert int(first.state.update) % 3 != 0

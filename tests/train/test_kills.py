@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from toy_runs import read_rows, timeless
 
-from jaxrl.train.load import load_run
+from jaxrl.train.folder.load import load_run
 
 TOYS = Path(__file__).parent
 

@@ -8,9 +8,9 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl.train.fit import fit
-from jaxrl.train.load import load_run
+from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.rerun import compare_rows, rerun, warnings_for
-from jaxrl.train.run_folder import RunFolder
 
 ROW = {"timesteps": 8, "seconds": 0.1, "steps_per_second": 80.0, "win_rate": [0.1, 0.2], "losses": {"policy": 0.3}}
 

@@ -13,8 +13,8 @@ import pytest
 
 from jaxrl.algos import ppo
 from jaxrl.train.programs import initial_state
-from jaxrl.train.search_space import Choice, Range
 from jaxrl.tuning.evolve import Member, evolve, population
+from jaxrl.tuning.search_space import Choice, Range
 
 M, GENERATIONS, EVERY = 8, 3, 2
 SPACE: dict[str, Range | Choice] = {"lr": Range(1e-6, 1e-1, log=True)}

@@ -15,7 +15,7 @@ from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax import spawn
 from jaxrl.envs.smax.draws import uniform_rows
 from jaxrl.envs.smax.dynamics import Bodies, Orders, inside, run_ticks
-from jaxrl.envs.smax.observe import Scene
+from jaxrl.envs.smax.observe import Surroundings
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.scripted import Memory
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
@@ -91,7 +91,7 @@ class Battle:
         deviation = (3.0 * uniform - 1.0) * params.time_per_step
         return jnp.broadcast_to(deviation, (TICKS, *deviation.shape))
 
-    def scene(self, state: State, params: Params) -> Scene:
+    def surroundings(self, state: State, params: Params) -> Surroundings:
         """All that observations are made of, `[N, …]`."""
         opponents = np.where(np.arange(self.num_units) < self.num_allies, self.num_enemies, self.num_allies)
         opponents = opponents.reshape(-1, *(1,) * (state.health.ndim - 1))
@@ -99,7 +99,7 @@ class Battle:
         first = orders_of.FIRST_ATTACK
         most = (first + opponents - 1).astype(np.float32)
         mirrored = jnp.where(attack >= first, 2 * first + opponents - 1 - attack, 0)
-        return Scene(
+        return Surroundings(
             bodies_of(state),
             self.stats(state.unit_type, params),
             self._one_hot(state.unit_type),

@@ -21,7 +21,7 @@ NUM_SLOTS = _SECTIONS * _PER_SECTION
 
 
 def conic(
-    scene: observe.Scene,
+    surroundings: observe.Surroundings,
     observers: slice,
     see_actions: jax.Array,
     size: tuple[jax.Array, jax.Array],
@@ -36,13 +36,13 @@ def conic(
     `jaxmarl` repeats faults of JaxMARL 0.2: unit 0 is never seen, the dead are, and units exactly between two sections
     are not.
     """
-    num_units = scene.bodies.x.shape[0]
-    me = jax.tree.map(lambda leaf: leaf[observers], scene)
+    num_units = surroundings.bodies.x.shape[0]
+    me = jax.tree.map(lambda leaf: leaf[observers], surroundings)
     own_row = np.arange(num_units)[observers]
     is_mate = np.isin(np.arange(num_units), own_row)
-    seen = observe.blocks(scene, me, lambda values: values[None], is_mate, see_actions, see_dead=jaxmarl)
+    seen = observe.blocks(surroundings, me, lambda values: values[None], is_mate, see_actions, see_dead=jaxmarl)
 
-    dx, dy = scene.bodies.x[None] - me.bodies.x[:, None], scene.bodies.y[None] - me.bodies.y[:, None]
+    dx, dy = surroundings.bodies.x[None] - me.bodies.x[:, None], surroundings.bodies.y[None] - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
     visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
     visible &= _column(np.arange(num_units) != own_row[:, None], dx.ndim)
@@ -54,7 +54,7 @@ def conic(
         visible &= _column(np.arange(num_units)[None] > 0, dx.ndim)
         stands_in = (angle > lower) & (angle < upper)
     else:
-        visible &= scene.alive[None]
+        visible &= surroundings.alive[None]
         stands_in = (angle >= lower) & (angle < upper)
 
     # How many units up to this one stand in each section, [M, N, S, …].

@@ -219,7 +219,7 @@ class SMAX(MultiAgentEnvironment):
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[12 N]`: see `observe.global_state`."""
         is_enemy = np.arange(self.num_units) >= self.num_allies
-        return observe.global_state(self.battle.scene(state, self._params(params)), is_enemy, state.unit_type)
+        return observe.global_state(self.battle.surroundings(state, self._params(params)), is_enemy, state.unit_type)
 
     # What happens in a step.
 

@@ -18,7 +18,7 @@ from jaxrl.envs.smax.units import UnitStats
 __all__ = [
     "NUM_OTHER_BASE",
     "NUM_OWN_BASE",
-    "Scene",
+    "Surroundings",
     "blocks",
     "flip",
     "global_state",
@@ -33,7 +33,7 @@ _ACTION_ROWS = (3, 4, 5)
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
 
 
-class Scene(NamedTuple):
+class Surroundings(NamedTuple):
     """Everything an observation is made of, leaves `[N, …]` (one-hot types `[N, K, …]`)."""
 
     bodies: Bodies
@@ -50,35 +50,37 @@ class Scene(NamedTuple):
         return self.bodies.health > 0
 
 
-def flip(scene: Scene) -> Scene:
-    """The scene with the order of the units reversed, so that enemies stand where allies did: JaxMARL's enemy view."""
-    return jax.tree.map(lambda leaf: leaf[::-1], scene)
+def flip(surroundings: Surroundings) -> Surroundings:
+    """The surroundings with the order of the units reversed, so that enemies stand where allies did: JaxMARL's enemy view."""
+    return jax.tree.map(lambda leaf: leaf[::-1], surroundings)
 
 
-def mirror(scene: Scene, num_allies: int, width: jax.Array) -> Scene:
-    """The scene as enemies see it: they come first, and left and right have changed sides."""
-    scene = jax.tree.map(lambda leaf: jnp.concatenate([leaf[num_allies:], leaf[:num_allies]]), scene)
-    bodies = scene.bodies._replace(x=width - scene.bodies.x)
-    return scene._replace(bodies=bodies, move_x=-scene.move_x, attack=scene.attack_mirrored)
+def mirror(surroundings: Surroundings, num_allies: int, width: jax.Array) -> Surroundings:
+    """The surroundings as enemies see it: they come first, and left and right have changed sides."""
+    surroundings = jax.tree.map(lambda leaf: jnp.concatenate([leaf[num_allies:], leaf[:num_allies]]), surroundings)
+    bodies = surroundings.bodies._replace(x=width - surroundings.bodies.x)
+    return surroundings._replace(bodies=bodies, move_x=-surroundings.move_x, attack=surroundings.attack_mirrored)
 
 
-def unit_list(scene: Scene, num_observers: int, see_actions: jax.Array, size: tuple[jax.Array, jax.Array]) -> jax.Array:
+def unit_list(
+    surroundings: Surroundings, num_observers: int, see_actions: jax.Array, size: tuple[jax.Array, jax.Array]
+) -> jax.Array:
     """What the first `num_observers` units see: `[N_observers, 13 (N-1) + 10, …]` for six types.
 
     One block for each other unit, in order: health/max, dx and dy over the observer's sight range, last movement x
     and y, last attack (index over its largest value), cooldown (clipped to 0 … 1 of a full one), type one-hot. A
     block is zero unless both live and the unit is within sight. Then the own block (`own_features`).
     """
-    me = jax.tree.map(lambda leaf: leaf[:num_observers], scene)
-    is_mate = np.arange(scene.bodies.x.shape[0] - 1) < num_observers - 1
-    seen = blocks(scene, me, lambda values: _others(values, num_observers), is_mate, see_actions)
-    batch = scene.bodies.x.shape[1:]
+    me = jax.tree.map(lambda leaf: leaf[:num_observers], surroundings)
+    is_mate = np.arange(surroundings.bodies.x.shape[0] - 1) < num_observers - 1
+    seen = blocks(surroundings, me, lambda values: _others(values, num_observers), is_mate, see_actions)
+    batch = surroundings.bodies.x.shape[1:]
     return jnp.concatenate([seen.reshape(num_observers, -1, *batch), own_features(me, size)], axis=1)
 
 
 def blocks(
-    scene: Scene,
-    me: Scene,
+    surroundings: Surroundings,
+    me: Surroundings,
     others: Callable[[jax.Array], jax.Array],
     is_mate: np.ndarray,
     see_actions: jax.Array,
@@ -87,19 +89,19 @@ def blocks(
     """What each of M observers sees of each of J others: `[M, J, 13, …]`, zero where it sees nothing.
 
     Args:
-        scene: Everybody.
+        surroundings: Everybody.
         me: The observers, leaves `[M, …]`.
         others: Lays values `[N, …]` out as each observer sees them, `[M, J, …]` (M may be 1).
         is_mate: Which of the J are on the observers' team.
         see_actions: Whether the last actions of opponents are seen.
         see_dead: Whether the dead are seen as well.
     """
-    dx, dy = others(scene.bodies.x) - me.bodies.x[:, None], others(scene.bodies.y) - me.bodies.y[:, None]
+    dx, dy = others(surroundings.bodies.x) - me.bodies.x[:, None], others(surroundings.bodies.y) - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
     visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
     if not see_dead:
-        visible &= others(scene.alive)
-    own = others(_features(scene))
+        visible &= others(surroundings.alive)
+    own = others(_features(surroundings))
     own = jnp.broadcast_to(own, (*dx.shape[:2], *own.shape[2:]))
     offset = jnp.stack([dx / sight, dy / sight], axis=2)
     values = jnp.concatenate([own[:, :, :1], offset, own[:, :, 1:]], axis=2)
@@ -111,22 +113,22 @@ def blocks(
     return jnp.where(visible[:, :, None] & (~is_action | column(is_mate, 1) | see_actions), values, 0.0)
 
 
-def own_features(me: Scene, size: tuple[jax.Array, jax.Array]) -> jax.Array:
+def own_features(me: Surroundings, size: tuple[jax.Array, jax.Array]) -> jax.Array:
     """What units know of themselves, `[M, 10, …]`: health/max, x/width, y/height, cooldown, one-hot type."""
     own = _features(me)
     place = jnp.stack([me.bodies.x / size[0], me.bodies.y / size[1]], axis=1)
     return jnp.where(me.alive[:, None], jnp.concatenate([own[:, :1], place, own[:, 4:]], axis=1), 0.0)
 
 
-def global_state(scene: Scene, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array) -> jax.Array:
+def global_state(surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array) -> jax.Array:
     """All units, unhidden and in map units: `[12 N, …]`, the layout of JaxMARL's world state.
 
     A block of ten a unit (health/max, x, y, cooldown in seconds, type one-hot; zero for the dead), then the team of
     each unit (0 ally, 1 enemy), then its type.
     """
-    bodies = scene.bodies
-    blocks = _with_type(scene, [_health_fraction(scene), bodies.x, bodies.y, bodies.cooldown])
-    blocks = jnp.where(scene.alive[:, None], blocks, 0.0).reshape(-1, *bodies.x.shape[1:])
+    bodies = surroundings.bodies
+    blocks = _with_type(surroundings, [_health_fraction(surroundings), bodies.x, bodies.y, bodies.cooldown])
+    blocks = jnp.where(surroundings.alive[:, None], blocks, 0.0).reshape(-1, *bodies.x.shape[1:])
     labels = [jnp.broadcast_to(v, bodies.x.shape).astype(jnp.float32) for v in (is_enemy, unit_type)]
     return jnp.concatenate([blocks, *labels])
 
@@ -151,17 +153,22 @@ def _others(values: jax.Array, num_observers: int) -> jax.Array:
     return jnp.where(column < row, values[None, :-1], values[None, 1:])
 
 
-def _features(scene: Scene) -> jax.Array:
+def _features(surroundings: Surroundings) -> jax.Array:
     """What does not depend on who looks: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`."""
-    cooldown = jnp.clip(scene.bodies.cooldown / scene.stats.cooldown, 0.0, 1.0)
-    return _with_type(scene, [_health_fraction(scene), scene.move_x, scene.move_y, scene.attack, cooldown])
+    cooldown = jnp.clip(surroundings.bodies.cooldown / surroundings.stats.cooldown, 0.0, 1.0)
+    return _with_type(
+        surroundings,
+        [_health_fraction(surroundings), surroundings.move_x, surroundings.move_y, surroundings.attack, cooldown],
+    )
 
 
-def _with_type(scene: Scene, rows: list[jax.Array]) -> jax.Array:
+def _with_type(surroundings: Surroundings, rows: list[jax.Array]) -> jax.Array:
     """R rows `[N, …]` and the one-hot types as one array `[N, R + K, …]`, for XLA makes a kernel of each single row."""
-    types = jnp.broadcast_to(scene.type_one_hot, (*scene.type_one_hot.shape[:2], *scene.bodies.x.shape[1:]))
+    types = jnp.broadcast_to(
+        surroundings.type_one_hot, (*surroundings.type_one_hot.shape[:2], *surroundings.bodies.x.shape[1:])
+    )
     return jnp.concatenate([jnp.stack(rows, axis=1), types], axis=1)
 
 
-def _health_fraction(scene: Scene) -> jax.Array:
-    return scene.bodies.health / scene.stats.health
+def _health_fraction(surroundings: Surroundings) -> jax.Array:
+    return surroundings.bodies.health / surroundings.stats.health

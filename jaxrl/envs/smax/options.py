@@ -11,7 +11,7 @@ import numpy as np
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
 from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
-from jaxrl.registry import UnknownNameError, nearest
+from jaxrl.errors import UnknownNameError, nearest
 
 __all__ = ["Options", "army", "default_params"]
 

@@ -24,15 +24,15 @@ def observe_team(battle: Battle, options: Options, team: int, state: State, para
     """What the M units of a team see, `[M, D, …]`."""
     size = (params.map_width, params.map_height)
     count = (battle.num_allies, battle.num_enemies)[team]
-    scene = battle.scene(state, params)
+    surroundings = battle.surroundings(state, params)
     if team == 1 and not options.jaxmarl:
-        scene = observe.mirror(scene, battle.num_allies, params.map_width)
+        surroundings = observe.mirror(surroundings, battle.num_allies, params.map_width)
     if options.observation_type == "conic":
         own = slice(battle.num_allies, None) if team == 1 and options.jaxmarl else slice(None, count)
-        return conic.conic(scene, own, params.see_enemy_actions, size, jaxmarl=options.jaxmarl)
+        return conic.conic(surroundings, own, params.see_enemy_actions, size, jaxmarl=options.jaxmarl)
     if team == 1 and options.jaxmarl:
-        return observe.unit_list(observe.flip(scene), count, params.see_enemy_actions, size)[::-1]
-    return observe.unit_list(scene, count, params.see_enemy_actions, size)
+        return observe.unit_list(observe.flip(surroundings), count, params.see_enemy_actions, size)[::-1]
+    return observe.unit_list(surroundings, count, params.see_enemy_actions, size)
 
 
 def masks(battle: Battle, options: Options, state: State, params: Params) -> tuple[jax.Array, jax.Array]:

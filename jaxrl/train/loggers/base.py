@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from jaxrl.train.hosts import is_main
-from jaxrl.train.mishap import in_words
+from jaxrl.train.devices.hosts import is_main
+from jaxrl.train.health.mishap import in_words
 
 __all__ = ["Kind", "Logger", "LoggerOptions", "Names", "follow", "make_logger"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jaxrl.train.curve import MissingExtraError
+from jaxrl.errors import MissingExtraError
 from jaxrl.train.loggers.base import Logger, Names
 from jaxrl.train.loggers.tracks import Track, tracks
 

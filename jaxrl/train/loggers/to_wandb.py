@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jaxrl.train.curve import MissingExtraError
-from jaxrl.train.json_file import DamagedFileError, read_json, write_json
+from jaxrl.errors import MissingExtraError
+from jaxrl.train.folder.json_file import DamagedFileError, read_json, write_json
 from jaxrl.train.loggers.base import Logger, Names
 from jaxrl.train.loggers.tracks import Track, tracks
 

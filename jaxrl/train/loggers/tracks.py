@@ -12,12 +12,12 @@ import functools
 import math
 from typing import Any
 
+from jaxrl.train.folder.run_folder import config_from_json
+from jaxrl.train.folder.trust import known_class
+from jaxrl.train.folder.typed import spelled
 from jaxrl.train.loggers.base import Names
 from jaxrl.train.members import describe_member
 from jaxrl.train.metrics import flat_row, mean_over_members
-from jaxrl.train.run_folder import config_from_json
-from jaxrl.train.trust import known_class
-from jaxrl.train.typed import spelled
 
 __all__ = ["Track", "tracks"]
 
@@ -110,7 +110,7 @@ class Track:
         if not hasattr(config, "scheduled"):
             return None
         update = steps // config.steps_per_update - 1
-        return float(config.scheduled(config.hyperparams, update).lr)
+        return float(config.annealed(config.hyperparams, update).lr)
 
     @functools.cached_property
     def _typed_config(self) -> Any:

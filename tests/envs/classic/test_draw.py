@@ -9,8 +9,9 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.classic import acrobot, cartpole, mountain_car, pendulum
-from jaxrl.render import record, save_gif, save_html
+from jaxrl.render import save_gif, save_html
 from jaxrl.render.scene import Circle, Line, Polygon, Rect, Scene, Shape, at
+from jaxrl.replay import record
 
 NAMES = ("cartpole", "acrobot", "mountain_car", "mountain_car_continuous", "pendulum")
 STEPS: Any = np.arange(3)

@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxrl
 from jaxrl.algos import mappo
-from jaxrl.train.mesh import MeshShape
+from jaxrl.train.devices.mesh import MeshShape
 
 if __name__ == "__main__":
     config = mappo.Config(

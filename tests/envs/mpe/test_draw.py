@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.render import record, save_gif, save_html
+from jaxrl.render import save_gif, save_html
 from jaxrl.render.scene import Circle, Line, Rect, Text
+from jaxrl.replay import record
 
 SAID, CELL = "#ffffff", "#2b3648"
 

@@ -14,10 +14,11 @@ import pytest
 import jaxrl
 from jaxrl.envs.smax import SMAX, State
 from jaxrl.envs.smax.draw import targets
-from jaxrl.render import Replay, record, save_gif
+from jaxrl.render import save_gif
 from jaxrl.render.html import encode
 from jaxrl.render.raster import rasterise
 from jaxrl.render.scene import Circle, Line, Text, at
+from jaxrl.replay import Replay, record
 
 
 def _shoot_or_advance(obs: Any, carry: Any, key: jax.Array, mask: jax.Array) -> tuple[jax.Array, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.smax import SCENARIOS, UnitType
-from jaxrl.registry import UnknownNameError
+from jaxrl.errors import UnknownNameError
 
 B = 16
 

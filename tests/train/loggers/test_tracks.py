@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jaxrl.algos import ppo
+from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.loggers import tracks
-from jaxrl.train.run_folder import config_to_json
 
 CONFIG = ppo.Config(num_envs=4, num_steps=8, total_timesteps=320, seed=3, lr=1e-3)  # ten updates of 32 steps
 ROW: dict[str, Any] = {

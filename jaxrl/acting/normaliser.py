@@ -1,0 +1,118 @@
+"""Running normalisation of what networks see and of rewards, as part of the train state.
+
+Moments are learned after a rollout and used from the next one on, so a rollout and the optimisation on it see the same
+numbers. Agents that share parameters share moments. Views hold floats here, see `Collector.floats`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.acting.rollout import Observation, Transition
+from jaxrl.algos.config import OnPolicyConfig
+from jaxrl.environment import Environment
+from jaxrl.rl.devices import AXIS, num_devices
+from jaxrl.rl.normalise import (
+    Moments,
+    discounted_returns,
+    merge,
+    merge_shards,
+    moments_of,
+    new_moments,
+    scale_reward,
+    standardise,
+)
+
+__all__ = ["Normaliser", "new_normaliser", "normalised", "scaled_rewards", "update_obs_stats"]
+
+
+class Normaliser(NamedTuple):
+    """Moments of all that was seen so far, for each of G parameter param_sets; None for what is not normalised."""
+
+    obs: Moments | None  # of [D] (or other axes), leaves [G, ...]
+    state: Moments | None  # of [G'], what the central critic sees
+    returns: Moments | None  # of scalars, leaves [G, ...]
+
+
+def new_normaliser(
+    config: OnPolicyConfig, env: Environment, param_sets: tuple[int, ...], global_state_size: int = 0
+) -> Normaliser:
+    """Nothing seen yet."""
+    space, num_sets = env.observation_space(), max(param_sets) + 1
+
+    def fresh(*shape: int) -> Moments:
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_sets, *leaf.shape)), new_moments(shape))
+
+    return Normaliser(
+        obs=fresh(*space.shape) if config.normalise_obs else None,
+        state=new_moments((global_state_size,)) if config.normalise_obs and global_state_size else None,
+        returns=fresh() if config.normalise_reward else None,
+    )
+
+
+def normalised(normaliser: Normaliser, observation: Observation, param_sets: tuple[int, ...]) -> Observation:
+    """The observation `[T, B, ...]` as networks see it."""
+    if normaliser.obs is None:
+        return observation
+    own = _of_agents(normaliser.obs, param_sets)
+    obs = jax.vmap(standardise, in_axes=(2, 0), out_axes=2)(observation.obs, own)
+    seen = (
+        observation.global_state
+        if observation.global_state is None or normaliser.state is None
+        else standardise(observation.global_state, normaliser.state)
+    )
+    return observation._replace(obs=obs, state=seen)
+
+
+def update_obs_stats(normaliser: Normaliser, observation: Observation, param_sets: tuple[int, ...]) -> Normaliser:
+    """The moments with those of a rollout's views `[T, B, ...]` merged in; what the dead see does not count."""
+    if normaliser.obs is None:
+        return normaliser
+    obs = jax.vmap(merge)(normaliser.obs, _by_param_set(observation.obs, observation.agent_mask, param_sets))
+    if observation.global_state is None or normaliser.state is None:
+        return normaliser._replace(obs=obs)
+    new = _everywhere(moments_of(observation.global_state, jnp.ones(observation.global_state.shape[:2])))
+    return normaliser._replace(obs=obs, state=merge(normaliser.state, new))
+
+
+def scaled_rewards(
+    normaliser: Normaliser,
+    discounted: jax.Array,
+    transitions: Transition,
+    param_sets: tuple[int, ...],
+    gamma: jax.Array,
+) -> tuple[Normaliser, jax.Array, jax.Array]:
+    """Rewards divided by the deviation of the discounted returns seen so far, this rollout's included.
+
+    Returns:
+        The normaliser, the discounted sums to go on from `[B, N]`, and the rewards `[T, B, N]`.
+    """
+    if normaliser.returns is None:
+        return normaliser, discounted, transitions.reward
+    cut = transitions.cut[..., None]
+    discounted, sums = discounted_returns(discounted, transitions.reward, cut, gamma)
+    returns = jax.vmap(merge)(normaliser.returns, _by_param_set(sums, transitions.observation.agent_mask, param_sets))
+    own = _of_agents(returns, param_sets)
+    reward = jax.vmap(scale_reward, in_axes=(2, 0), out_axes=2)(transitions.reward, own)
+    return normaliser._replace(returns=returns), discounted, reward
+
+
+def _by_param_set(x: jax.Array, alive: jax.Array, param_sets: tuple[int, ...]) -> Moments:
+    """Moments of `x[T, B, N, ...]` over all devices, for each group: leaves `[G, ...]`."""
+    members = [np.flatnonzero(np.equal(param_sets, g)) for g in range(max(param_sets) + 1)]
+    moments = [_everywhere(moments_of(x[:, :, who], alive[:, :, who])) for who in members]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *moments)
+
+
+def _of_agents(moments: Moments, param_sets: tuple[int, ...]) -> Moments:
+    """Each agent's own: leaves `[G, ...]` to `[N, ...]`."""
+    return jax.tree.map(lambda leaf: leaf[np.asarray(param_sets)], moments)
+
+
+def _everywhere(moments: Any) -> Any:
+    """Those of all devices' samples."""
+    return merge_shards(moments, AXIS) if num_devices() > 1 else moments

@@ -1,0 +1,171 @@
+"""A filmed episode: one environment, step by step on the host, with all that happens in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import html as html_text
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.keys import check_key
+from jaxrl.render import compose, html
+from jaxrl.render.scene import Scene
+from jaxrl.spaces import Discrete
+
+__all__ = ["Policy", "Replay", "record"]
+
+Policy = Callable[[Any, Any, jax.Array, Any], tuple[Any, Any]]
+"""`act(obs, carry, key, action_mask) -> (action, carry)`."""
+
+_COLORS = {"won": "#7fc4ff", "lost": "#ffb36b"}
+_NEUTRAL = "#e6edf7"
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """One recorded episode of T steps, every leaf a NumPy array; a notebook shows it as a player."""
+
+    env: Environment
+    params: Any
+    states: Any = dataclasses.field(repr=False)
+    """Leaves `[1 + T F, …]`: the first state, then the F states passed through in each step; every F-th, from the
+    first on, is the state between two steps."""
+    actions: Any
+    """`[T, …]`"""
+    rewards: np.ndarray
+    """`[T]`, or `[T, N]` with N agents."""
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    """As returned by the last step, e.g. `info["won"]`."""
+    frames_per_step: int
+    """F"""
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return len(self.rewards)
+
+    @property
+    def cut(self) -> bool:
+        """Whether it goes on after the last step that was recorded."""
+        return not (self.terminated or self.truncated)
+
+    @property
+    def episode_return(self) -> float:
+        """The sum of rewards, the mean over agents."""
+        return float(self.rewards.reshape(self.num_steps, -1).mean(1).sum())
+
+    @property
+    def title(self) -> str:
+        """For example `smax/3m: won after 14 steps`."""
+        return f"{self.env.name}: {self.outcome} after {self.num_steps} steps"
+
+    @property
+    def outcome(self) -> str:
+        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return; or "cut short".
+
+        Several kinds of agents have a return each, the mean over them.
+        """
+        if self.cut:
+            return "cut short"
+        kinds = self.env.kinds if isinstance(self.env, MultiAgentEnvironment) else {}
+        if "won" not in self.info and len(kinds) > 1:
+            returns = self.rewards.sum(0)
+            return "  ".join(f"{name} {returns[list(agents)].mean():.1f}" for name, agents in kinds.items())
+        if "won" not in self.info:
+            return f"return {self.episode_return:.1f}"
+        if np.any(self.info["won"]):
+            return "won"
+        return "lost" if self.terminated else "time up"
+
+    def scene(self) -> Scene:
+        """The episode as shapes, with captions and a closing banner: `2 + T F` frames."""
+        scene = compose.with_captions(self.env.draw(self.states, self.params))
+        return compose.with_banner(scene, self.outcome.upper(), _COLORS.get(self.outcome, _NEUTRAL))
+
+    def _repr_html_(self) -> str:
+        page = html_text.escape(html.to_html(self), quote=True)
+        # A frame of its own, so that several replays in a notebook do not meet.
+        style = "width:100%;max-width:900px;aspect-ratio:4/3;border:0"
+        return f'<iframe srcdoc="{page}" style="{style}"></iframe>'
+
+
+def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, max_steps: int | None = None) -> Replay:
+    """Play one episode and keep everything about it.
+
+    Args:
+        env: The environment (one copy, no batch axis).
+        act: `act(obs, carry, key, action_mask) -> (action, carry)`, pure: it is compiled. `carry` is None at first,
+            `action_mask` is None where actions are not Discrete.
+        key: Decides the episode. Consumed.
+        params: Of the environment; None for its defaults.
+        max_steps: Stop after so many steps even if the episode goes on, as `Replay.cut` then tells; None for its end,
+            however far that is.
+
+    Raises:
+        TypeError: If `key` is not a typed key.
+        ValueError: If `max_steps` is less than 1.
+    """
+    check_key(key, "record")
+    if max_steps is not None and max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1 (or None for the whole episode), got {max_steps}.")
+    params = env.default_params if params is None else params
+    masked = isinstance(env.action_space(params), Discrete)
+    act = jax.jit(act)
+    key, key_reset = jax.random.split(key)
+    obs, state = _reset(env, key_reset, params)
+    states, actions, rewards, carry = [jax.tree.map(lambda leaf: _host(leaf)[None], state)], [], [], None
+    while True:
+        key, key_act, key_step = jax.random.split(key, 3)
+        action, carry = act(obs, carry, key_act, _mask(env, state, params) if masked else None)
+        (obs, state, reward, terminated, truncated, info), passed = _advance(env, key_step, state, action, params)
+        states.append(jax.tree.map(_host, passed))
+        actions.append(jax.tree.map(_host, action))
+        rewards.append(_host(reward))
+        if terminated or truncated or len(rewards) == max_steps:
+            break
+    return Replay(
+        env=env,
+        params=params,
+        states=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
+        actions=jax.tree.map(lambda *leaves: np.stack(leaves), *actions),
+        rewards=np.stack(rewards),
+        terminated=bool(terminated),
+        truncated=bool(truncated),
+        info=jax.tree.map(_host, info),
+        frames_per_step=jax.tree.leaves(states[-1])[0].shape[0],
+    )
+
+
+# Compiled once an environment, however many episodes are recorded.
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _reset(env: Environment, key: jax.Array, params: Any) -> tuple[Any, Any]:
+    return env.reset_env(key, params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _mask(env: Environment, state: Any, params: Any) -> jax.Array:
+    return env.action_mask(state, params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _advance(env: Environment, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Step, Any]:
+    # The same key twice, on purpose: the passed states are those of this very step.
+    passed = env.sub_states(jax.random.clone(key), state, action, params)
+    return env.step_env(key, state, action, params), passed
+
+
+def _host(leaf: Any) -> np.ndarray:
+    """A NumPy array; random keys, which NumPy does not know, as their numbers."""
+    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)

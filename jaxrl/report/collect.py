@@ -1,0 +1,252 @@
+"""Run folders read and put together: runs that differ in nothing but their seeds are one group."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrl import stats
+from jaxrl.registry import canonical
+from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.folder.run_info import check_members
+from jaxrl.train.metrics import columns
+from jaxrl.train.pictures.curve import smooth
+
+__all__ = ["METRICS", "Member", "SeedGroup", "collect"]
+
+METRICS = {"win_rate": "win rate", "return_mean": "return", "length_mean": "episode length"}
+_POINTS = 120  # of a group's curve
+_NAMED = 3  # options that a label tells apart; with more of them it names the run
+_REPEATS = 1000  # of the bootstrap at each point of a curve
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One seed."""
+
+    run: Path
+    """The folder; several members may share it."""
+    number: int
+    """Among the members of the run."""
+    seed: int
+    timesteps: np.ndarray
+    """`[R]`, environment steps at each row of metrics.jsonl."""
+    seconds: np.ndarray
+    """`[R]`, likewise seconds of training, which seeds trained side by side spend together."""
+    values: np.ndarray
+    """`[R]`, the metric while training; NaN where no episode ended."""
+    score: float
+    """The metric in the final greedy evaluation; NaN if there was none."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedGroup:
+    """Seeds of one algorithm with one configuration on one environment."""
+
+    label: str
+    """The algorithm, with the options in which it differs from others on the same environment."""
+    algorithm: str
+    env: str
+    metric: str
+    """One of `METRICS`; the same for all groups on an environment."""
+    members: tuple[Member, ...]
+    runs: dict[Path, dict[str, Any]]
+    """The content of run.json by folder."""
+
+    @property
+    def name(self) -> str:
+        """Label and environment."""
+        return f"{self.label} on {self.env}"
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of all members, sorted."""
+        return sorted(member.seed for member in self.members)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """`[S]`, of the members that have one."""
+        scores = np.array([member.score for member in self.members])
+        return scores[np.isfinite(scores)]
+
+    def curve(self, axis: str) -> tuple[np.ndarray, stats.Interval] | None:
+        """The interquartile mean over members while training, with its interval.
+
+        Args:
+            axis: `"timesteps"` or `"seconds"`.
+
+        Returns:
+            `x[P]` and an interval of arrays `[P]`, over what all members have done; None if one has done nothing.
+        """
+        lines = [known(member, axis) for member in self.members]
+        if any(len(x) == 0 for x, _ in lines):
+            return None
+        start, end = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
+        grid = np.linspace(start, end, _POINTS) if end > start else np.array([end])
+        values = np.stack([np.interp(grid, x, y) for x, y in lines], axis=-1)
+        return grid, stats.interval(stats.iqm, values[:, :, None], repeats=_REPEATS, expand=True)
+
+
+def known(member: Member, axis: str) -> tuple[np.ndarray, np.ndarray]:
+    """A member's smoothed curve, `x[P]` and `y[P]`, without rows in which no episode ended."""
+    y = smooth(member.values)
+    finite = np.isfinite(y)
+    return getattr(member, axis)[finite], y[finite]
+
+
+class _Part(NamedTuple):
+    """The members of a run that share one configuration; all of them, unless the run is a sweep's."""
+
+    folder: RunFolder
+    about: dict[str, Any]
+    """The content of run.json, with the configuration of these members."""
+    seeds: dict[int, int]
+    """By member."""
+    name: str
+    """Of the folder; with several configurations in it, numbered."""
+
+
+def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[SeedGroup]:
+    """Read runs and put them into groups, ordered by environment and label.
+
+    Args:
+        paths: Run folders, of one seed or several each, folders of sweeps, which hold run folders, and of searches, of
+            which the test counts.
+        metric: One of `METRICS`; None for the win rate where every run on an environment knows one, else the return.
+
+    Raises:
+        FileNotFoundError: A folder holds no run.
+        ValueError: None is given, or one twice, or a run does not know `metric`.
+    """
+    if not paths:
+        raise ValueError("Name at least one run folder.")
+    folders = [RunFolder.open(run) for path in paths for run in _runs_in(Path(path))]
+    resolved = [folder.path.resolve() for folder in folders]
+    for path, folder in zip(resolved, folders, strict=True):
+        if resolved.count(path) > 1:
+            raise ValueError(f"{folder.path} is named twice; its seeds would count double.")
+    parts = [part for folder in folders for part in _parts(folder, folder.read())]
+    groups = []
+    for env in sorted({canonical(part.about["env"]) for part in parts}):
+        groups += _groups_on(env, [part for part in parts if canonical(part.about["env"]) == env], metric)
+    return groups
+
+
+def _runs_in(path: Path) -> list[Path]:
+    """The run folders of a sweep's folder, the test of a search's; any other folder is one itself."""
+    if (path / "checklist.json").is_file():
+        if not (path / "test" / "run.json").is_file():
+            raise FileNotFoundError(f"The search in {path} has not come to its test yet: let it end, or continue it.")
+        return [path / "test"]
+    is_sweep = (path / "sweep.json").is_file()
+    return sorted(run.parent for run in path.glob("*/run.json")) if is_sweep else [path]
+
+
+def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:
+    """A run by the configurations of its members."""
+    members = about.get("members") or [{"seed": about["seed"] + m} for m in range(about["num_seeds"])]
+    alike: dict[str, dict[int, int]] = {}
+    for m, own in enumerate(members):
+        own = {name: value for name, value in own.items() if name != "seed"}
+        alike.setdefault(json.dumps(own), {})[m] = members[m].get("seed", about["seed"])
+    parts = []
+    for number, (own, seeds) in enumerate(alike.items()):
+        name = folder.path.name + (f" #{number}" if len(alike) > 1 else "")
+        parts.append(_Part(folder, {**about, "config": {**about["config"], **json.loads(own)}}, seeds, name))
+    return parts
+
+
+def _groups_on(env: str, parts: list[_Part], metric: str | None) -> list[SeedGroup]:
+    """The groups of all runs on one environment."""
+    tables = {part.folder.path: _table(part) for part in parts}
+    metric = _metric(parts, tables, metric)
+    alike: dict[tuple[str, str], list[_Part]] = {}
+    for part in parts:
+        key = part.about["algorithm"], json.dumps(_options(part.about), sort_keys=True)
+        alike.setdefault(key, []).append(part)
+    groups = []
+    for (algorithm, _), group in alike.items():
+        others = [part.about for part in parts if part.about["algorithm"] == algorithm]
+        members = [m for part in group for m in _members(part, tables[part.folder.path], metric)]
+        label = _label(group[0], others)
+        abouts = {part.folder.path: part.about for part in group}
+        groups.append(SeedGroup(label, algorithm, env, metric, tuple(members), abouts))
+    return sorted(groups, key=lambda group: group.label)
+
+
+def _table(part: _Part) -> dict[str, np.ndarray]:
+    """The columns of metrics.jsonl."""
+    rows = part.folder.metrics.read()
+    check_members(part.folder.metrics.path, rows, part.about["num_seeds"])
+    return columns(rows)
+
+
+def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None) -> str:
+    """The metric that all of the runs know; a run that wrote nothing has no say."""
+
+    def ignorant(metric: str) -> list[Path]:
+        paths = [part.folder.path for part in parts]
+        evaluations = [part.about.get("evaluation") for part in parts]
+        written = [(path, (tables[path], played)) for path, played in zip(paths, evaluations, strict=True)]
+        return [path for path, sources in written if any(source and metric not in source for source in sources)]
+
+    if wanted is None:
+        return "return_mean" if ignorant("win_rate") else "win_rate"
+    if wanted not in METRICS:
+        raise ValueError(f"There is no metric {wanted!r}; it is one of {', '.join(METRICS)}.")
+    if missing := ignorant(wanted):
+        raise ValueError(f"{missing[0]} knows no {wanted}; name another --metric, e.g. return_mean.")
+    return wanted
+
+
+def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Member]:
+    """The seeds of one part."""
+    count = part.about["num_seeds"]
+    nothing = np.zeros(0)
+    values = table.get(metric, np.zeros((0, count))).reshape(-1, count)
+    evaluation = part.about.get("evaluation") or {}
+    scores = np.atleast_1d(np.array(evaluation.get(metric, [None] * count), np.float64))
+    return [
+        Member(
+            part.folder.path,
+            m,
+            seed,
+            table.get("timesteps", nothing),
+            table.get("seconds", nothing),
+            values[:, m],
+            float(scores[m]),
+        )
+        for m, seed in part.seeds.items()
+    ]
+
+
+def _options(about: dict[str, Any]) -> dict[str, Any]:
+    """A run's configuration without what may differ within a group."""
+    return {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
+
+
+def _label(part: _Part, others: list[dict[str, Any]]) -> str:
+    """The algorithm and, where it was run with several configurations, what is special about this one."""
+    algorithm = part.about["algorithm"]
+    options = [_options(other) for other in others]
+    names = sorted({name for other in options for name in other})
+    differing = [name for name in names if len({json.dumps(other.get(name)) for other in options}) > 1]
+    if not differing:
+        return algorithm
+    if len(differing) > _NAMED:
+        return f"{algorithm} ({part.name})"
+    own = _options(part.about)
+    values = (_plain(own.get(name), [other.get(name) for other in options]) for name in differing)
+    return f"{algorithm} ({', '.join(f'{n}={value}' for n, value in zip(differing, values, strict=True))})"
+
+
+def _plain(value: Any, others: Sequence[Any]) -> str:
+    """In short, unless that would make it the same as one of the others."""
+    short = f"{value:.4g}" if isinstance(value, float) else str(value)
+    same = [other for other in others if isinstance(other, float) and other != value and f"{other:.4g}" == short]
+    return str(value) if same else short

@@ -1,0 +1,51 @@
+"""The best checkpoint: the very parameters that earned the best score in an evaluation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxrl.errors import CheckpointError
+from jaxrl.train.devices import hosts
+from jaxrl.train.folder.checkpoint import Checkpoints
+from jaxrl.train.folder.run_folder import RunFolder
+
+__all__ = ["keep_best", "score"]
+
+
+def score(evaluation: dict[str, Any]) -> float:
+    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged.
+
+    One that is not known for every seed is worse than any other.
+    """
+    mean = np.mean(np.array(evaluation.get("win_rate", evaluation["return_mean"]), np.float64))
+    return float(mean) if np.isfinite(mean) else -math.inf
+
+
+def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:
+    """Save `state` under `best/` if the last row of evaluations.jsonl, which is its own, beats all before.
+
+    Returns:
+        Why it could not be saved, if so; training should go on.
+    """
+    rows, unread = [], None
+    try:
+        rows = folder.evaluations.read()
+    except (OSError, ValueError) as error:
+        unread = CheckpointError(f"{folder.evaluations.path} cannot be read, so the best is not kept: {error}")
+    if not hosts.main_says(_is_best(rows)):
+        return unread
+    try:
+        with Checkpoints(folder.best, keep=1) as best:
+            best.save(update, state, {"evaluation": rows[-1] if rows else None})
+    except CheckpointError as error:
+        return error
+    return None
+
+
+def _is_best(rows: list[dict[str, Any]]) -> bool:
+    """Whether the last evaluation beats all before; the first one is of what has learned nothing."""
+    scores = [score(row) for row in rows if row["timesteps"]]
+    return bool(scores) and scores[-1] > max(scores[:-1], default=-math.inf)

@@ -1,0 +1,229 @@
+"""Whether what is asked for begins a run, continues one, or has ended: the one rule of `fit`, sweeps and searches.
+
+A folder continues with the very run that it holds, see `same_run`. All is decided under the folder's lock, and nothing
+that was learned is ever deleted: what an interrupted run has left without a checkpoint is set aside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.train.devices import hosts
+from jaxrl.train.folder.checkpoint import CheckpointReader
+from jaxrl.train.folder.json_file import DamagedFileError, read_json
+from jaxrl.train.folder.lock import NAME as LOCK
+from jaxrl.train.folder.lock import locked
+from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.folder.same_run import run_differences
+from jaxrl.train.folder.trust import vouch
+
+__all__ = ["Begun", "Resume", "Stage", "check_unfinished", "decide", "entered", "read_about"]
+
+_KEPT = ("command", "rollout_share", "trust_id")
+"""What run.json goes on saying when a run is continued, besides its notes."""
+
+Resume = Literal[True, False, "auto"]
+"""As `fit` takes it."""
+
+
+class Stage(enum.Enum):
+    """How far the run in a folder is."""
+
+    FRESH = "nothing to go on from"
+    UNFINISHED = "a checkpoint to go on from"
+    FINISHED = "every update done"
+    DIVERGED = "ended, with nothing finite to go on with"
+
+
+class Begun(NamedTuple):
+    """A run that may write into its folder now."""
+
+    folder: RunFolder | None
+    about: dict[str, Any]
+    """For run.json."""
+    continues: bool
+    """Whether it goes on from the newest good checkpoint."""
+
+    @property
+    def path(self) -> Path | None:
+        """Of the folder."""
+        return None if self.folder is None else self.folder.path
+
+
+def decide(folder: RunFolder, config: Any, about: Mapping[str, Any]) -> Stage:
+    """How far a run is in a folder.
+
+    Args:
+        folder: It need not exist.
+        config: The run's.
+        about: What it asks for, see `wanted`.
+
+    Raises:
+        FileExistsError: The folder holds another run; the message names the differences and what to type.
+    """
+    if not (folder.path / "run.json").is_file():
+        return Stage.FRESH
+    before = read_about(folder.path / "run.json")
+    differing = run_differences(config, before, about)
+    if differing:
+        ended = before["status"] == "finished"
+        other = "" if ended else f", or continue that one with `jaxrl resume {_quoted(folder.path)}`"
+        raise FileExistsError(
+            f"{folder.path} already holds another run: {', '.join(differing)}. Name another folder with "
+            f"--run-dir{other}."
+        )
+    if before["status"] == "diverged" and about["options"].get("on_nan") != "skip":
+        return Stage.DIVERGED
+    last = config.num_updates if before.get("part") is None else before["part"][1]
+    if before["status"] == "finished" and before.get("timesteps") == last * config.steps_per_update:
+        return Stage.FINISHED
+    return Stage.UNFINISHED if CheckpointReader(folder.checkpoints).updates else Stage.FRESH
+
+
+def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> None:
+    """Raise unless there is something left to do.
+
+    Raises:
+        FileExistsError: The run in the folder has ended, or is another one.
+    """
+    stage = decide(RunFolder(run_dir), config, about)
+    if stage is Stage.FINISHED:
+        raise FileExistsError(
+            f"{run_dir} already holds a run, this very one, and it is finished: `jaxrl eval {_quoted(run_dir)}` plays "
+            f"it. To train again name another folder with --run-dir."
+        )
+    if stage is Stage.DIVERGED:
+        raise FileExistsError(_diverged(RunFolder(run_dir)))
+
+
+def read_about(file: Path) -> dict[str, Any]:
+    """What a run.json, or the like of a sweep or search, says.
+
+    Raises:
+        FileExistsError: It is damaged.
+    """
+    try:
+        return read_json(file)
+    except DamagedFileError as error:
+        raise FileExistsError(f"{error} Choose another --run-dir.") from error
+
+
+@contextlib.contextmanager
+def entered(run_dir: str | Path | None, config: Any, about: dict[str, Any], resume: Resume) -> Iterator[Begun]:
+    """Lock the folder of a run and decide what happens in it. All processes must call it; the first one decides.
+
+    Args:
+        run_dir: The folder; None for a run without one.
+        config: The run's.
+        about: What run.json says of it, see `wanted`.
+        resume: False begins; True continues; "auto" continues if there is something to go on from, else begins. A
+            finished run is continued, with nothing left to train.
+
+    Raises:
+        FileExistsError: The folder holds something else, or another process trains in it.
+        FileNotFoundError: There is no run to continue.
+        CheckpointError: The run to continue has no checkpoint.
+        DivergedError: It has diverged.
+        OSError: Nothing can be written in the folder.
+    """
+    if run_dir is None:
+        yield Begun(None, about, False)
+        return
+    with contextlib.ExitStack() as held:
+        begun = hosts.on_main(lambda: _enter(held, RunFolder(run_dir), config, about, resume), OSError)
+        continues = hosts.main_says(begun is not None and begun.continues)
+        yield begun or Begun(RunFolder(hosts.scratch()), about, continues)
+
+
+def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: dict[str, Any], resume: Resume) -> Begun:
+    holds = (folder.path / "run.json").is_file()
+    opened = RunFolder.reopen if resume is True or (resume and holds) else RunFolder.create
+    opened(folder.path)
+    held.enter_context(locked(folder.path))
+    if not resume:
+        RunFolder.create(folder.path)  # once more: another process may have been quicker
+        return Begun(folder, about | vouch(about), False)
+    stage = decide(folder, config, about)
+    if stage is Stage.DIVERGED:
+        raise DivergedError(_diverged(folder))
+    if stage is Stage.FRESH and resume != "auto":
+        raise CheckpointError(
+            f"There is no checkpoint in {folder.checkpoints}: the run was interrupted before its first one, or it was "
+            f"deleted. The command that began the run, given again, begins it anew: {folder.read()['command']}"
+        )
+    if stage is Stage.FINISHED and not CheckpointReader(folder.checkpoints).updates:
+        raise CheckpointError(
+            f"The run in {folder.path} is finished, but its checkpoints are gone. To train it again name another "
+            f"folder with --run-dir."
+        )
+    if stage is Stage.FRESH:
+        _begin_anew(folder)
+        return Begun(folder, about | vouch(about), False)
+    return Begun(folder, _continued(folder.read(), about), True)
+
+
+def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """For run.json: its notes and what it says of the run's beginning are kept."""
+    names = dict.fromkeys([*before.get("notes", ()), *about.get("notes", ())])
+    noted = {name: about.get(name, before.get(name)) for name in names}
+    kept = {name: before[name] for name in _KEPT if name in before}
+    notes = {**noted, "notes": list(names)} if names else {}
+    return {**about, **notes, **kept, "resumed": before.get("resumed", 0) + 1}
+
+
+def _diverged(folder: RunFolder) -> str:
+    """How the run ended, and what to type."""
+    about = folder.read()
+    ended = f"The run in {folder.path} has ended: {about.get('error', 'it has diverged.')}"
+    if not CheckpointReader(folder.checkpoints).updates:
+        return f"{ended} It has no checkpoint to go on from: name another folder with --run-dir."
+    return (
+        f"{ended} To go on from the last good checkpoint without the updates that are not finite, type: "
+        f"jaxrl resume {_quoted(folder.path)} --on-nan skip"
+    )
+
+
+def _quoted(path: Path) -> str:
+    """For a shell."""
+    return shlex.quote(str(path))
+
+
+# Beginning anew
+
+
+def _begin_anew(folder: RunFolder) -> None:
+    """Make the folder free; what was written there is set aside, and it is said."""
+    if not (folder.path / "run.json").is_file():
+        return
+    place = _set_aside(folder)
+    kept = f"; what it had written is in {place}" if place else ""
+    print(f"{folder.path} was interrupted before its first checkpoint, so it begins anew{kept}.", file=sys.stderr)
+
+
+def _set_aside(folder: RunFolder) -> Path | None:
+    """The folder inside in which the files are now; None if nothing had been learned.
+
+    What tells that there is something goes last: a process that is killed on the way leaves a run to set aside.
+    """
+    if not folder.metrics.size and not folder.best.exists():
+        shutil.rmtree(folder.checkpoints, ignore_errors=True)
+        folder.evaluations.path.unlink(missing_ok=True)
+        (folder.path / "run.json").unlink()
+        return None
+    number = 1
+    while (place := folder.path / f"interrupted-{number}").exists():
+        number += 1
+    files = [file for file in folder.path.iterdir() if file.name != LOCK and not file.name.startswith("interrupted-")]
+    place.mkdir()
+    last = (folder.best.name, folder.metrics.path.name, "run.json")
+    for file in sorted(files, key=lambda file: last.index(file.name) if file.name in last else -1):
+        file.rename(place / file.name)
+    return place

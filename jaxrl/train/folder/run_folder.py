@@ -1,0 +1,200 @@
+"""The run folder: run.json tells what was run and how it went, metrics.jsonl has one row a log interval."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from jaxrl.train.folder.disk import check_writable, refuse_link, why
+from jaxrl.train.folder.json_file import write_json
+from jaxrl.train.folder.json_lines import JsonLines
+from jaxrl.train.folder.lock import NAME as LOCK
+from jaxrl.train.folder.provenance import device_names, git_state, versions
+from jaxrl.train.folder.run_info import RowCheck, read_run_info
+from jaxrl.train.folder.typed import dataclass_from_json, spelled
+
+__all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
+
+_LEFTOVERS = ("live.", "events.jsonl", "interrupted-", ".probe-", LOCK)
+_UNFINISHED = ".json.new"
+"""How the name of a JSON file ends that was to be written."""
+
+
+class RunFolder:
+    """Names and files of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.metrics = JsonLines(self.path / "metrics.jsonl", lambda: RowCheck("seconds", "return_mean", "length_mean"))
+        self.evaluations = JsonLines(self.path / "evaluations.jsonl", lambda: RowCheck("return_mean"))
+        self.events = JsonLines(self.path / "events.jsonl")
+
+    @classmethod
+    def create(cls, path: str | Path) -> RunFolder:
+        """A new folder.
+
+        Raises:
+            FileExistsError: Something is in it already.
+            OSError: Nothing can be written there.
+        """
+        folder = cls(path)
+        if folder.path.exists() and not _is_free(folder.path):
+            if (folder.path / "run.json").exists():
+                cure = f"holds a run; continue it with `jaxrl resume {folder.path}`, or"
+            else:
+                cure = "has something else in it;"
+            raise FileExistsError(f"The folder {folder.path} already {cure} name another one with --run-dir.")
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = why(error, folder.path)
+            raise OSError(f"The folder {path} cannot be made: {reason}. Choose another --run-dir.") from error
+        check_writable(folder.path)
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A folder that holds a run.
+
+        Raises:
+            FileNotFoundError: It does not.
+        """
+        folder = cls(path)
+        if (folder.path / "sweep.json").is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds a sweep, not one run: name a run in it such as {folder.path}/group-000, or "
+                f"continue the sweep by its own command with --run-dir {folder.path}."
+            )
+        if (folder.path / "checklist.json").is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds a search, not one run: name the run of its best, {folder.path}/test, or continue "
+                f"the search by its own command with --run-dir {folder.path}."
+            )
+        if not (folder.path / "run.json").is_file():
+            raise FileNotFoundError(
+                f"{folder.path} holds no run (there is no run.json in it); `ls runs` shows what there is."
+            )
+        return folder
+
+    @classmethod
+    def reopen(cls, path: str | Path) -> RunFolder:
+        """A folder that holds a run, to go on writing into it.
+
+        Raises:
+            FileNotFoundError: It does not.
+            OSError: Nothing can be written there, or a file in it is a link.
+        """
+        folder = cls.open(path)
+        for file in folder.path.iterdir():
+            if not file.is_dir():
+                refuse_link(file)
+        check_writable(folder.path)
+        return folder
+
+    def flush(self) -> None:
+        """See to it that all rows are on the disk.
+
+        Raises:
+            OSError: Some are not.
+        """
+        self.metrics.flush()
+        self.evaluations.flush()
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints lie."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """Where the checkpoint with the best evaluation lies."""
+        return self.path / "best"
+
+    def read(self) -> dict[str, Any]:
+        """The content of run.json; see `RunInfo`.
+
+        Raises:
+            OSError: It cannot be read.
+            DamagedFileError: It does not say what a run.json says.
+        """
+        return read_run_info(self.path / "run.json")
+
+    def write(self, content: dict[str, Any]) -> None:
+        """Replace run.json, in one go: who reads it sees the old one or the new one.
+
+        Raises:
+            OSError: It is as it was.
+        """
+        if "members" in content:
+            content = {**content, "members": spelled(content["members"])}
+        write_json(self.path / "run.json", content)
+
+
+def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
+    """What run.json says before anything has run: command, algorithm, environment, config, versions, git, devices."""
+    kind = type(config)
+    return {
+        "status": "running",
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "algorithm": kind.__module__.rpartition(".")[2],
+        "env": config.env,
+        "seed": config.seed,
+        "num_seeds": num_seeds,
+        "config": config_to_json(config),
+        "config_class": class_name(config),
+        "versions": versions(),
+        "git": git_state(),
+        "devices": device_names(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def class_name(config: Any) -> str:
+    """The class of a config, `"module:Class"`."""
+    return f"{type(config).__module__}:{type(config).__qualname__}"
+
+
+def config_to_json(config: Any) -> dict[str, Any]:
+    """A config dataclass as JSON-able data, in which infinite numbers are words: JSON knows none."""
+    return json.loads(json.dumps(spelled(dataclasses.asdict(config))))
+
+
+def config_from_json(config_class: type, data: dict[str, Any]) -> Any:
+    """The inverse of `config_to_json`.
+
+    Raises:
+        ValueError: The class has other fields, so it is another version of it, or fields of other types.
+    """
+    try:
+        return dataclass_from_json(config_class, data)
+    except ValueError as error:
+        raise ValueError(
+            f"its config does not fit ({str(error).rstrip('.')}); install the version that its run.json names under "
+            f"versions"
+        ) from error
+
+
+def latest_run(root: str | Path = "runs") -> Path:
+    """The run under `root` that was written to last.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    runs = sorted(Path(root).glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    if not runs:
+        raise FileNotFoundError(f"There is no run in {root}/ yet; make one with `jaxrl train ippo --env smax/3m`.")
+    return runs[-1].parent
+
+
+def _is_free(path: Path) -> bool:
+    """Whether a run can begin there: some files are left by one that was interrupted before it had begun."""
+    return path.is_dir() and all(_is_leftover(file.name) for file in path.iterdir())
+
+
+def _is_leftover(name: str) -> bool:
+    return name.startswith(_LEFTOVERS) or name.endswith(_UNFINISHED)

@@ -1,0 +1,298 @@
+"""What run.json, checklist.json, sweep.json and the rows of metrics say, checked when it is read.
+
+Whoever reads a run folder gets the types that are written here, or one sentence that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from jaxrl.train.folder.json_file import DamagedFileError, read_json
+from jaxrl.train.folder.typed import from_json
+from jaxrl.train.metrics import flat_row
+
+__all__ = ["RowCheck", "RunInfo", "check_members", "read_checklist", "read_ending", "read_run_info"]
+
+_MOST_MEMBERS = 65_536
+"""More than anybody trains side by side: a chunk of updates has at least one for each."""
+_SHARED = ("timesteps", "seconds", "steps_per_second", "episodes")
+"""In a row, one number for all members; the episodes of metrics.jsonl apart."""
+_GROUPS = ("losses", "returns")
+"""In a row, numbers by name."""
+
+Measure = float | None | list[float | None]
+"""A number, one for each member, or nothing where none is known."""
+
+
+class Options(TypedDict, total=False):
+    """How `fit` was called."""
+
+    log_every: int | None
+    eval_every: int | None
+    checkpoint_every_updates: int | None
+    checkpoint_every_minutes: float | None
+    eval_episodes: int
+    keep_checkpoints: int
+    on_nan: str
+    pictures: bool
+    logger: LoggerChoice | None
+
+
+class LoggerChoice(TypedDict, total=False):
+    """The fields of `LoggerOptions`."""
+
+    kind: str
+    names: str
+    per_seed: bool
+
+
+class Mesh(TypedDict):
+    """Devices along each axis."""
+
+    member: int
+    data: int
+
+
+class Git(TypedDict):
+    """The state of a repository."""
+
+    commit: str
+    dirty: bool
+
+
+class _Played(TypedDict):
+    return_mean: Measure
+
+
+class Evaluation(_Played, total=False):
+    """The final greedy evaluation, as far as anybody compares it."""
+
+    length_mean: Measure
+    win_rate: Measure
+
+
+class _Needed(TypedDict):
+    algorithm: str
+    env: str
+    seed: int
+    num_seeds: int
+    config: dict[str, Any]
+
+
+class RunInfo(_Needed, total=False):
+    """The content of run.json, as far as anybody reads it."""
+
+    status: str
+    error: str
+    command: str
+    config_class: str
+    trust_id: str
+    members: list[dict[str, int | float | Any]] | None
+    mesh: Mesh
+    options: Options
+    versions: dict[str, str]
+    git: Git | None
+    devices: list[str]
+    xla_flags: str
+    resumed: int
+    tuning_seeds: list[int] | None
+    diverged: list[int] | None
+    evaluation: Evaluation | None
+    train_seconds: float
+    steps_per_second: float
+    timesteps: int
+
+
+_UNSAID: dict[str, Any] = {
+    "status": "unfinished",
+    "command": "",
+    "config_class": "",
+    "members": None,
+    "mesh": {"member": 1, "data": 1},
+    "options": {},
+    "versions": {},
+    "git": None,
+    "devices": [],
+    "diverged": [],
+}
+"""What a run.json says that does not say it."""
+
+
+def read_run_info(path: Path) -> dict[str, Any]:
+    """The content of a run.json, a `RunInfo` with everything in it that has to be there.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: It cannot be read.
+        DamagedFileError: It says something else.
+    """
+
+    def check(content: dict[str, Any]) -> dict[str, Any]:
+        about = {**_UNSAID, **from_json(RunInfo, content, "")}
+        members = about["num_seeds"]
+        if not 1 <= members <= _MOST_MEMBERS:
+            raise ValueError(f"num_seeds must be from 1 to {_MOST_MEMBERS}, got {members}")
+        if about["members"] is not None and len(about["members"]) != members:
+            raise ValueError(f"it has {len(about['members'])} members and num_seeds={members}")
+        for own in about["members"] or ():
+            from_json(int, own.get("seed", 0), "members.seed")
+        if min(about["mesh"].values()) < 1:
+            raise ValueError(f"mesh must be positive, got {about['mesh']}")
+        if unknown := sorted(set(about["options"]) - set(Options.__annotations__)):
+            raise ValueError(f"options.{unknown[0]} is not known")
+        _check_members([about.get("evaluation") or {}], members)
+        return about
+
+    return _checked(path, check)
+
+
+def read_ending(path: Path) -> tuple[str, str | None]:
+    """How far a run or a sweep is, by its run.json or sweep.json, and why it diverged if it has.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: It cannot be read.
+        DamagedFileError: It says something else.
+    """
+    content = _checked(path, lambda content: from_json(_Ending, content, ""))
+    return content["status"], content.get("error")
+
+
+class _Ended(TypedDict):
+    status: str
+
+
+class _Ending(_Ended, total=False):
+    error: str | None
+
+
+class _Method(TypedDict):
+    name: str
+
+
+class _Budget(TypedDict):
+    runs: int
+    timesteps: int
+
+
+class _Values(TypedDict):
+    values: list[Any]
+
+
+class _Range(TypedDict):
+    low: float
+    high: float
+    log: bool
+
+
+class _Trial(TypedDict):
+    point: dict[str, Any]
+    scores: list[float | None]
+
+
+class _Incumbent(TypedDict):
+    timesteps: int
+    score: float
+    point: dict[str, Any]
+
+
+class _Planned(TypedDict):
+    method: _Method
+    budget: _Budget
+    space: dict[str, _Values | _Range]
+    tuning_seeds: list[int]
+    test_seeds: list[int]
+
+
+class Checklist(_Planned, total=False):
+    """The content of checklist.json, as far as reports read it."""
+
+    trials: list[_Trial]
+    incumbents: list[_Incumbent]
+    test: dict[str, Any] | None
+
+
+def read_checklist(path: Path) -> dict[str, Any]:
+    """The content of a search's checklist.json, a `Checklist`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: It cannot be read.
+        DamagedFileError: It says something else.
+    """
+    return _checked(path, lambda content: from_json(Checklist, content, ""))
+
+
+class RowCheck:
+    """Holds the rows of one file against what readers need and against each other.
+
+    Args:
+        needed: Names that every row has, besides `timesteps`.
+    """
+
+    def __init__(self, *needed: str) -> None:
+        self._needed = ("timesteps", *needed)
+        self._lengths: dict[str, int] = {}
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Raise ValueError with what is wrong with a row: `has no timesteps`."""
+        for name in self._needed:
+            if name not in row:
+                raise ValueError(f"has no {name}")
+        steps, seconds = row["timesteps"], row.get("seconds", 0.0)
+        if not isinstance(steps, int) or not _is_number(steps) or steps < 0 or not _is_number(seconds) or seconds < 0:
+            raise ValueError("has no good timesteps or seconds")
+        for name in _GROUPS:
+            if not isinstance(row.get(name, {}), dict):
+                raise ValueError(f"has no names in {name}")
+        for name, value in flat_row(row).items():
+            numbers = value if isinstance(value, list) else [value]
+            if not all(number is None or _is_number(number) for number in numbers):
+                raise ValueError(f"has something else than numbers in {name}")
+            length = len(value) if isinstance(value, list) else 0
+            if value is not None and self._lengths.setdefault(name, length) != length:
+                raise ValueError(f"has another number of values in {name} than the rows before it")
+
+
+def check_members(path: Path, rows: Sequence[Mapping[str, Any]], members: int) -> None:
+    """Raise unless rows tell of as many members as the run has.
+
+    Args:
+        path: The rows' file.
+        rows: Of metrics or evaluations.
+        members: M.
+
+    Raises:
+        DamagedFileError: They do not.
+    """
+    try:
+        _check_members(rows, members)
+    except ValueError as error:
+        raise DamagedFileError(f"{path} is damaged: {error}.") from error
+
+
+def _check_members(rows: Sequence[Mapping[str, Any]], members: int) -> None:
+    for row in rows:
+        for name, value in flat_row(row).items():
+            lists = isinstance(value, list)
+            fits = len(value) == members if lists else members == 1 or value is None or name in _SHARED
+            if not fits:
+                raise ValueError(f"{name} has {len(value) if lists else 1} numbers and the run {members} seeds")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _checked(path: Path, check: Any) -> Any:
+    try:
+        return check(read_json(path))
+    except DamagedFileError:
+        raise
+    except ValueError as error:
+        raise DamagedFileError(f"{path} is damaged: {error}.") from error

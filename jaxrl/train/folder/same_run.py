@@ -1,0 +1,122 @@
+"""Whether two run.json tell of the same run: what decides its rows must be equal, all else may change on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxrl.train.folder.run_folder import class_name, config_from_json, config_to_json
+from jaxrl.train.lineage import Lineage
+from jaxrl.train.members import describe_member
+
+__all__ = ["MAY_CHANGE", "config_in", "differences", "run_differences", "wanted"]
+
+MAY_CHANGE = frozenset(
+    {
+        "checkpoint_every_updates",
+        "checkpoint_every_minutes",
+        "keep_checkpoints",
+        "on_nan",
+        "pictures",
+        "time_split",
+        "logger",
+        "mesh",
+        "quiet",
+    }
+)
+"""The options of a run, sweep or search that may be others when it is continued."""
+
+_FACTS = ("num_seeds", "part", "lineage", "population")
+"""What else in run.json decides the rows, besides config, options and members."""
+
+
+def wanted(
+    config: Any,
+    members: int | Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    part: tuple[int, int] | None = None,
+    lineage: Lineage | None = None,
+) -> dict[str, Any]:
+    """What decides the rows of a run, as run.json tells it.
+
+    Args:
+        config: The run's.
+        members: As `Members.of` takes them.
+        options: Of `fit`, by name; those that `MAY_CHANGE` lists are of no importance to `decide`.
+        part: The updates done before and in the end; None for all of them.
+        lineage: Of hyperparameters, if they change.
+    """
+    count = members if isinstance(members, int) else len(members)
+    about = {"config": config_to_json(config), "config_class": class_name(config), "num_seeds": count}
+    about["options"] = dict(options)
+    if not isinstance(members, int):
+        about["members"] = [dict(own) for own in members]
+    if part is not None:
+        about["part"] = list(part)
+    if lineage is not None:
+        about["lineage"] = dict(lineage)
+    return about
+
+
+def run_differences(config: Any, there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """In what a run.json tells of another run, for example `["lr is 0.001 there and 0.002 here"]`.
+
+    Args:
+        config: The run's that is asked for.
+        there: The run.json.
+        here: What is asked for, see `wanted`.
+    """
+    return [*differences(_deciding(config, there), _deciding(config, here)), *_other_members(there, here)]
+
+
+def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
+    """The config that run.json tells.
+
+    If its class is that of `config`, options that the class did not have yet have their defaults.
+    """
+    own = about["config"]
+    same = about["config_class"] == class_name(config)
+    return config_to_json(config_from_json(type(config), own)) if same else own
+
+
+def _deciding(config: Any, about: Mapping[str, Any]) -> dict[str, Any]:
+    """All that decides the rows, by name; members apart."""
+    options = {name: value for name, value in about["options"].items() if name not in MAY_CHANGE}
+    facts = {name: about.get(name) for name in _FACTS}
+    return {**config_in(about, config), "algorithm": about["config_class"], **facts, **options}
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """For example `lr is 0.001 there and 0.002 here`; what is missing counts as None."""
+    for name in dict.fromkeys([*here, *there]):
+        then, now = there.get(name), here.get(name)
+        if isinstance(then, Mapping) and isinstance(now, Mapping):
+            yield from (f"{name}.{text}" for text in differences(then, now))
+        elif _differ(then, now):
+            yield f"{name} is {_words(then)} there and {_words(now)} here"
+
+
+def _other_members(before: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
+    """The first member that differs."""
+    if before["num_seeds"] != about["num_seeds"] or not ("members" in before or "members" in about):
+        return
+    for m, (then, now) in enumerate(zip(_members(before), _members(about), strict=True)):
+        if _differ(then, now):
+            yield f"member {m} is {describe_member(then)} there and {describe_member(now)} here"
+            return
+
+
+def _members(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    first = about["config"].get("seed", 0)
+    return about.get("members") or [{"seed": first + m} for m in range(about["num_seeds"])]
+
+
+def _differ(then: Any, now: Any) -> bool:
+    """Equal texts are the same as well: in them a tuple is a list, and NaN equals itself."""
+    return then != now and json.dumps(then, sort_keys=True) != json.dumps(now, sort_keys=True)
+
+
+def _words(value: Any) -> str:
+    text = "left out" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

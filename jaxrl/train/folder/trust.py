@@ -1,0 +1,135 @@
+"""Whose code a run folder may have run: the library's, what this process runs already, and what the user vouches for.
+
+A run folder names code, as its config class does in run.json, and may come from anybody. Nothing that it names is
+imported unless the run was made on this machine by this user, who then has a record of it outside the run folder, or
+says that the run is to be trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import re
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxrl.train.folder.json_file import read_json, write_json
+
+__all__ = ["UntrustedRunError", "known_class", "trusted_class", "vouch"]
+
+_IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+"""A module's name."""
+
+
+class UntrustedRunError(ValueError):
+    """Loading the run would execute code that nobody has vouched for."""
+
+
+def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> type:
+    """The config class that a run names.
+
+    Args:
+        about: The content of run.json.
+        path: Of the run folder, for errors.
+        trust: Import whatever module it names.
+
+    Raises:
+        UntrustedRunError: It would have to be imported first, and neither `trust` nor this user's records allow it.
+        ValueError: There is no such class, or it is no algorithm's config.
+        ImportError: Its module cannot be imported.
+    """
+    name = about["config_class"]
+    if (known := known_class(name)) is not None:
+        return known
+    module = name.partition(":")[0]
+    if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
+        if not (trust or _vouched(about)):
+            raise UntrustedRunError(
+                f"Loading {path} would execute the module {module}, none of jaxrl's algorithms, because its run.json "
+                f"names {name}. If you trust whoever made it, add --trust (in Python, trust=True)."
+            )
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ImportError(
+                f"{path} was made by the algorithm in the module {module}, which cannot be imported here ({error}); "
+                f"put its folder on PYTHONPATH."
+            ) from error
+    found = known_class(name)
+    if found is None:
+        raise ValueError(
+            f"The run.json of {path} names {name!r} as its algorithm's config, which is no dataclass in a module with "
+            f"`make`. A run of a script is loaded in that script; `jaxrl` needs a module that it can import."
+        )
+    return found
+
+
+def known_class(name: str) -> type | None:
+    """The config class called `module:Class`, if it is there without anything foreign being imported.
+
+    It is the `Config` of one of the library's algorithms, or a dataclass in a module that this process has imported
+    and that has `make`.
+    """
+    from jaxrl import algos
+
+    module, _, attribute = name.partition(":")
+    own = algos.find(module)
+    found = getattr(own or sys.modules.get(module), "__dict__", {})  # what is there: asking for more could import it
+    kind = found.get(attribute)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and callable(found.get("make"))):
+        return None
+    if own is not None or module.partition(".")[0] == "jaxrl":  # no other module of the library has configs to load
+        return kind if own is not None and kind is own.Config else None
+    return kind if f"{kind.__module__}:{kind.__qualname__}" == name else None
+
+
+def vouch(about: Mapping[str, Any]) -> dict[str, str]:
+    """Remember that this user makes this run on this machine.
+
+    Args:
+        about: What run.json says.
+
+    Returns:
+        What it is to say besides. Nothing if all of its code is the library's, or if this user has no place for a
+        record: the run is then a stranger's when it is loaded.
+    """
+    code = _foreign_code(about)
+    if not code:
+        return {}
+    number = secrets.token_hex(16)
+    try:
+        place = _place()
+        place.mkdir(parents=True, exist_ok=True)
+        write_json(place / f"{number}.json", {"code": code})
+    except (OSError, RuntimeError):  # no home, no permission, no space
+        return {}
+    return {"trust_id": number}
+
+
+def _vouched(about: Mapping[str, Any]) -> bool:
+    """Whether this user has made the run on this machine, with the code that it names now."""
+    number = about.get("trust_id", "")
+    if not re.fullmatch("[0-9a-f]{32}", number):
+        return False
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        return read_json(_place() / f"{number}.json").get("code") == _foreign_code(about)
+    return False
+
+
+def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
+    """The code that a run names and that is not the library's, by what it is."""
+    from jaxrl import algos
+
+    name = about["config_class"]
+    return {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
+
+
+def _place() -> Path:
+    """Where records lie: in the user's folder for what programs remember, outside of any run folder."""
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (home if home.is_absolute() else Path.home() / ".local" / "state") / "jaxrl" / "runs"

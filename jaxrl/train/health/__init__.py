@@ -1,0 +1,1 @@
+"""What can go wrong while training, noticed and told: NaN, slowness, busy machines, stragglers."""

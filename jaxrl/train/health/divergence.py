@@ -1,0 +1,106 @@
+"""Losses and parameters that are no longer finite numbers: who, since when, in which leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Metrics
+from jaxrl.errors import DivergedError
+from jaxrl.train.devices.hosts import fetch
+from jaxrl.train.members import Members
+from jaxrl.train.metrics import columns, flatten
+
+__all__ = ["Divergence", "who"]
+
+
+class Divergence:
+    """Looks at what a run computes; says it of each member, and has the run end when none is left.
+
+    Args:
+        members: Who is trained.
+        num_updates: In the whole run.
+        advice: What to tell whoever has to deal with it.
+    """
+
+    def __init__(self, members: Members, num_updates: int, advice: Callable[[], str]) -> None:
+        self._members = members
+        self._num_updates = num_updates
+        self._advice = advice
+        self._since: dict[int, int] = {}  # member -> update
+
+    def check_losses(self, metrics: Metrics, done: int, state: Any) -> tuple[list[str], DivergedError | None]:
+        """A sentence for each member whose losses have become NaN or infinite in these updates.
+
+        Args:
+            metrics: Of n updates, leaves `[n]` or `[n, M]`.
+            done: Updates before them.
+            state: The train state of now or somewhat later, for the names of parameters.
+
+        Returns:
+            The sentences, and if there is no other member, the error to end the run with.
+        """
+        losses = flatten({"losses": metrics.get("losses", {})})
+        if not losses:
+            return [], None
+        good = np.stack([np.isfinite(values.reshape(len(values), -1)) for values in losses.values()])  # [L, n, M]
+        said = []
+        bad = [member for member in map(int, np.flatnonzero(~good.all((0, 1)))) if member not in self._since]
+        for member in sorted(bad, key=lambda member: int(np.argmin(good[:, :, member].all(0)))):
+            row = int(np.argmin(good[:, :, member].all(0)))
+            self._since[member] = done + row + 1
+            names = [
+                name.removeprefix("losses/") for name, fine in zip(losses, good, strict=True) if not fine[row, member]
+            ]
+            text = self._sentence(member, done + row + 1, names, state)
+            if len(self._since) == len(self._members):
+                return said, DivergedError(f"{text} {self._advice()}", done + row + 1)
+            said.append(f"{text} The other members go on.")
+        return said, None
+
+    def _sentence(self, member: int, update: int, losses: list[str], state: Any) -> str:
+        text = f"After update {update} of {self._num_updates} {who(self._members, member)} has diverged: not finite: "
+        params = _not_finite(getattr(state, "params", None), member if len(self._members) > 1 else None)
+        return text + ", ".join(losses) + (f"; parameters {', '.join(params[:4])}." if params else ".")
+
+    def check_params(self, state: Any) -> DivergedError | None:
+        """The error to end the run with, rather than save it, if the parameters of its only member are not finite."""
+        bad = _not_finite(getattr(state, "params", None)) if len(self._members) == 1 else []
+        if not bad:
+            return None
+        return DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
+
+    def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
+        """The members of which a loss in `table` that was not skipped, or a parameter in `state`, is not finite."""
+        members = len(self._members)
+        bad = np.zeros(members, bool)
+        numbers = {name: values.reshape(len(values), -1) for name, values in columns(table).items()}
+        # Losses that were skipped changed nothing; rows made with on_nan="stop" have no such count.
+        excused = numbers.get("skipped", np.zeros((len(table), 1))) > 0
+        for name, values in numbers.items():
+            if name.startswith("losses/"):
+                bad |= (~np.isfinite(values) & ~excused).any(0)
+        for leaf in jax.tree.leaves(getattr(state, "params", None)):
+            if jnp.issubdtype(leaf.dtype, np.floating):
+                bad |= ~np.isfinite(fetch(leaf)).reshape(members, -1).all(1)
+        return np.flatnonzero(bad).tolist()
+
+
+def who(members: Members, member: int) -> str:
+    """What to call a member in a sentence; the only one is the training."""
+    return f"{members.names[member]} (member {member})" if len(members) > 1 else "training"
+
+
+def _not_finite(tree: Any, member: int | None = None) -> list[str]:
+    """Names of the floating leaves that hold NaN or infinity."""
+    names = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if jnp.issubdtype(leaf.dtype, np.floating):
+            value = fetch(leaf) if member is None else fetch(leaf)[member]
+            if not np.isfinite(value).all():
+                names.append(jax.tree_util.keystr(path))
+    return names

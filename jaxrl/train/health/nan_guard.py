@@ -1,0 +1,151 @@
+"""`on_nan="skip"`: an update that is not finite is not applied, and training goes on with what was learned before."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.errors import DivergedError
+from jaxrl.train.health.divergence import who
+from jaxrl.train.members import Members
+
+__all__ = ["LEARNED", "PATIENCE", "NanGuard", "OnNan", "handle_nan", "skip_bad_updates"]
+
+OnNan = Literal["stop", "skip"]
+
+LEARNED = ("params", "opt_state", "normaliser")
+"""The fields of a train state that an update which is not finite leaves as they were. All others go on: environments,
+keys and the count of updates."""
+
+PATIENCE = 100
+"""Updates in a row that may be skipped before it is clear that nothing more will come of it."""
+
+
+def handle_nan(algo: Algorithm, on_nan: OnNan) -> Algorithm:
+    """`algo`, or with `on_nan="skip"` what `skip_bad_updates` makes of it.
+
+    Raises:
+        ValueError: Another word.
+    """
+    if on_nan not in get_args(OnNan):
+        raise ValueError(f'on_nan must be "stop" or "skip", got {on_nan!r}.')
+    return skip_bad_updates(algo) if on_nan == "skip" else algo
+
+
+def skip_bad_updates(algo: Algorithm) -> Algorithm:
+    """`algo` with an `update` that keeps the old `LEARNED` fields if a loss or a leaf of the new ones is not finite.
+
+    It is decided inside the compiled program and for each member by itself, so the others are not touched; an update
+    that is finite passes through as it is. Metrics gain `skipped` (0 or 1) and `not_finite`, bool `[L]` for the L
+    floating leaves in the order of `names_of`; the losses of a skipped update are left as they are.
+
+    Raises:
+        ValueError: By `update`, when the train state has no field `params`.
+    """
+
+    def update(state: Any) -> tuple[Any, Metrics]:
+        new, metrics = algo.update(state)
+        before, after = _learned(state), _learned(new)
+        bad = _not_finite({"losses": metrics.get("losses", {}), **after})
+        skipped = bad.any()
+        kept = {
+            name: jax.tree.map(lambda old, new: jnp.where(skipped, old, new), before[name], after[name])
+            for name in before
+        }
+        metrics = {**metrics, "skipped": skipped.astype(jnp.float32), "not_finite": bad}
+        return dataclasses.replace(new, **kept), metrics
+
+    return algo._replace(update=update)
+
+
+def names_of(losses: dict[str, Any], state: Any) -> list[str]:
+    """The L leaves that are looked at, such as `losses ['policy']` and `params ['torso']['kernel']`."""
+    leaves = jax.tree_util.tree_leaves_with_path({"losses": losses, **_learned(state)})
+    # The first key is the field's name, which reads better bare.
+    return [f"{p[0].key} {jax.tree_util.keystr(p[1:])}".strip() for p, leaf in leaves if _is_float(leaf)]
+
+
+class NanGuard:
+    """The host's side: says what was skipped and hands on metrics in which nothing is NaN for that reason.
+
+    Args:
+        members: Who is trained.
+        num_updates: In the whole run.
+        state_shape: Of the train state.
+    """
+
+    def __init__(self, members: Members, num_updates: int, state_shape: Any) -> None:
+        self._members = members
+        self._num_updates = num_updates
+        self._state_shape = state_shape
+        self._said: set[int] = set()
+        self._in_a_row = np.zeros(len(members), int)
+        self.total = np.zeros(len(members), int)
+        """Updates that were skipped, of each member, since this process began."""
+
+    def take(self, metrics: Metrics, done: int) -> tuple[Metrics, list[str], DivergedError | None]:
+        """Metrics of n updates without `not_finite` and with 0 for the losses of skipped ones, and what is to be said.
+
+        Args:
+            metrics: Leaves `[n, …]` or `[n, M, …]`.
+            done: Updates before them.
+
+        Returns:
+            Both, and the error to end the run with if the last `PATIENCE` updates of all members were skipped.
+        """
+        if "skipped" not in metrics:
+            return metrics, [], None
+        metrics = dict(metrics)
+        bad, skipped = metrics.pop("not_finite"), metrics["skipped"] > 0  # [n, (M,) L], [n, (M)]
+        names = names_of(metrics.get("losses", {}), self._state_shape)
+        each = skipped.reshape(len(skipped), -1)  # [n, M]
+        self.total += each.sum(0)
+        said = []
+        for member in map(int, np.flatnonzero(each.any(0))):
+            if member not in self._said:
+                self._said.add(member)
+                row = int(np.argmax(each[:, member]))
+                where = bad.reshape(*each.shape, -1)[row, member]
+                said.append(self._sentence(member, done + row + 1, [names[i] for i in np.flatnonzero(where)]))
+        losses = jax.tree.map(lambda leaf: np.where(skipped, 0.0, leaf), metrics.get("losses", {}))
+        return {**metrics, "losses": losses}, said, self._hopeless(each, done)
+
+    def _hopeless(self, skipped: np.ndarray, done: int) -> DivergedError | None:
+        """Count the updates in a row that each member has skipped, out of bool `[n, M]`."""
+        for row, now in enumerate(skipped):
+            self._in_a_row = np.where(now, self._in_a_row + 1, 0)
+            if self._in_a_row.min() >= PATIENCE:
+                return DivergedError(
+                    f"The last {PATIENCE} updates up to update {done + row + 1} of {self._num_updates} were not finite "
+                    f"and had to be skipped, so nothing is learned any more. Try a lower --lr, or see if the "
+                    f"environment returns numbers that are not finite.",
+                    done + row + 1,
+                )
+        return None
+
+    def _sentence(self, member: int, update: int, names: list[str]) -> str:
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        return (
+            f"Update {update} of {self._num_updates} of {who(self._members, member)} was skipped: not finite: "
+            f"{', '.join(names[:4])}{more}. Later ones are counted in the rows, under `skipped`."
+        )
+
+
+def _learned(state: Any) -> dict[str, Any]:
+    if not hasattr(state, "params"):
+        raise ValueError('on_nan="skip" needs a train state with a field `params`; use on_nan="stop".')
+    return {name: getattr(state, name) for name in LEARNED if hasattr(state, name)}
+
+
+def _not_finite(tree: Any) -> jax.Array:
+    """Bool `[L]`: which of the floating leaves hold NaN or infinity."""
+    return jnp.stack([~jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree) if _is_float(leaf)])
+
+
+def _is_float(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.floating)

@@ -1,0 +1,123 @@
+"""What happens when in a run: how many updates the next chunk has, when to log, evaluate and save."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+
+from jaxrl.fields import typed
+
+__all__ = ["ChunkSizer", "Clock", "Intervals"]
+
+
+DEFAULT_MINUTES = 5.0
+"""Between checkpoints. To save one takes about a tenth of a second."""
+
+MAX_SHARE = 0.02
+"""Of the time, for checkpoints that are saved by time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Intervals:
+    """Intervals in updates (and minutes). None stands for the default, which is said at each field."""
+
+    num_updates: int
+    """In the whole run."""
+    log_every: int | None = None
+    """Updates in a row of metrics.jsonl (default: as few as give at most 500 rows)."""
+    eval_every: int | None = None
+    """Updates between evaluations (default: only at the start and at the end)."""
+    checkpoint_every_updates: int | None = None
+    """Updates between checkpoints, besides those by time and the one at the end."""
+    checkpoint_every_minutes: float | None = None
+    """Minutes between checkpoints (default: 5)."""
+
+    def __post_init__(self) -> None:
+        if self.num_updates < 1:
+            raise ValueError(
+                "total_timesteps is less than one update (num_envs * num_steps); raise it or lower one of them."
+            )
+        for name in ("log_every", "eval_every", "checkpoint_every_updates", "checkpoint_every_minutes"):
+            value = typed(name, (float if name.endswith("minutes") else int) | None, getattr(self, name))
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} must be positive, got {value}; leave it out for the default.")
+            object.__setattr__(self, name, value)
+
+    @property
+    def updates_in_row(self) -> int:
+        """`log_every`, or its default."""
+        return self.log_every or math.ceil(self.num_updates / 500)
+
+    def until_next_stop(self, update: int) -> int:
+        """Updates from `update` to the next one at which the loop has to pause."""
+        stops = [_next(every, update) for every in (self.eval_every, self.checkpoint_every_updates) if every]
+        return min([self.num_updates, *stops]) - update
+
+    def evaluates(self, update: int) -> bool:
+        """Whether the run is evaluated after `update` updates, the start and the end apart."""
+        return bool(self.eval_every) and 0 < update < self.num_updates and update % (self.eval_every or 1) == 0
+
+    def saves(self, update: int, since_save: float, save_took: float = 0.0) -> bool:
+        """Whether a checkpoint is due after `update` updates, the end apart.
+
+        Args:
+            update: Updates done.
+            since_save: Seconds since the last one.
+            save_took: Seconds that it took. Saving by time costs at most `MAX_SHARE`, however large the state is.
+        """
+        by_updates = self.checkpoint_every_updates and update % self.checkpoint_every_updates == 0
+        minutes = self.checkpoint_every_minutes or DEFAULT_MINUTES
+        by_time = since_save >= max(60 * minutes, save_took / MAX_SHARE)
+        return update < self.num_updates and bool(by_updates or by_time)
+
+
+class ChunkSizer:
+    """Chooses the updates in a chunk, so that one lasts about `seconds`.
+
+    That is rare enough to cost nothing and often enough to answer signals and show progress.
+    """
+
+    def __init__(self, max_chunk: int, seconds: float = 0.5) -> None:
+        self._max_chunk = max_chunk
+        self._seconds = seconds
+        self._next = 1
+
+    def next(self, limit: int) -> int:
+        """Updates for the next chunk, at most `limit`."""
+        return max(1, min(self._next, self._max_chunk, limit))
+
+    def measured(self, updates: int, seconds: float) -> None:
+        """A chunk of `updates` took so long. Growth is limited: the first chunks tell little."""
+        wanted = int(self._seconds * updates / max(seconds, 1e-6))
+        self._next = max(1, min(wanted, 4 * updates))
+
+
+class Clock:
+    """Seconds of training; evaluation is not training and stops it."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._before = seconds
+        self._since: float | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes."""
+        return self._since is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return self._before + (time.perf_counter() - self._since if self._since is not None else 0.0)
+
+    def start(self) -> None:
+        """Go on."""
+        self._since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Hold."""
+        self._before, self._since = self.seconds, None
+
+
+def _next(every: int, update: int) -> int:
+    return (update // every + 1) * every

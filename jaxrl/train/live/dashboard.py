@@ -1,0 +1,203 @@
+"""The live view of a run as a pure function: a `RunView` and a width make something that rich can print."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from jaxrl.train.live.chart import chart, resample, sparkline
+from jaxrl.train.live.view import PARTS, Band, RunView, duration, number
+
+__all__ = ["NARROWEST", "WIDEST", "draw"]
+
+NARROWEST, WIDEST = 60, 120
+_CHART_HEIGHT = 5
+_COLOURS: dict[str, str] = dict(zip(PARTS, ("magenta", "cyan", "green", "yellow", "red", "bright_black"), strict=True))
+_COLOURS |= {"rollout": "cyan", "optimisation": "blue"}
+_NAMES = {"win_rate": "win rate", "return_mean": "return", "length_mean": "length", "clip_fraction": "clip frac"}
+_LOSSES = 6  # the rows of numbers beside them
+
+
+def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
+    """The dashboard.
+
+    Args:
+        view: What to show.
+        width: Characters in a line; it is kept between `NARROWEST` and `WIDEST`.
+        now: Seconds since 1970; the clock's if left out.
+    """
+    now = time.time() if now is None else now
+    width = min(max(width, NARROWEST), WIDEST)
+    room = width - 4
+    parts: list[RenderableType] = []
+    if view.row is not None:
+        parts += [_curve(view, room), Text(), _numbers(view, room), Text()]
+    parts += [_progress(view, room), *_split(view, room, now), _machine(view, room)]
+    for text in (_evaluation(view), view.message):
+        if text:
+            parts.append(_line(text, room, "dim"))
+    waited = now - view.since
+    clock = f" {duration(waited)}" if view.phase in PARTS and view.phase != "training" and waited >= 1 else ""
+    ended = view.phase not in PARTS
+    return Panel(
+        Group(*parts),
+        title=f"[bold]{_escaped(view.title)}[/]",
+        title_align="left",
+        subtitle=f"{_escaped(view.phase)}{clock}",
+        subtitle_align="left",
+        border_style="green" if view.phase in ("finished", "done") else "yellow" if ended else "cyan",
+        width=width,
+    )
+
+
+def _curve(view: RunView, room: int) -> RenderableType:
+    """The win rate, or the return where there is none, as a chart with its present value."""
+    name = "win_rate" if "win_rate" in view.bands else "return_mean"
+    band = view.bands[name]
+    head = Text(f"{_NAMES[name]} ", style="bold")
+    head.append(number(_last(band.mean)), "bold cyan")
+    if view.members > 1:
+        head.append(f"  {number(_last(band.least))} to {number(_last(band.most))}", "cyan")
+        head.append(f"  mean and range of {view.members}", "dim")
+    marks = 8  # columns for the numbers at the axis
+    low, high = _range(band, name)
+    rows = chart(band.mean, band.most, room - marks, _CHART_HEIGHT, low, high)
+    lines = [head]
+    for i, row in enumerate(rows):
+        label = number(high) if i == 0 else number(low) if i == len(rows) - 1 else ""
+        lines.append(Text.assemble((f"{label:>{marks - 2}} ", "dim"), ("│", "dim"), (row, "cyan")))
+    return Group(*lines)
+
+
+def _range(band: Band, name: str) -> tuple[float, float]:
+    """The axis: win rates are seen on their whole scale."""
+    known = [v for v in (*resample(band.mean, 400), *resample(band.most, 400)) if v is not None]
+    return (0.0, 1.0) if name == "win_rate" else (min(known, default=0.0), max(known, default=1.0))
+
+
+def _numbers(view: RunView, room: int) -> RenderableType:
+    """Counts on the left, losses with their course on the right."""
+    row = view.row or {}
+    left = [("steps", f"{row['timesteps']:,} of {view.total:,}"), ("steps/s", f"{view.speed:,.0f}")]
+    kinds = [name for name in view.bands if name.startswith("returns/")]
+    for name in ("return_mean", *kinds, "length_mean"):
+        if name in view.bands:
+            label = _NAMES.get(name, f" {name.removeprefix('returns/')}")
+            left.append((label, _with_range(view.bands[name], 1 if name == "length_mean" else 2, view.members)))
+    episodes = row["episodes"] if isinstance(row["episodes"], list) else [row["episodes"]]
+    left += [("episodes", f"{sum(episodes):,} in the last row"), ("trained", duration(row["seconds"]))]
+    losses = [name for name in view.bands if name.startswith("losses/") and name != "losses/total"][:_LOSSES]
+    half = room // 2
+    spark = room - half - 24
+    table = Table.grid(padding=0)
+    for part in (10, half - 10, 14, 10, spark):
+        table.add_column(width=part, no_wrap=True, overflow="ellipsis")
+    for i in range(max(len(left), len(losses))):
+        name, value = left[i] if i < len(left) else ("", "")
+        cells = [Text(name, style="dim"), Text(value, style="bold"), Text(), Text(), Text()]
+        if i < len(losses):
+            band = view.bands[losses[i]]
+            label = losses[i].removeprefix("losses/")
+            cells[2] = Text(_NAMES.get(label, label.replace("_", " ")), style="dim")
+            cells[3] = Text(f"{_short(_last(band.mean)):>9}")
+            cells[4] = Text(f" {sparkline(band.mean, spark - 1)}", style="magenta")
+        table.add_row(*cells)
+    return table
+
+
+def _with_range(band: Band, digits: int, members: int) -> str:
+    """The mean, and with several members the least and the greatest."""
+    mean = number(_last(band.mean), digits)
+    if members == 1:
+        return mean
+    return f"{mean}  {number(_last(band.least), digits)} to {number(_last(band.most), digits)}"
+
+
+def _progress(view: RunView, room: int) -> Text:
+    """How much is done and how long the rest takes."""
+    left = f"ETA {duration(view.left)}" if view.done < 1 else "all steps"
+    label = f" {view.done:>4.0%}  {left}"
+    length = room - len(label)
+    full = round(length * view.done)
+    return Text.assemble(("━" * full, "bold cyan"), ("━" * (length - full), "bright_black"), (label, "bold"))
+
+
+def _split(view: RunView, room: int, now: float) -> list[Text]:
+    """Where the time has gone: a bar, and what its colours mean."""
+    spent = {part: seconds for part, seconds in view.split(now).items() if part in PARTS and seconds > 0}
+    if view.rollout is not None and "training" in spent:
+        training = spent.pop("training")
+        spent |= {"rollout": view.rollout * training, "optimisation": (1 - view.rollout) * training}
+    whole = sum(spent.values())
+    if not whole:
+        return []
+    order = sorted(spent, key=lambda part: -spent[part])
+    bar, legend, filled = Text(), Text(), 0
+    for i, part in enumerate(order):
+        cells = room - filled if i == len(order) - 1 else min(round(room * spent[part] / whole), room - filled)
+        bar.append("▇" * cells, _COLOURS[part])
+        filled += cells
+        entry = f"{part} {spent[part] / whole:.0%}"
+        if legend.cell_len + len(entry) + 4 <= room:
+            legend.append("■ ", _COLOURS[part])
+            legend.append(f"{entry}  ")
+    return [bar, legend]
+
+
+def _machine(view: RunView, room: int) -> Text:
+    """Device and memory."""
+    texts = [view.device] if view.device else []
+    if "host" in view.memory:
+        texts.append(f"host memory {_bytes(view.memory['host'])}")
+    if "device" in view.memory:
+        limit = f" of {_bytes(view.memory['device_limit'])}" if "device_limit" in view.memory else ""
+        texts.append(f"device memory {_bytes(view.memory['device'])}{limit}")
+    return _line("  ·  ".join(texts), room, "dim")
+
+
+def _evaluation(view: RunView) -> str:
+    """The last greedy evaluation in words."""
+    row = view.evaluation
+    if row is None:
+        return ""
+    texts = []
+    for name in ("win_rate", "return_mean"):
+        if name in row:
+            band = Band()
+            band.add(row[name])
+            texts.append(f"{_NAMES[name]} {_with_range(band, 3 if name == 'win_rate' else 2, len_of(row[name]))}")
+    return f"greedy evaluation after {row['timesteps']:,} steps: {', '.join(texts)}"
+
+
+def len_of(value: object) -> int:
+    """How many members a row's number or list stands for."""
+    return len(value) if isinstance(value, list) else 1
+
+
+def _line(text: str, room: int, style: str) -> Text:
+    line = Text(text.replace("\n", " "), style=style, no_wrap=True, overflow="ellipsis")
+    line.truncate(room, overflow="ellipsis")
+    return line
+
+
+def _last(values: list[float | None]) -> float | None:
+    return values[-1] if values else None
+
+
+def _short(value: float | None) -> str:
+    """Three digits that count, in at most nine characters."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.1e}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

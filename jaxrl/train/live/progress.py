@@ -1,0 +1,188 @@
+"""What a run shows while it goes on: a dashboard on a terminal, plain lines elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from jaxrl.train.devices.hosts import is_main
+from jaxrl.train.live.heartbeat import Heartbeat
+from jaxrl.train.live.view import RunView, duration, number, returns_text
+from jaxrl.train.metrics import mean_over_members
+
+__all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_progress", "on_terminal", "row_line"]
+
+
+class Progress:
+    """Shows nothing but keeps live.json, from which `jaxrl watch` does; the base of those that do. A context manager.
+
+    Args:
+        title: Says what is trained.
+        total: Environment steps of one member in the end.
+        folder: Where the run is written, or None.
+        device: Says on what it is trained.
+        first: Environment steps of one member before the run.
+    """
+
+    def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "", first: int = 0) -> None:
+        self.view = RunView(title, total, device, first)
+        self._heart = Heartbeat(folder)
+        self.view.spent = self._heart.earlier()
+
+    def __enter__(self) -> Progress:
+        self._heart.beat(self.view, at_once=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is not None:
+            self.view.enter("failed")
+            self._heart.beat(self.view, at_once=True)
+
+    def phase(self, text: str) -> None:
+        """What is going on now, e.g. `"compiling…"`."""
+        self.view.enter(text.rstrip("…"))
+        self._heart.beat(self.view, at_once=True)
+
+    def measured(self, rollout: float) -> float:
+        """Which share of training time rollouts take; returns it."""
+        self.view.rollout = rollout
+        return rollout
+
+    def row(self, row: dict[str, Any]) -> None:
+        """One more row of metrics."""
+        self.view.add_row(row)
+        self._heart.beat(self.view)
+
+    def evaluation(self, row: dict[str, Any]) -> None:
+        """One more evaluation."""
+        self.view.evaluation = row
+
+    def say(self, text: str) -> None:
+        """Something the reader should know now and find afterwards."""
+        self._note(text)
+        if is_main():
+            _show(text, sys.stderr)
+
+    def _note(self, text: str) -> None:
+        """Those who watch from elsewhere read it too."""
+        self.view.message = text
+        self._heart.beat(self.view, at_once=True)
+
+
+class LineProgress(Progress):
+    """A line now and then, for log files and notebooks; at most one every `seconds`, and one at the end."""
+
+    def __init__(
+        self,
+        title: str,
+        total: int,
+        folder: Path | None = None,
+        device: str = "",
+        first: int = 0,
+        seconds: float = 5.0,
+    ) -> None:
+        super().__init__(title, total, folder, device, first)
+        self._seconds = seconds
+        self._last = -float("inf")
+
+    def __enter__(self) -> LineProgress:
+        super().__enter__()
+        _show(self.view.title)
+        return self
+
+    def phase(self, text: str) -> None:
+        super().phase(text)
+        if text not in ("training", "evaluating…", "saving…"):  # their results are shown
+            _show(text)
+
+    def row(self, row: dict[str, Any]) -> None:
+        super().row(row)
+        now = time.monotonic()
+        if now - self._last >= self._seconds or row["timesteps"] >= self.view.total:
+            self._last = now
+            _show(row_line(self.view))
+
+    def evaluation(self, row: dict[str, Any]) -> None:
+        super().evaluation(row)
+        _show(evaluation_line(row))
+
+    def say(self, text: str) -> None:
+        self._note(text)
+        _show(text)
+
+
+class LiveProgress(Progress):
+    """The dashboard, drawn anew twice a second."""
+
+    def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "", first: int = 0) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(title, total, folder, device, first)
+        self._console = Console()
+        self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=2)
+
+    def __enter__(self) -> LiveProgress:
+        super().__enter__()
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        super().__exit__(kind, error, tb)
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        self._note(text)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _draw(self) -> Any:
+        from jaxrl.train.live.dashboard import draw
+
+        return draw(self.view, self._console.width)
+
+
+def make_progress(
+    title: str, total: int, quiet: bool = False, folder: Path | None = None, device: str = "", first: int = 0
+) -> Progress:
+    """The kind of progress that suits where the output goes."""
+    kind = Progress if quiet or not is_main() else LiveProgress if on_terminal() else LineProgress
+    return kind(title, total, folder, device, first)
+
+
+def on_terminal() -> bool:
+    """Whether the output goes to a screen that can be drawn on."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+
+
+def _show(text: str, file: TextIO | None = None) -> None:
+    """Print it, if that is possible: a log file on a full disk or a terminal that was closed ends no training."""
+    try:
+        print(text, file=file, flush=True)
+    except BrokenPipeError:
+        raise  # who read it, `head` or `less`, has seen enough
+    except OSError:
+        pass
+
+
+def row_line(view: RunView) -> str:
+    """The last row as a line of text."""
+    row = view.row or {}
+    cells = [("steps", f"{row['timesteps']:,}"), ("steps/s", f"{view.speed:,.0f}")]
+    if "win_rate" in row:
+        cells.append(("win rate", number(mean_over_members(row["win_rate"]))))
+    cells.append(("return", returns_text(row)))
+    cells.append(("length", number(mean_over_members(row["length_mean"]), 1)))
+    cells.append(("ETA", duration(view.left)))
+    return "  ".join(f"{name} {value}" for name, value in cells)
+
+
+def evaluation_line(row: dict[str, Any]) -> str:
+    """An evaluation as a line of text."""
+    result = f"return {returns_text(row)}"
+    if "win_rate" in row:
+        result = f"win rate {number(mean_over_members(row['win_rate']), 3)}  {result}"
+    return f"greedy evaluation after {row['timesteps']:,} steps: {result}"

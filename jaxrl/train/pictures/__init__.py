@@ -1,0 +1,1 @@
+"""The pictures that a run leaves: curve and replays."""

@@ -1,0 +1,127 @@
+"""curve.png: how a run went, over environment steps and over seconds."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl.errors import MissingExtraError
+from jaxrl.train.metrics import columns
+
+__all__ = ["new_figure", "save_curve", "short", "smooth"]
+
+
+def save_curve(
+    path: str | Path, rows: list[dict[str, Any]], evaluations: list[dict[str, Any]], title: str = ""
+) -> None:
+    """Draw the win rate (the return where there is none) over steps and over seconds; nothing without rows.
+
+    Where several kinds of agents have returns of their own, there is a line for each kind.
+
+    Args:
+        path: The picture, e.g. `curve.png`.
+        rows: As in metrics.jsonl.
+        evaluations: As in evaluations.jsonl; drawn as dots.
+        title: Above the picture.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    figure = new_figure("curve.png", 9.6, 3.8)
+    if not rows:
+        return
+    table, played = columns(rows), columns(evaluations)
+    won = "win_rate" in table
+    if not won:  # what has learned nothing may be so bad that nothing else could be told apart
+        played = columns([row for row in evaluations if row["timesteps"]])
+    names, label = (["win_rate"], "win rate") if won else (_returns(table), "return")
+    for axes, x, x_label in zip(
+        figure.subplots(1, 2, sharey=True),
+        ("timesteps", "seconds"),
+        ("environment steps", "seconds of training"),
+        strict=True,
+    ):
+        for name, color in zip(names, itertools.cycle(_COLORS), strict=False):
+            kind = name.partition("/")[2]
+            _lines(axes, table[x], table[name], color, kind or "training")
+            if played and name in played:
+                label_once = "greedy evaluation" if name == names[-1] else None
+                _dots(axes, played[x], played[name], color if kind else _DOT, label_once)
+        axes.set_xlabel(x_label)
+        axes.set_xlim(0, None)
+        axes.grid(alpha=0.25, linewidth=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
+        if won:
+            axes.set_ylim(-0.02, 1.02)
+    left, right = figure.axes
+    left.set_ylabel(label)
+    left.xaxis.set_major_formatter(lambda steps, _: short(steps))
+    right.legend(loc="lower right" if won else "best", frameon=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    figure.savefig(path, dpi=120)
+
+
+def new_figure(name: str, width: float, height: float) -> Any:
+    """An empty matplotlib figure of so many inches, which no window belongs to.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed; the message says that `name` needs it.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(f"{name} needs matplotlib: pip install 'jaxrl[viz]'") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+# Told apart with any colour vision.
+_COLORS = ("#1f5fa8", "#b5651d", "#2a8c68", "#8a5aa8")
+_DOT = "#e8762c"
+
+
+def _returns(table: dict[str, np.ndarray]) -> list[str]:
+    """The columns that tell what was gained, one for each kind of agents where there are several."""
+    return [name for name in table if name.startswith("returns/")] or ["return_mean"]
+
+
+def _lines(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str) -> None:
+    """The training curve: thin as measured, bold smoothed; with members `[R, M]` a thin line each, their mean bold."""
+    members = y.reshape(len(y), -1)
+    multiple = members.shape[1] > 1
+    for member in members.T:
+        axes.plot(x, smooth(member) if multiple else member, color=color, alpha=0.3, linewidth=1)
+    middle = np.stack([smooth(member) for member in members.T]).mean(0)
+    label = f"{label}, mean of {members.shape[1]}" if multiple else label
+    axes.plot(x, middle, color=color, linewidth=2.2, label=label)
+
+
+def _dots(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str | None) -> None:
+    """Greedy evaluations."""
+    look = {"color": color, "markersize": 6, "markeredgecolor": "white", "zorder": 3, "clip_on": False}
+    for i, member in enumerate(y.reshape(len(y), -1).T):
+        axes.plot(x, member, "o", label=label if i == 0 else None, **look)
+
+
+def smooth(y: np.ndarray) -> np.ndarray:
+    """A centred running mean over a twenty-fifth of the curve; intervals without an episode (NaN) do not count."""
+    half = max(len(y) // 50, 1)
+    known = np.isfinite(y)
+    total, count = np.cumsum([0.0, *np.where(known, y, 0.0)]), np.cumsum([0, *known])
+    index = np.arange(len(y))
+    low, high = np.maximum(index - half, 0), np.minimum(index + half + 1, len(y))
+    number = count[high] - count[low]
+    return np.where(number > 0, (total[high] - total[low]) / np.maximum(number, 1), np.nan)
+
+
+def short(steps: float) -> str:
+    """A number of steps for people: `2.5M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if steps >= size:
+            return f"{steps / size:.3g}{unit}"
+    return f"{steps:.0f}"

@@ -1,0 +1,219 @@
+"""`search`: look for good hyperparameters on some seeds, then train the best of them anew on others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jaxrl.errors import DivergedError, UnknownNameError, nearest
+from jaxrl.fields import as_whole, settled
+from jaxrl.train.fit import fit
+from jaxrl.train.folder.continuation import Stage, decide
+from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.folder.same_run import wanted
+from jaxrl.train.lineage import Lineage
+from jaxrl.tuning.fixed import Grid, Random
+from jaxrl.tuning.halving import Halving
+from jaxrl.tuning.member_groups import chosen_seeds
+from jaxrl.tuning.optuna import Optuna
+from jaxrl.tuning.pbt import PBT
+from jaxrl.tuning.plan_file import PlanFile, recorded
+from jaxrl.tuning.search_space import Point, describe_space
+from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
+
+__all__ = ["METHODS", "SearchResult", "search"]
+
+METHODS: dict[str, type[Method]] = {
+    "random": Random,
+    "grid": Grid,
+    "halving": Halving,
+    "pbt": PBT,
+    "optuna": Optuna,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchResult:
+    """What a search has brought."""
+
+    best: Point | None
+    """The best hyperparameters; None if the search was stopped before it had them."""
+    lineage: list[Point] | None
+    """With PBT, the best member's hyperparameters in each generation."""
+    trials: list[Trial]
+    """All that was tried."""
+    incumbents: list[Incumbent]
+    """The best so far, as the budget was spent."""
+    test: dict[str, Any] | None
+    """The final greedy evaluation on the test seeds: return_mean … are lists, one number a seed."""
+    run_dir: Path | None
+    """Where checklist.json, tuning/ and test/ are."""
+    stopped: str | None
+    """The signal that ended the search early."""
+
+
+def search(
+    algorithm: ModuleType,
+    config: Any,
+    run_dir: str | Path | None = None,
+    *,
+    method: str | Method = "random",
+    budget: int = 16,
+    tuning_seeds: int | Sequence[int] = 3,
+    test_seeds: int | Sequence[int] = 5,
+    max_members: int | None = None,
+    log_every: int | None = None,
+    eval_episodes: int = 512,
+    checkpoint_every_updates: int | None = None,
+    checkpoint_every_minutes: float | None = None,
+    quiet: bool = False,
+    **hyperparameters: Any,
+) -> SearchResult:
+    """Find hyperparameters, e.g. `search(ppo, config, method="halving", lr=(1e-5, 1e-1, "log"))`, and test them.
+
+    A point's score is the mean over the tuning seeds of the final greedy evaluation; with PBT, where every member has a
+    point of its own in the end, it is that of the member. The best point is then trained anew with the test seeds,
+    which are others: only their scores are to be reported.
+
+    Args:
+        algorithm: The module, e.g. `jaxrl.algos.ppo`.
+        config: Its config, from which all else is taken.
+        run_dir: For checklist.json (budget, space, seeds, incumbents over time, trials, the outcome), tuning/ with the
+            runs to choose by and test/, the run to report. The same search, unfinished, is continued. None writes
+            nothing.
+        method: `"random"`, `"grid"`, `"halving"`, `"pbt"` or `"optuna"`, or one of their classes in `jaxrl.tuning` with
+            options.
+        budget: Environment steps for the search, in whole runs (each with every tuning seed). Every method is held to
+            the same: halving begins with more points than that, most of which it soon ends.
+        tuning_seeds: So many, from `config.seed` on, or which ones.
+        test_seeds: So many, from the largest tuning seed on, or which ones.
+        max_members: Members to train at the same time; of no use to halving and PBT, which need all in one program.
+        log_every: Updates in a row of metrics.
+        eval_episodes: Episodes in an evaluation.
+        checkpoint_every_updates: Updates between checkpoints.
+        checkpoint_every_minutes: Minutes between checkpoints.
+        quiet: Show no progress.
+        **hyperparameters: Fields of the config: a list of values, `(low, high)` or `(low, high, "log")`.
+
+    Returns:
+        The best point and its test. SIGTERM and Ctrl-C end the search after saving; the same call with the same
+        `run_dir` continues it.
+
+    Raises:
+        ValueError: Wrong input, or tuning seeds among the test seeds.
+        FileExistsError: `run_dir` holds something else or another search, or another process trains in it.
+        DivergedError: Every point that was tried has diverged.
+        MissingExtraError: The method needs a package that is not installed.
+    """
+    chosen = chosen_seeds("tuning_seeds", tuning_seeds, config.seed)
+    tested = chosen_seeds("test_seeds", test_seeds, max(chosen) + 1)
+    both = sorted(set(chosen) & set(tested))
+    if both:
+        raise ValueError(f"Seeds {both} are for tuning and for testing; scores on tuning seeds flatter, take others.")
+    how = _method(method)
+    budget = as_whole("budget", budget)
+    intervals: dict[str, Any] = {
+        "log_every": log_every,
+        "eval_episodes": eval_episodes,
+        "checkpoint_every_updates": checkpoint_every_updates,
+        "checkpoint_every_minutes": checkpoint_every_minutes,
+    }
+    options = {**intervals, "mesh": None, "quiet": quiet}
+    root = None if run_dir is None else Path(run_dir)
+    folder = None if root is None else root / "tuning"
+    task = Task(algorithm, config, hyperparameters, budget, chosen, folder, max_members, options)
+    _check(task, how)
+    plan = {
+        "method": _describe(how),
+        "budget": {"runs": budget, "timesteps": budget * len(chosen) * _steps(config)},
+        "space": describe_space(task.dimensions),
+        "tuning_seeds": chosen,
+        "test_seeds": tested,
+        **intervals,
+    }
+    with recorded(run_dir, "search", config, plan, len(chosen)) as record:
+        return _search(task, how, tested, record)
+
+
+def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> SearchResult:
+    """Search and test, and write down how far it is."""
+    root = record.path
+    try:
+        found = method(task)
+        if not found.incumbents:
+            raise DivergedError("Every point that was tried has diverged; search lower learning rates.")
+        content = _content(found)
+        record.write("testing", **content)
+        test = _test(task, found, tested, None if root is None else root / "test")
+    except StoppedError as stop:
+        record.write("stopped")
+        return SearchResult(None, None, [], [], None, root, str(stop))
+    record.write("finished", **content, test=test)
+    return SearchResult(found.best, found.lineage, found.trials, found.incumbents, test, root, None)
+
+
+def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict[str, Any] | None:
+    """The final evaluation of the best point, trained anew on the test seeds."""
+    config = settled(dataclasses.replace(task.config, **found.best), found.best)
+    members = [{"seed": seed} for seed in seeds]
+    lineage: Lineage | None = None
+    if found.lineage:
+        lineage = {"every_updates": config.num_updates // len(found.lineage), "points": found.lineage}
+    if path is not None:
+        folder = RunFolder(path)
+        if decide(folder, config, wanted(config, members, task.options, lineage=lineage)) is Stage.FINISHED:
+            return folder.read()["evaluation"]
+    if not task.options["quiet"]:
+        print(f"The best is {found.best}; now on the test seeds.")
+    result = fit(
+        task.algorithm.make(config),
+        config,
+        path,
+        members=members,
+        resume="auto",
+        pictures=False,
+        lineage=lineage,
+        notes={**task.notes(), "test_seeds": seeds},
+        **task.options,
+    )
+    if result.stopped:
+        raise StoppedError(result.stopped)
+    return result.evaluation
+
+
+def _content(found: Found) -> dict[str, Any]:
+    """The outcome for checklist.json."""
+    return {
+        "best": found.best,
+        **({"lineage": found.lineage} if found.lineage else {}),
+        "incumbents": [each._asdict() for each in found.incumbents],
+        "trials": [each._asdict() for each in found.trials],
+    }
+
+
+def _steps(config: Any) -> int:
+    """Environment steps of one run."""
+    return config.num_updates * config.steps_per_update
+
+
+def _method(method: str | Method) -> Method:
+    if not isinstance(method, str):
+        return method
+    if method not in METHODS:
+        raise UnknownNameError(f"There is no search method {method!r}. {nearest(method, list(METHODS))}")
+    return METHODS[method]()
+
+
+def _describe(method: Any) -> dict[str, Any]:
+    """Its name and options."""
+    return {"name": type(method).__name__.lower(), **dataclasses.asdict(method)}
+
+
+def _check(task: Task, method: Method) -> None:
+    """Raise now what would be raised later."""
+    if not task.space:
+        raise ValueError('Say what to search, e.g. lr=(1e-4, 1e-2, "log").')
+    method.check(task)

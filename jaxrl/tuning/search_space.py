@@ -1,0 +1,196 @@
+"""Which hyperparameters a sweep or a search tries: lists and ranges."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import typing
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.fields import as_whole, settled
+
+__all__ = [
+    "Choice",
+    "Point",
+    "Range",
+    "SearchSpace",
+    "describe_space",
+    "distinct",
+    "draws",
+    "effective",
+    "grid",
+    "points",
+    "read_space",
+]
+
+SearchSpace = Mapping[str, Any]
+"""Field names of a config to lists of values, or to ranges `(low, high)` or `(low, high, "log")`."""
+
+Point = dict[str, Any]
+"""A value for each name in a space."""
+
+_STREAM = 2  # of the config's seed; training has 0, evaluation 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`."""
+
+    low: float
+    high: float
+    log: bool
+    """Whether it is their logarithms that are uniform."""
+
+    def at(self, share: float) -> float:
+        """The number a share from 0 to 1 of the way up."""
+        if self.log:
+            return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        return self.low + share * (self.high - self.low)
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A list of values."""
+
+    values: tuple[Any, ...]
+
+    def at(self, share: float) -> Any:
+        """The value a share from 0 to less than 1 of the way through the list."""
+        return self.values[int(share * len(self.values))]
+
+
+def read_space(config: Any, space: SearchSpace) -> dict[str, Range | Choice]:
+    """A space, made sure of.
+
+    Raises:
+        UnknownNameError: The config has no such field; the message lists the nearest.
+        ValueError: Neither list nor range, or an empty or repeated one.
+    """
+    return {
+        name: _range(config, name, values) if isinstance(values, tuple) else _choice(config, name, values)
+        for name, values in space.items()
+    }
+
+
+def describe_space(dimensions: Mapping[str, Range | Choice]) -> dict[str, dict[str, Any]]:
+    """For a file: `{"lr": {"low": 0.0001, "high": 0.1, "log": true}, "hidden": {"values": …}}`."""
+    return {name: dataclasses.asdict(dimension) for name, dimension in dimensions.items()}
+
+
+def points(config: Any, space: SearchSpace, samples: int) -> list[Point]:
+    """All combinations of the lists' values, each with `samples` draws from the ranges.
+
+    Combinations that differ in nothing but what has no effect there are one. The draws are the same for every
+    combination. They depend on the config's seed, on the name of the range and on nothing else in the space.
+
+    Args:
+        config: The dataclass whose fields are tried.
+        space: What to try.
+        samples: How many points of the ranges to draw.
+
+    Raises:
+        ValueError: As in `read_space`, or a value that the config refuses.
+    """
+    samples, dimensions = as_whole("samples", samples), read_space(config, space)
+    ranges = {name: each for name, each in dimensions.items() if isinstance(each, Range)}
+    drawn = _drawn(config, ranges, samples) if ranges else [{}]
+    combined = grid({name: each for name, each in dimensions.items() if isinstance(each, Choice)})
+    return _accepted(config, space, [{**values, **draw} for values in combined for draw in drawn])
+
+
+def draws(config: Any, space: SearchSpace, count: int) -> list[Point]:
+    """`count` draws from the whole space, lists and ranges alike; fewer where some are repeated.
+
+    Raises:
+        ValueError: As in `points`.
+    """
+    return _accepted(config, space, _drawn(config, read_space(config, space), count))
+
+
+def grid(choices: Mapping[str, Choice]) -> list[Point]:
+    """All combinations."""
+    rows = itertools.product(*(choice.values for choice in choices.values()))
+    return [dict(zip(choices, row, strict=True)) for row in rows]
+
+
+def effective(config: Any, point: Point) -> Point:
+    """A point as the config has it: 2e4 steps are 20000, and what has no effect there has its default.
+
+    Raises:
+        ValueError: The config refuses a value.
+    """
+    made = settled(dataclasses.replace(config, **point), point)
+    return {name: getattr(made, name) for name in point}
+
+
+def distinct(found: Iterable[Point]) -> list[Point]:
+    """Each point once."""
+    return list({repr(point): point for point in found}.values())
+
+
+def _accepted(config: Any, space: SearchSpace, found: list[Point]) -> list[Point]:
+    """The points as the config has them, each once, with names in the order of the space."""
+    return distinct(effective(config, {name: point[name] for name in space}) for point in found)
+
+
+def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) -> list[Point]:
+    """Independent draws; those for a name do not depend on the other names."""
+    columns = []
+    for name, dimension in dimensions.items():
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), _STREAM), zlib.crc32(name.encode()))
+        columns.append([dimension.at(float(u)) for u in jax.random.uniform(key, (count,), jnp.float32)])
+    return [dict(zip(dimensions, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _choice(config: Any, name: str, values: Any) -> Choice:
+    """The values of a list."""
+    _check_name(config, name)
+    if not isinstance(values, list):
+        raise ValueError(
+            f"{name} must be a list of values such as [{values!r}], or a range (low, high) or (low, high, 'log'); "
+            f"got {values!r}."
+        )
+    if not values:
+        raise ValueError(f"{name} has an empty list; give at least one value.")
+    kind = type(getattr(config, name))
+    if kind is float:
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name} takes numbers, got {value!r}.")
+        values = [float(value) for value in values]
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{name} lists {value!r} twice; once is enough, more seeds come from seeds.")
+    return Choice(tuple(values))
+
+
+def _range(config: Any, name: str, span: tuple[Any, ...]) -> Range:
+    """Low, high, and whether logarithms are uniform."""
+    _check_name(config, name)
+    if typing.get_type_hints(type(config))[name] not in (float, float | None):
+        raise ValueError(f"{name} cannot be sampled from a range, only numbers with a fraction can; list its values.")
+    log = len(span) == 3 and span[2] == "log"
+    if len(span) - log != 2 or not all(isinstance(end, int | float) for end in span[:2]):
+        raise ValueError(f"{name} must be (low, high) or (low, high, 'log') to be sampled; got {span!r}.")
+    low, high = map(float, span[:2])
+    if not low < high or not math.isfinite(high - low):
+        raise ValueError(f"{name} needs the lower end of its range first, got {span!r}.")
+    if log and low <= 0:
+        raise ValueError(f"{name} has the range {span!r}, of which there is no logarithm; start above 0.")
+    return Range(low, high, log)
+
+
+def _check_name(config: Any, name: str) -> None:
+    names = [field.name for field in dataclasses.fields(config) if field.name != "seed"]
+    if name == "seed":
+        raise ValueError("seed is not a hyperparameter; seeds=8 trains eight, and seeds=[3, 5] those.")
+    if name not in names:
+        kind = type(config).__module__.rpartition(".")[2]
+        raise UnknownNameError(f"{kind} has no hyperparameter {name!r}. {nearest(name, names)}")

@@ -1,0 +1,140 @@
+"""`sweep`: seeds times hyperparameters, side by side in as few programs as possible."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jaxrl.errors import MissingExtraError
+from jaxrl.train.devices.mesh import MeshShape
+from jaxrl.train.loggers import Logger
+from jaxrl.tuning.member_groups import Row, check_groups, chosen_seeds, make_groups, train_groups
+from jaxrl.tuning.plan_file import recorded
+from jaxrl.tuning.search_space import describe_space, points, read_space
+
+__all__ = ["SAMPLES", "SweepResult", "sweep"]
+
+SAMPLES = 8
+"""Points that are drawn from ranges by default."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepResult:
+    """What a sweep has brought."""
+
+    table: list[Row]
+    """A row a member: its hyperparameters, `seed`, the numbers of the final greedy evaluation (None for one that has
+    diverged), `curve_mean` (of the win rate, or else the return, over all of training) and `diverged`."""
+    run_dir: Path | None
+    """Where sweep.json and a run folder for each group are."""
+    stopped: str | None
+    """The signal that ended the sweep early; `table` has the groups that were finished."""
+
+    def to_pandas(self) -> Any:
+        """The table as a `pandas.DataFrame`.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
+        return pd.DataFrame(self.table)
+
+
+def sweep(
+    algorithm: ModuleType,
+    config: Any,
+    run_dir: str | Path | None = None,
+    *,
+    seeds: int | Sequence[int] = 1,
+    samples: int = SAMPLES,
+    max_members: int | None = None,
+    mesh: MeshShape | None = None,
+    log_every: int | None = None,
+    eval_every: int | None = None,
+    eval_episodes: int = 512,
+    checkpoint_every_updates: int | None = None,
+    checkpoint_every_minutes: float | None = None,
+    logger: str | Mapping[str, Any] | Logger | None = None,
+    quiet: bool = False,
+    **hyperparameters: Any,
+) -> SweepResult:
+    """Train every combination of hyperparameters with every seed, e.g.
+    `sweep(ippo, config, lr=[1e-4, 3e-4], ent_coef=(1e-4, 1e-1, "log"), seeds=8)`.
+
+    Those that `config.hyperparams` holds differ between the members of one program; each value of another one (network
+    width, number of environments …) makes a group, which is compiled and trained after the others. Every member learns
+    what `fit` would teach it alone with its config and seed. One that diverges is named and harms no other.
+
+    Args:
+        algorithm: The module, e.g. `jaxrl.algos.ippo`.
+        config: Its config, from which all else is taken.
+        run_dir: For sweep.json and a run folder a group, of which `jaxrl report` makes curves. A folder that holds this
+            very sweep, unfinished, is continued: finished groups are kept, an interrupted one goes on from its newest
+            checkpoint. None writes nothing.
+        seeds: So many, from `config.seed` on, or which ones.
+        samples: Points to draw from the ranges, if there are any.
+        max_members: Members to train at the same time, if memory does not suffice for all of a group.
+        mesh: As in `fit`, for each group; as are the others.
+        log_every: Updates in a row of metrics.
+        eval_every: Updates between greedy evaluations.
+        eval_episodes: Episodes in an evaluation.
+        checkpoint_every_updates: Updates between checkpoints; a group is always saved at its end.
+        checkpoint_every_minutes: Minutes between checkpoints.
+        logger: As in `fit`, told of one group after the other.
+        quiet: Show no progress.
+        **hyperparameters: Fields of the config: a list of values to try them all, `(low, high)` to draw uniformly or
+            `(low, high, "log")` uniformly in the logarithm.
+
+    Returns:
+        The table. SIGTERM and Ctrl-C end the sweep after saving; the same call with the same `run_dir` continues it.
+
+    Raises:
+        ValueError: An unknown hyperparameter, `samples` without a range, a value that the config refuses, or a count
+            that is not positive.
+        FileExistsError: `run_dir` holds something else or another sweep, or another process trains in it.
+    """
+    if samples != SAMPLES and not any(isinstance(values, tuple) for values in hyperparameters.values()):
+        raise ValueError(
+            f'samples={samples} has no effect without a range, such as lr=(1e-4, 1e-2, "log"); leave it out. More '
+            f"members come from seeds."
+        )
+    chosen = chosen_seeds("seeds", seeds, config.seed)
+    tried = points(config, hyperparameters, samples)
+    groups = make_groups(config, tried, chosen, max_members, None if run_dir is None else Path(run_dir))
+    intervals: dict[str, Any] = {
+        "log_every": log_every,
+        "eval_every": eval_every,
+        "eval_episodes": eval_episodes,
+        "checkpoint_every_updates": checkpoint_every_updates,
+        "checkpoint_every_minutes": checkpoint_every_minutes,
+    }
+    options = {**intervals, "mesh": mesh, "logger": logger, "quiet": quiet}
+    check_groups(groups, options)
+    space = describe_space(read_space(config, hyperparameters))
+    plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
+    with recorded(run_dir, "sweep", config, plan, len(chosen)) as record:
+        if not quiet:
+            members = len(tried) * len(chosen)
+            print(f"Points: {len(tried)}, seeds: {len(chosen)}, members: {members}, groups: {len(groups)}")
+        table, stopped = train_groups(
+            algorithm,
+            groups,
+            list(hyperparameters),
+            options,
+            after=lambda table: record.write("running", table=_same_columns(table)),
+        )
+        table = _same_columns(table)
+        record.write("stopped" if stopped else "finished", table=table)
+    return SweepResult(table, record.path, stopped)
+
+
+def _same_columns(table: list[Row]) -> list[Row]:
+    """Every row with the columns of all: those of a group that has diverged as a whole know no evaluation."""
+    columns = dict.fromkeys(name for row in sorted(table, key=len, reverse=True) for name in row)
+    return [{name: row.get(name) for name in columns} for row in table]

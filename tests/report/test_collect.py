@@ -1,0 +1,124 @@
+"""Runs are put together by what they have in common."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxrl import stats
+from jaxrl.report import collect
+from jaxrl.report.collect import known
+
+
+def test_one_run_of_several_seeds_equals_several_runs_of_one(tmp_path, write_run):
+    together = write_run(tmp_path / "together", num_seeds=3, scores=[0.1, 0.2, 0.6])
+    apart = [write_run(tmp_path / f"{seed}", seed=seed, scores=[s]) for seed, s in enumerate([0.1, 0.2, 0.6])]
+    # The curves of the three are made to be those of the one.
+    for m, run in enumerate(apart):
+        rows = [json.loads(line) for line in (together / "metrics.jsonl").read_text().splitlines()]
+        for row in rows:
+            row |= {name: row[name][m] for name in ("win_rate", "return_mean", "length_mean")}
+            row["losses"] = {}
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [one], [three] = collect([together]), collect(apart)
+    assert one.seeds == three.seeds == [0, 1, 2]
+    np.testing.assert_array_equal(one.scores, three.scores)
+    for axis in ("timesteps", "seconds"):
+        found, wanted = one.curve(axis), three.curve(axis)
+        assert found is not None
+        assert wanted is not None
+        np.testing.assert_array_equal(found[0], wanted[0])
+        np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_groups_differ_in_algorithm_environment_or_configuration_but_not_in_seed(tmp_path, write_run):
+    runs = [
+        write_run(tmp_path / "a", seed=0),
+        write_run(tmp_path / "b", seed=1),
+        write_run(tmp_path / "c", algorithm="mappo"),
+        write_run(tmp_path / "d", algorithm="mappo", config={"lr": 3e-3}),
+        write_run(tmp_path / "e", env="smax/8m"),
+    ]
+    groups = collect(runs)
+    assert [(group.env, group.label, group.seeds) for group in groups] == [
+        ("smax/3m", "ippo", [0, 1]),
+        ("smax/3m", "mappo (lr=0.001)", [0]),
+        ("smax/3m", "mappo (lr=0.003)", [0]),
+        ("smax/8m", "ippo", [0]),
+    ]
+    assert groups[0].name == "ippo on smax/3m"
+
+
+def test_an_alias_is_the_environment_itself(tmp_path, write_run):
+    names = ["CartPole-v1", "classic/cartpole", "CartPole-v1?max_steps=9", "somebody/elses"]
+    runs = [write_run(tmp_path / f"{seed}", env=env, seed=seed) for seed, env in enumerate(names)]
+    assert [(group.env, group.seeds) for group in collect(runs)] == [
+        ("classic/cartpole", [0, 1]),
+        ("classic/cartpole?max_steps=9", [2]),
+        ("somebody/elses", [3]),
+    ]
+
+
+def test_configurations_that_differ_in_much_are_told_apart_by_their_folders(tmp_path, write_run):
+    other = {"lr": 1.0, "gamma": 0.9, "hidden": [8], "memory": "gru"}
+    runs = [write_run(tmp_path / "small"), write_run(tmp_path / "large", config=other)]
+    assert [group.label for group in collect(runs)] == ["ippo (large)", "ippo (small)"]
+
+
+def test_the_metric_is_what_all_runs_on_an_environment_know(tmp_path, write_run):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", env="mpe/tag", win_rate=False)]
+    assert [(group.env, group.metric) for group in collect(runs)] == [
+        ("mpe/tag", "return_mean"),
+        ("smax/3m", "win_rate"),
+    ]
+    runs.append(write_run(tmp_path / "c", algorithm="mappo", win_rate=False))
+    assert {group.metric for group in collect(runs)} == {"return_mean"}
+    assert {group.metric for group in collect(runs, "length_mean")} == {"length_mean"}
+    with pytest.raises(ValueError, match="b knows no win_rate; name another --metric"):
+        collect(runs, "win_rate")
+    with pytest.raises(ValueError, match="no metric 'wins'; it is one of win_rate"):
+        collect(runs, "wins")
+
+
+def test_a_curve_is_the_iqm_over_seeds_of_what_all_have_done(tmp_path, write_run):
+    runs = [write_run(tmp_path / f"{seed}", seed=seed) for seed in range(5)]
+    short = runs[2] / "metrics.jsonl"
+    short.write_text("".join(short.read_text().splitlines(keepends=True)[:20]))
+    [group] = collect(runs)
+    found = group.curve("timesteps")
+    assert found is not None
+    x, (middle, low, high) = found
+    assert (x[0], x[-1]) == (1000, 20_000)
+    ends = [np.interp(20_000, *known(member, "timesteps")) for member in group.members]
+    assert middle[-1] == pytest.approx(stats.iqm(ends))
+    assert (low <= middle).all()
+    assert (middle <= high).all()
+    assert np.ptp(middle - low) > 0
+
+
+def test_a_run_that_wrote_nothing_has_no_curve_and_no_score(tmp_path, write_run):
+    run = write_run(tmp_path / "a", evaluation=None, status="running")
+    (run / "metrics.jsonl").unlink()
+    other = write_run(tmp_path / "b", seed=1)
+    [group] = collect([run, other])
+    assert group.metric == "win_rate"
+    assert group.curve("timesteps") is None
+    assert len(group.scores) == 1
+    assert math.isnan(group.members[0].score)
+
+
+def test_a_seed_that_became_nan_is_not_counted(tmp_path, write_run):
+    [group] = collect([write_run(tmp_path / "a", num_seeds=3, scores=[0.5, float("nan"), 0.7])])
+    np.testing.assert_array_equal(group.scores, [0.5, 0.7])
+
+
+def test_wrong_folders_are_explained(tmp_path, write_run):
+    run = write_run(tmp_path / "a")
+    with pytest.raises(FileNotFoundError, match="nowhere holds no run"):
+        collect([run, tmp_path / "nowhere"])
+    with pytest.raises(ValueError, match="is named twice; its seeds would count double"):
+        collect([run, Path(f"{run}/../a")])
+    with pytest.raises(ValueError, match="Name at least one run"):
+        collect([])

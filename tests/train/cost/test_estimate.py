@@ -1,0 +1,104 @@
+"""What is said before a run: counts that can be checked by hand, and a polite no to what cannot fit."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+import toy_algorithm
+
+from jaxrl.algos import ppo
+from jaxrl.cli import main
+from jaxrl.train.cost.estimate import (
+    Assumptions,
+    Cost,
+    CostEstimate,
+    count_cost,
+    device_memory,
+    estimate_cost,
+    scaling_table,
+)
+
+CONFIG = ppo.Config(env="probe/constant_reward", hidden=(8,), num_envs=8, num_steps=4, total_timesteps=320)
+PLAN = CostEstimate(
+    num_params=1000, param_bytes=4000, state_bytes=9000, cost=Cost(2e9, 1e9), devices=1, memory=10**6, limit=10**9
+)
+ASSUMED = Assumptions(teraflops=1.0, memory_gb_per_s=100.0, link_gb_per_s=1.0, latency_us=10.0)
+
+
+def test_a_loop_counts_as_often_as_it_turns():
+    def nested(x: jax.Array) -> jax.Array:
+        def outer(c: jax.Array, _: None) -> tuple[jax.Array, None]:
+            return jax.lax.scan(lambda d, _: (d @ c, None), c, length=3)[0], None
+
+        return jax.lax.scan(outer, x, length=10)[0]
+
+    cost = count_cost(jax.make_jaxpr(nested)(jnp.ones((64, 64))))
+    assert cost.flops == pytest.approx(30 * 2 * 64**3, rel=0.01)
+    assert cost.bytes > 30 * 3 * 64 * 64 * 4
+
+
+@pytest.fixture(scope="module")
+def plan() -> CostEstimate:
+    config = toy_algorithm.Config(work=32)
+    return estimate_cost(toy_algorithm.make(config), config)
+
+
+def test_a_run_is_known_before_it_begins(plan: CostEstimate):
+    assert plan.num_params == 4
+    assert plan.param_bytes == 16
+    assert plan.cost.flops >= 100 * 2 * 32**3  # a hundred products of matrices
+    assert plan.memory >= plan.state_bytes > plan.param_bytes
+    assert plan.limit == device_memory()
+    assert plan.fits
+
+
+@pytest.mark.slow
+def test_ppo_costs_what_its_layers_say():
+    plan = estimate_cost(ppo.make(CONFIG), CONFIG)
+    state = jax.eval_shape(ppo.make(CONFIG).init, jax.random.key(0))
+    assert plan.num_params == sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    assert plan.param_bytes == 4 * plan.num_params
+    assert plan.memory > plan.state_bytes > plan.param_bytes
+    # Forward and backward take about six operations for each parameter and sample; one of the layers is tiny.
+    samples = CONFIG.steps_per_update * CONFIG.update_epochs
+    assert 3 * plan.num_params * samples < plan.cost.flops < 60 * plan.num_params * samples
+
+
+def test_the_table_is_arithmetic():
+    one, eight = scaling_table(PLAN, [1, 8], 4, ASSUMED)
+    assert one.seconds == one.compute == pytest.approx(0.01)  # 1 GB at 100 GB/s takes longer than 2 GFLOP at 1 TFLOP/s
+    assert (one.reduced, one.communication) == (0, 0)
+    assert eight.compute == pytest.approx(0.01 / 8)
+    assert eight.reduced == 2 * 7 / 8 * 4000
+    assert eight.communication == pytest.approx(4 * (6 * 10e-6 + 7000 / 1e9))
+    assert scaling_table(PLAN, [2], 4, ASSUMED, measured=3.0)[0].compute == 1.5
+
+
+def test_what_fits_is_planned(capsys, monkeypatch, plan):
+    monkeypatch.setattr("jaxrl.train.cost.estimate.estimate_cost", lambda *_: plan)
+    main(["plan", "ppo", "--env", "probe/constant_reward", "--device-counts", "1", "64"])
+    text = capsys.readouterr().out
+    assert f"{plan.num_params:,}" in text
+    assert ": fits" in text
+    assert "Assumed:" in text
+    assert "too few" in text  # 16 environments on 64 devices
+
+
+def test_what_cannot_fit_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(
+        "jaxrl.train.cost.estimate.estimate_cost", lambda *_: PLAN.__class__(**{**vars(PLAN), "limit": 5 * 10**5})
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "ppo", "--env", "probe/constant_reward", "--num-envs", "64", "--num-seeds", "4"])
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert "does not fit" in said.out
+    assert "--num-envs 28 (of 64)" in said.err
+    assert "--num-seeds 1 (of 4)" in said.err
+
+
+@pytest.mark.parametrize("wrong", [["--memory-gb", "0"], ["--device-counts", "0"]])
+def test_numbers_without_sense(capsys, wrong):
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "ppo", *wrong])
+    assert ended.value.code == 2
+    assert "got" in capsys.readouterr().err

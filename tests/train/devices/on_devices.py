@@ -1,0 +1,119 @@
+"""Run by test_mesh.py with 8 forced devices: trains the same on several numbers of devices, prints what came out."""
+
+import dataclasses
+import json
+import math
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import jaxrl
+from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
+
+SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
+NORMALISED = {"normalise_obs": True, "normalise_reward": True}
+GRU = {"memory": "gru", "memory_size": 8}
+VARIANTS = {
+    "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
+    "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
+    "ippo": (ippo, ippo.Config(env="smax/3m", **SMALL)),
+    "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
+    # These two by Adam: Muon turns weak directions as far as strong ones, and in probes this simple they are rounding.
+    "mappo": (mappo, mappo.Config(env="probe/death", optimizer="adam", target_kl=0.05, **NORMALISED, **SMALL)),
+    "mappo gru": (
+        mappo,
+        mappo.Config(env="probe/hidden_state", optimizer="adam", critic_hidden=(8,), **GRU, **SMALL),
+    ),
+    "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
+}
+
+
+def trained(module, config, data: int) -> dict:
+    """Five updates on `data` devices: the parameters and losses, and the collectives in the compiled program."""
+    algo = module.make(config)
+    mesh = choose_mesh(config, 1, MeshShape(1, data))
+    state = algo.init(jax.random.key(0))
+    shapes = place(jax.eval_shape(lambda: state), mesh, 1)
+    places = jax.tree.map(lambda leaf: leaf.sharding, shapes) if mesh is not None else jax.devices()[0]
+    state = jax.device_put(state, places)
+    compiled = jax.jit(spread(algo.update, state, mesh, 1)).lower(state).compile()
+
+    def update(state):  # JAX forgets where arrays without elements belong, which mpe has
+        return compiled(jax.device_put(state, places))
+
+    losses, different = [], different_shards(update, state, config)
+    for _ in range(5):
+        state, metrics = update(state)
+        losses.append({k: float(v) for k, v in metrics["losses"].items()})
+    numbers = flat((state.params, state.normaliser))
+    reduced = with_gradients(str(compiled.as_text()), len(flat(state.params)))
+    return {"params": numbers, "losses": losses, "reduced": reduced, "different_shards": different}
+
+
+def different_shards(update, state, config) -> int:
+    """How many shards went ways of their own from the same beginning, which only their actions can lead to."""
+
+    def first_everywhere(leaf):
+        return jax.device_put(jax.numpy.broadcast_to(leaf[:1], leaf.shape), leaf.sharding)
+
+    same, _ = update(dataclasses.replace(state, loop=jax.tree.map(first_everywhere, state.loop)))
+    return len(np.unique(np.asarray(same.loop.obs).reshape(config.shards, -1), axis=0))
+
+
+def with_gradients(program: str, num_params: int) -> list[list[int]]:
+    """The collectives of each computation that reduces gradients, as the numbers of elements that each one moves."""
+    found = []
+    for computation in program.split("\n\n"):
+        results = re.findall(r"= (.*) (all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation)
+        shapes = [re.findall(r"\w\d+\[([\d,]*)\]", result) for result, _ in results]
+        moved = [sum(math.prod(map(int, filter(None, s.split(",")))) for s in shape) for shape in shapes]
+        kinds = [kind for _, kind in results]
+        if any(kind == "all-reduce" and size >= num_params for kind, size in zip(kinds, moved, strict=True)):
+            found.append(sorted(moved))
+    return found
+
+
+def flat(tree) -> list[float]:
+    return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(tree)]).tolist()
+
+
+def restored() -> dict:
+    """A run of 2 updates on 8 devices, resumed on 1, 2, 4 and 8 for 3 more: the final parameters."""
+    module, config = VARIANTS["ppo"]
+    algo, options, outcome = module.make(config), {"quiet": True, "pictures": False, "eval_episodes": 4}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        stopped = Path(folder) / "stopped"
+        stop_early = lambda row: row["timesteps"] >= 2 * config.steps_per_update  # noqa: E731
+        jaxrl.fit(algo, config, stopped, log_every=1, on_row=stop_early, mesh=MeshShape(1, 8), **options)
+        for data in (8, 4, 2, 1):
+            run = shutil.copytree(stopped, Path(folder) / f"on {data}")
+            result = jaxrl.fit(algo, config, run, resume=True, mesh=MeshShape(1, data), **options)
+            outcome[data] = flat(result.state.params)
+    return outcome
+
+
+def members() -> dict:
+    """Two seeds on 2 x 4 devices and on one: the final parameters."""
+    module, config = VARIANTS["ppo"]
+    config = dataclasses.replace(config, total_timesteps=32 * 8 * 2)
+    outcome = {}
+    for name, mesh in (("8", None), ("1", MeshShape(1, 1))):
+        result = jaxrl.fit(module.make(config), config, num_seeds=2, mesh=mesh, quiet=True, eval_episodes=4)
+        outcome[name] = flat(result.state.params)
+    return outcome
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "train":
+        name, counts = rest[0], [int(n) for n in rest[1:]]
+        module, config = VARIANTS[name]
+        print(json.dumps({n: trained(module, config, n) for n in counts}))
+    else:
+        print(json.dumps(restored() if what == "restored" else members()))

@@ -1,0 +1,89 @@
+"""Several devices: the same numbers as one, one all-reduce of gradients a minibatch, checkpoints for any count."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from jaxrl.algos import ppo
+from jaxrl.rl.devices import shard_keys
+from jaxrl.train.devices.mesh import MeshShape, choose_mesh
+
+
+def on_8_devices(*arguments: str) -> dict:
+    """What on_devices.py prints, run by itself: the number of devices is fixed when JAX starts."""
+    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(Path(__file__).parent / "on_devices.py"), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check_equal(name: str, counts: list[int]) -> dict:
+    found = on_8_devices("train", name, *map(str, counts))
+    one = found[str(counts[0])]
+    for count in counts[1:]:
+        several = found[str(count)]
+        np.testing.assert_allclose(several["params"], one["params"], rtol=1e-5, atol=1e-5)
+        for alone, together in zip(one["losses"], several["losses"], strict=True):
+            # Among them the gradient's norm: Adam would hide gradients that are `count` times too large.
+            np.testing.assert_allclose(list(together.values()), list(alone.values()), rtol=1e-3, atol=1e-5)
+        (moved,) = several[
+            "reduced"
+        ]  # the program has the minibatch loop's body once, with one all-reduce of gradients
+        assert all(size <= 4 for size in moved[:-1])  # and for the rest a few scalars
+    return found
+
+
+@pytest.mark.parametrize(("name", "counts"), [("ppo", [1, 8]), ("ippo gru", [1, 4]), ("mappo", [1, 2])])
+def test_devices_do_not_change_what_is_learned(name, counts):
+    found = check_equal(name, counts)
+    if name == "ppo":  # whose observations show what was done
+        assert [found[str(count)]["different_shards"] for count in counts] == [8, 8]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ppo", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru"])
+def test_1_2_4_and_8_devices_learn_the_same(name):
+    check_equal(name, [1, 2, 4, 8])
+
+
+def test_a_checkpoint_of_8_devices_goes_on_with_fewer():
+    found = on_8_devices("restored")
+    for count in "421":
+        np.testing.assert_allclose(found[count], found["8"], rtol=1e-5, atol=1e-5)
+
+
+def test_seeds_and_environments_are_spread_at_once():
+    found = on_8_devices("members")
+    np.testing.assert_allclose(found["8"], found["1"], rtol=1e-5, atol=1e-5)
+
+
+def test_one_device_needs_no_mesh():
+    assert choose_mesh(ppo.Config(), 4) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (MeshShape(data=3), "mesh.data=3 does not divide the 8 shards; use one of 1, 2, 4, 8"),
+        (MeshShape(member=2), "mesh.member=2 does not divide the 1 seeds; use one of 1"),
+        (MeshShape(data=4), "needs 4 devices, but only 1 are visible.*device_count=4"),
+    ],
+)
+def test_what_cannot_be_spread_is_explained(shape, message):
+    with pytest.raises(ValueError, match=message):
+        choose_mesh(ppo.Config(), 1, shape)
+
+
+def test_every_shard_has_random_numbers_of_its_own():
+    following, keys = shard_keys(jax.random.key(0), 8, 3)
+    assert keys.shape == (3, 8)
+    every = [following, *keys.reshape(-1)]
+    assert len({tuple(np.asarray(jax.random.key_data(key)).tolist()) for key in every}) == 25

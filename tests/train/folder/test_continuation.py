@@ -1,0 +1,369 @@
+"""What is continued, what begins anew, and what is refused with a word on what to type; nothing is ever deleted."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_algorithm as toy
+from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run
+
+from jaxrl.algos import ippo, ppo
+from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.train.fit import Segment, fit
+from jaxrl.train.folder.continuation import Stage, check_unfinished, decide, entered
+from jaxrl.train.folder.lock import locked
+from jaxrl.train.folder.run_folder import RunFolder, describe_run
+from jaxrl.train.folder.same_run import MAY_CHANGE, wanted
+
+OPTIONS = {"log_every": 2, "eval_every": None, "eval_episodes": 8, "checkpoint_every_updates": 4}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run."""
+    place = tmp_path_factory.mktemp("runs") / "run"
+    run(run_dir=place, log_every=2, checkpoint_every_updates=4, notes={"purpose": "a test"})
+    return place
+
+
+@pytest.fixture
+def folder(template: Path, tmp_path: Path) -> RunFolder:
+    """As if its process had been killed."""
+    shutil.copytree(template, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    change(folder, status="running")
+    return folder
+
+
+def change(folder: RunFolder, **facts: Any) -> None:
+    folder.write({**folder.read(), **facts})
+
+
+def pretend(place: Path, config: Any, members: Any = 1, **asked: Any) -> RunFolder:
+    """A run that was stopped, without the trouble of training it."""
+    folder = RunFolder.create(place)
+    about = wanted(config, members, OPTIONS, **asked)
+    folder.write({**describe_run(config, about["num_seeds"]), **about, "status": "stopped"})
+    folder.metrics.append({"timesteps": 8})
+    (folder.checkpoints / "4").mkdir(parents=True)
+    return folder
+
+
+def stage(folder: RunFolder, config: Any = CONFIG, members: Any = 1, **options: Any) -> Stage:
+    return decide(folder, config, wanted(config, members, {**OPTIONS, **options}))
+
+
+def refusal(folder: RunFolder, config: Any = CONFIG, members: Any = 1, **options: Any) -> str:
+    with pytest.raises(FileExistsError) as error:
+        check_unfinished(folder.path, config, wanted(config, members, {**OPTIONS, **options}))
+    return str(error.value)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    """All files with what is in them."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+# What is continued
+
+
+@pytest.mark.parametrize("status", ["running", "stopped", "unsaved"])
+def test_an_unfinished_run_is_continued(folder: RunFolder, status: str) -> None:
+    change(folder, status=status)
+    assert stage(folder) is Stage.UNFINISHED
+
+
+@pytest.mark.parametrize("name", sorted(MAY_CHANGE))
+def test_options_that_decide_no_row_may_change(folder: RunFolder, name: str) -> None:
+    assert stage(folder, **{name: "another"}) is Stage.UNFINISHED
+
+
+@pytest.mark.parametrize("resume", [True, "auto"])
+def test_a_continued_run_keeps_command_and_notes(folder: RunFolder, resume: Any) -> None:
+    change(folder, command="jaxrl train toy", rollout_share=0.5, error="of another time")
+    shutil.rmtree(folder.checkpoints / "10")
+    result = run(run_dir=folder.path, log_every=2, resume=resume, notes={"more": 1})
+    assert int(result.state.update) == 10
+    about = folder.read()
+    assert (about["command"], about["resumed"], about["status"]) == ("jaxrl train toy", 1, "finished")
+    assert (about["purpose"], about["more"], about["rollout_share"]) == ("a test", 1, 0.5)
+    assert "error" not in about
+
+
+def test_auto_begins_where_there_is_nothing(tmp_path: Path) -> None:
+    run(run_dir=tmp_path / "run", log_every=2, resume="auto")
+    assert stage(RunFolder(tmp_path / "run")) is Stage.FINISHED
+
+
+def test_a_finished_run_is_restored_and_stays_as_it_is(folder: RunFolder) -> None:
+    change(folder, status="finished")
+    before = content(folder.path)
+    whole = run(log_every=2)
+    again = run(run_dir=folder.path, log_every=2, resume="auto")
+    assert_same_state(again.state, whole.state)
+    assert again.evaluation == whole.evaluation
+    after = content(folder.path)
+    assert {name for name in before if before[name] != after.get(name)} <= {
+        "run.json",
+        "live.json",
+        "evaluations.jsonl",  # the same row, with another time
+    }
+
+
+def test_a_run_that_ended_early_of_its_own_will_is_not_finished(tmp_path: Path) -> None:
+    folder = pretend(tmp_path / "run", CONFIG)
+    change(folder, status="finished", timesteps=CONFIG.total_timesteps - 8)
+    assert stage(folder) is Stage.UNFINISHED
+    change(folder, timesteps=CONFIG.total_timesteps)
+    assert stage(folder) is Stage.FINISHED
+
+
+def test_a_part_of_a_run_is_finished_at_its_own_end(tmp_path: Path) -> None:
+    folder = pretend(tmp_path / "run", CONFIG, part=(0, 4))
+    change(folder, status="finished", timesteps=4 * 8)
+    about = wanted(CONFIG, 1, OPTIONS, part=(0, 4))
+    assert decide(folder, CONFIG, about) is Stage.FINISHED
+    assert "part is [0, 4] there and left out here" in refusal(folder)
+    with pytest.raises(FileExistsError, match=r"part is \[0, 4\] there and \[4, 10\] here"):
+        run(run_dir=folder.path, log_every=2, segment=Segment(4, 10), resume="auto")
+
+
+# What is refused
+
+
+OTHERS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "fewer timesteps": (toy.Config(total_timesteps=40), {}, "total_timesteps is 80 there and 40 here"),
+    "more timesteps": (toy.Config(total_timesteps=160), {}, "total_timesteps is 80 there and 160 here"),
+    "lr": (toy.Config(lr=0.5), {}, "lr is 1.0 there and 0.5 here"),
+    "env": (toy.Config(env="toy/other"), {}, "env is toy/countdown there and toy/other here"),
+    "seed": (toy.Config(seed=3), {}, "seed is 0 there and 3 here"),
+    "seeds": (CONFIG, {"num_seeds": 2}, "num_seeds is 1 there and 2 here"),
+    "members": (CONFIG, {"members": [{"seed": 4}]}, "member 0 is seed 0 there and seed 4 here"),
+    "rows": (CONFIG, {"log_every": 5}, "log_every is 2 there and 5 here"),
+    "episodes": (CONFIG, {"eval_episodes": 4}, "eval_episodes is 8 there and 4 here"),
+    "lineage": (
+        CONFIG,
+        {"lineage": {"every_updates": 5, "points": [{"lr": 1.0}]}},
+        "intervals is left out there and {'every_updates': 5",
+    ),
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("resume", [True, "auto"])
+@pytest.mark.parametrize("case", OTHERS)
+def test_fit_resumes_no_other_run_and_leaves_it_alone(folder: RunFolder, case: str, resume: Any) -> None:
+    config, options, sentence = OTHERS[case]
+    before = content(folder.path)
+    with pytest.raises(FileExistsError) as error:
+        run(ALGO, config, folder.path, **{"log_every": 2, "resume": resume, **options})
+    assert f"already holds another run: {sentence}" in str(error.value)
+    assert f"continue that one with `jaxrl resume {folder.path}`" in str(error.value)
+    assert content(folder.path) == before
+
+
+@pytest.mark.parametrize("changed", [{"lr": 0.5}, {"gamma": 0.5}, {"env": "classic/pendulum"}, {"hidden": (8,)}])
+def test_an_algorithms_hyperparameters_are_compared(changed: dict[str, Any], tmp_path: Path) -> None:
+    config = ppo.Config(env="classic/cartpole")
+    folder = pretend(tmp_path / "run", config)
+    assert stage(folder, config) is Stage.UNFINISHED
+    other = dataclasses.replace(config, **changed)
+    [name] = changed
+    with pytest.raises(FileExistsError, match=f"another run: {name} is"):
+        fit(ppo.make(other), other, folder.path, resume=True, log_every=2, eval_episodes=8, quiet=True)
+
+
+def test_another_algorithm_is_another_run(tmp_path: Path) -> None:
+    folder = pretend(tmp_path / "run", ppo.Config(env="classic/cartpole"))
+    text = refusal(folder, ippo.Config())
+    assert "algorithm is jaxrl.algos.ppo:Config there and jaxrl.algos.ippo:Config here" in text
+
+
+def test_all_differences_are_named(folder: RunFolder) -> None:
+    text = refusal(folder, dataclasses.replace(CONFIG, lr=0.5, sizes=(7,)), 2, log_every=None)
+    assert "lr is 1.0 there and 0.5 here, sizes is [1, 2] there and [7] here" in text
+    assert "num_seeds is 1 there and 2 here, log_every is 2 there and left out here" in text
+
+
+def test_members_are_compared_one_by_one(tmp_path: Path) -> None:
+    folder = pretend(tmp_path / "run", CONFIG, [{"seed": 0}, {"seed": 1, "lr": 0.5}])
+    assert stage(folder, members=[{"seed": 0}, {"lr": 0.5, "seed": 1}]) is Stage.UNFINISHED
+    assert "member 1 is seed 1, lr=0.5 there and seed 1 here" in refusal(folder, members=2)
+    plain = pretend(tmp_path / "plain", CONFIG, 2)
+    assert stage(plain, members=[{"seed": 0}, {"seed": 1}]) is Stage.UNFINISHED
+
+
+def test_what_means_the_same_is_the_same(tmp_path: Path) -> None:
+    """JSON has no tuples, NaN differs from itself, and an int may stand for a float."""
+    folder = pretend(tmp_path / "run", toy.Config(lr=float("nan"), sizes=(3,), act_from=5))
+    assert stage(folder, toy.Config(lr=float("nan"), sizes=(3,), act_from=5.0)) is Stage.UNFINISHED
+
+
+def test_options_that_are_newer_than_the_run_have_their_defaults(tmp_path: Path) -> None:
+    folder = pretend(tmp_path / "run", CONFIG)
+    older = {name: value for name, value in folder.read()["config"].items() if name != "work"}
+    change(folder, config=older)
+    assert stage(folder) is Stage.UNFINISHED
+    assert "work is 0 there and 1 here" in refusal(folder, toy.Config(work=1))
+    change(folder, config={**older, "warp": 9})
+    with pytest.raises(ValueError, match="has no option warp"):
+        stage(folder)
+
+
+def test_a_run_with_a_schedule_is_not_continued_without_it(tmp_path: Path) -> None:
+    intervals: Any = {"every_updates": 5, "points": [{"lr": 1.0}, {"lr": 0.5}]}
+    folder = pretend(tmp_path / "run", CONFIG, intervals=intervals)
+    about = wanted(CONFIG, 1, OPTIONS, intervals=json.loads(json.dumps(intervals)))
+    assert decide(folder, CONFIG, about) is Stage.UNFINISHED
+    assert "intervals is {'every_updates': 5" in refusal(folder)
+    other: Any = {**intervals, "points": [{"lr": 1.0}, {"lr": 0.25}]}
+    with pytest.raises(FileExistsError, match=r"intervals.points is .*0\.5.* there and .*0\.25.* here"):
+        decide(folder, CONFIG, wanted(CONFIG, 1, OPTIONS, intervals=other))
+
+
+@pytest.mark.timeout(120)
+def test_a_checkpoint_beyond_the_end_is_an_error(folder: RunFolder) -> None:
+    """Somebody has edited run.json."""
+    change(folder, config={**folder.read()["config"], "total_timesteps": 40})
+    small = toy.Config(total_timesteps=40)
+    with pytest.raises(CheckpointError, match="The checkpoint is of update 10, but the run has only 5"):
+        run(toy.make(small), small, folder.path, log_every=2, resume=True)
+
+
+def test_a_finished_run_is_not_trained_again(folder: RunFolder) -> None:
+    change(folder, status="finished")
+    assert f"it is finished: `jaxrl eval {folder.path}` plays it" in refusal(folder)
+
+
+def test_a_finished_run_without_checkpoints_is_not_trained_again_either(folder: RunFolder) -> None:
+    change(folder, status="finished")
+    shutil.rmtree(folder.checkpoints)
+    before = content(folder.path)
+    for resume in (True, "auto"):
+        with pytest.raises(CheckpointError, match="is finished, but its checkpoints are gone"):
+            run(run_dir=folder.path, log_every=2, resume=resume)
+    assert content(folder.path) == before
+
+
+def test_a_diverged_run_says_how_to_go_on(folder: RunFolder) -> None:
+    change(folder, status="diverged", error="After update 7 of 10 training has diverged: not finite: policy.")
+    text = refusal(folder)
+    assert "After update 7 of 10 training has diverged" in text
+    assert f"jaxrl resume {folder.path} --on-nan skip" in text
+    with pytest.raises(DivergedError, match="--on-nan skip"):
+        run(run_dir=folder.path, log_every=2, resume=True)
+    assert stage(folder, on_nan="skip") is Stage.UNFINISHED
+    shutil.rmtree(folder.checkpoints)
+    assert "It has no checkpoint to go on from" in refusal(folder)
+
+
+def test_a_run_that_goes_on_elsewhere_is_left_alone(folder: RunFolder) -> None:
+    before = content(folder.path)
+    with locked(folder.path):
+        for resume in (True, "auto"):
+            with pytest.raises(FileExistsError, match="Another process"):
+                run(run_dir=folder.path, log_every=2, resume=resume)
+    assert content(folder.path) == before
+
+
+def test_a_folder_that_another_process_has_just_filled_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does so between the look at the folder and the lock."""
+    real = RunFolder.create
+
+    def slow(path: Path) -> RunFolder:
+        made = real(path)
+        monkeypatch.setattr(RunFolder, "create", real)
+        made.write({"status": "running"})
+        return made
+
+    monkeypatch.setattr(RunFolder, "create", slow)
+    with pytest.raises(FileExistsError, match="already holds a run"):
+        run(run_dir=tmp_path / "run")
+    assert content(tmp_path / "run") == {"run.json": b'{\n  "status": "running"\n}\n'}
+
+
+@pytest.mark.parametrize("resume", [False, "auto"])
+def test_what_is_no_run_is_left_alone(tmp_path: Path, resume: Any) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="something else in it"):
+        run(run_dir=tmp_path, resume=resume)
+    assert content(tmp_path) == {"notes.txt": b"mine"}
+
+
+def test_a_damaged_run_json_is_named(folder: RunFolder) -> None:
+    (folder.path / "run.json").write_text("{")
+    assert "run.json is damaged" in refusal(folder)
+
+
+# What begins anew
+
+
+def begin(folder: RunFolder) -> None:
+    """As `fit` does, up to where it would train."""
+    with entered(folder.path, CONFIG, wanted(CONFIG, 1, OPTIONS), "auto") as begun:
+        assert not begun.continues
+        assert not (folder.path / "run.json").exists()
+
+
+def test_without_a_checkpoint_it_begins_anew_and_loses_nothing(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(folder.checkpoints)
+    before = content(folder.path)
+    with pytest.raises(CheckpointError, match="given again, begins it anew: "):
+        run(run_dir=folder.path, log_every=2, resume=True)
+    assert content(folder.path) == before
+    run(run_dir=folder.path, log_every=2, resume="auto")
+    said = capsys.readouterr().err
+    assert (
+        f"was interrupted before its first checkpoint, so it begins anew; what it had written is in {folder.path}"
+        in said
+    )
+    assert len(read_rows(folder.path / "interrupted-1" / "metrics.jsonl")) == 5
+    assert content(folder.path / "interrupted-1") == before
+    assert folder.read()["status"] == "finished"
+    assert "resumed" not in folder.read()
+
+
+def test_what_was_set_aside_before_stays(folder: RunFolder) -> None:
+    shutil.rmtree(folder.checkpoints)
+    (folder.path / "interrupted-2").mkdir()
+    (folder.path / "interrupted-2" / "metrics.jsonl").write_text("earlier")
+    begin(folder)
+    assert (folder.path / "interrupted-2" / "metrics.jsonl").read_text() == "earlier"
+    assert (folder.path / "interrupted-1" / "run.json").exists()
+
+
+def test_a_process_that_is_killed_while_it_sets_aside_can_be_followed(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(folder.checkpoints)
+    before = content(folder.path)
+    rename, renamed = Path.rename, []
+
+    def stop(self: Path, target: Path) -> Path:
+        if renamed:
+            raise KeyboardInterrupt
+        renamed.append(self.name)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", stop)
+    with pytest.raises(KeyboardInterrupt):
+        begin(folder)
+    monkeypatch.undo()
+    begin(folder)
+    parts = [content(folder.path / f"interrupted-{i}") for i in (1, 2)]
+    assert parts[0]
+    assert parts[0] | parts[1] == before
+
+
+def test_a_run_that_was_killed_while_compiling_leaves_nothing_behind(folder: RunFolder) -> None:
+    shutil.rmtree(folder.checkpoints)
+    folder.metrics.path.unlink()
+    begin(folder)
+    assert not list(folder.path.glob("interrupted-*"))

@@ -1,0 +1,171 @@
+"""Whose code a run folder may have run: in processes of their own, since what is imported stays imported."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_algorithm as toy
+
+from jaxrl.algos import ippo
+from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.run_folder import RunFolder, describe_run
+from jaxrl.train.folder.trust import UntrustedRunError, known_class, trusted_class, vouch
+
+TOYS = Path(__file__).parent
+
+MINE = """
+import pathlib
+from toy_algorithm import *
+import dataclasses, toy_algorithm
+pathlib.Path("executed").touch()
+@dataclasses.dataclass(frozen=True)
+class Config(toy_algorithm.Config):
+    pass
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where somebody has an algorithm in a module of his own."""
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path
+
+
+def python(place: Path, code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(place), str(TOYS), *sys.path])
+    env = {**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": str(place / "state"), "JAXRL_CACHE": "0", **env}
+    return subprocess.run([sys.executable, "-c", code], cwd=place, env=env, capture_output=True, text=True, timeout=300)
+
+
+def made(place: Path) -> Path:
+    """The folder of a run that this user has made here, whose module nothing has imported since."""
+    code = """
+import mine
+from jaxrl.train.fit import fit
+config = mine.Config()
+fit(mine.make(config), config, "run", quiet=True, pictures=False, eval_episodes=2)
+"""
+    done = python(place, code)
+    assert done.returncode == 0, done.stderr
+    (place / "executed").unlink()
+    return place / "run"
+
+
+def jaxrl(place: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return python(place, f"from jaxrl.cli import main; main({list(arguments)!r})", **env)
+
+
+def edit(run: Path, **facts: Any) -> None:
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, **facts}))
+
+
+def test_the_librarys_own_algorithms_are_no_question(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    about = describe_run(ippo.Config(), 1)
+    assert vouch(about) == {}
+    folder.write(about)
+    run = load_run(folder.path)
+    assert run.module is ippo
+    assert run.config == ippo.Config()
+
+
+def test_a_run_that_was_made_here_is_loaded_and_a_strangers_only_with_trust(place: Path) -> None:
+    """The same folder, with and without this user's record of it."""
+    run = made(place)
+    assert jaxrl(place, "eval", "run", "--episodes", "2").returncode == 0
+    assert (place / "executed").exists()
+    (place / "executed").unlink()
+    strange = {"XDG_STATE_HOME": str(place / "another")}
+    for command in ("eval", "render", "resume", "rerun"):
+        refused = jaxrl(place, command, "run", **strange)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith("jaxrl: Loading run would execute the module mine"), refused.stderr
+        assert "add --trust" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    exported = jaxrl(place, "export", "run", **strange)  # which needs no code but for one column
+    assert exported.returncode == 0
+    assert "charts/learning_rate is left out. Loading run would execute" in exported.stderr
+    assert jaxrl(place, "watch", "run", "--once", **strange).returncode == 0
+    assert jaxrl(place, "report", "run", **strange).returncode == 0
+    assert not (place / "executed").exists()
+    assert jaxrl(place, "eval", "run", "--episodes", "2", "--trust", **strange).returncode == 0
+    assert (place / "executed").exists()
+    (place / "theirs.py").write_text(MINE)
+    edit(run, config_class="theirs:Config")  # the record is of another module
+    assert "would execute the module theirs" in jaxrl(place, "eval", "run").stderr
+
+
+@pytest.mark.parametrize(
+    ("config_class", "config"),
+    [
+        ("setuptools._distutils.spawn:spawn", {"cmd": ["touch", "executed"]}),
+        ("subprocess:run", {"args": ["touch", "executed"]}),
+        ("os:system", {"command": "touch executed"}),
+        ("jaxrl.registry:make", {"env_id": "smax/3m"}),
+        ("jaxrl.algos.ppo:TrainState", {}),
+        ("jaxrl.algos.config:OnPolicyConfig", {}),
+        ("../mine:Config", {}),
+        ("mine", {}),
+        (":", {}),
+    ],
+)
+def test_what_is_no_config_is_neither_imported_nor_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config_class: str, config: dict[str, Any]
+) -> None:
+    """Not even with trust, wherever it is there already or the name is none."""
+    monkeypatch.chdir(tmp_path)
+    folder = RunFolder.create(tmp_path / "run")
+    folder.write({**describe_run(toy.Config(), 1), "config_class": config_class, "config": config})
+    imported = set(sys.modules)
+    with pytest.raises(ValueError, match=r"would execute|names .* as its algorithm's config"):
+        load_run(folder.path)
+    assert set(sys.modules) == imported
+    if config_class.partition(":")[0] in (*imported, "../mine", ""):
+        with pytest.raises(ValueError, match=r"names .* as its algorithm's config"):
+            load_run(folder.path, trust=True)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_class_must_be_defined_where_it_is_named() -> None:
+    assert known_class("toy_algorithm:Config") is toy.Config
+    assert known_class("toy_algorithm:Algorithm") is None  # imported there from elsewhere
+    assert known_class("jaxrl.algos.ppo:Config") is not None
+    assert known_class("json.decoder:JSONDecoder") is None
+
+
+def test_a_trusted_module_that_is_not_there_says_so(tmp_path: Path) -> None:
+    about = {"config_class": "no_such_module.inner:Config"}
+    with pytest.raises(ImportError, match=r"which cannot be imported here .* put its folder on PYTHONPATH"):
+        trusted_class(about, tmp_path, trust=True)
+
+
+def test_records_that_cannot_be_kept_or_are_forged_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"config_class": "stranger:Config"}
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert vouch(about) == {}  # training goes on
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    known = vouch(about)
+    [record] = (tmp_path / "state").rglob("*.json")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "forged.json").write_text(record.read_text())
+    for number in ("", "0" * 32, "../../../run/forged", known["trust_id"].upper(), known["trust_id"][:-1]):
+        with pytest.raises(UntrustedRunError):
+            trusted_class({**about, "trust_id": number}, tmp_path)
+    record.write_text("")
+    with pytest.raises(UntrustedRunError):
+        trusted_class({**about, **known}, tmp_path)
+
+
+def test_a_relative_state_folder_could_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    vouch({"config_class": "stranger:Config"})
+    assert not (tmp_path / "state").exists()
+    assert list((tmp_path / "home").rglob("*.json"))

@@ -1,0 +1,66 @@
+"""When a run has diverged, and that its rows tell how it came to that."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import toy_algorithm as toy
+from toy_runs import ALGO, CONFIG, read_rows, run, timeless
+
+from jaxrl.errors import DivergedError
+from jaxrl.train.health.divergence import Divergence
+from jaxrl.train.intervals import ChunkSizer
+from jaxrl.train.members import Members
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 10])
+def test_the_rows_up_to_a_divergence_are_written(tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many updates the chunk has that it happens in; what comes after it there is nobody's."""
+    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: min(chunk, limit))
+    seen: list[int] = []
+    config = toy.Config(nan_at=8)
+    with pytest.raises(DivergedError, match="After update 8 of 10") as error:
+        run(toy.make(config), config, tmp_path / "run", log_every=3, on_row=lambda row: seen.append(row["timesteps"]))
+    assert error.value.update == 8
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert [row["timesteps"] for row in rows] == seen == [24, 48, 64]
+    assert rows[2]["losses"] == {"policy": None}
+    run(run_dir=tmp_path / "well", log_every=3)
+    assert timeless(rows[:2]) == timeless(read_rows(tmp_path / "well" / "metrics.jsonl")[:2])
+    seconds = [row["seconds"] for row in rows]
+    assert seconds == sorted(seconds)
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (about["status"], about["timesteps"]) == ("diverged", 64)
+
+
+def test_so_are_those_before_parameters_that_cannot_be_saved(tmp_path: Path) -> None:
+    """The losses look well all the time; the row ends where the first checkpoint would be."""
+    config = toy.Config(lr=NAN)
+
+    def update(state: Any) -> Any:
+        state, metrics = toy.make(config).update(state)
+        return state, {**metrics, "losses": {"policy": jnp.float32(0)}}
+
+    with pytest.raises(DivergedError, match="no longer finite"):
+        run(ALGO._replace(update=update), config, tmp_path / "run", log_every=4, checkpoint_every_updates=6)
+    assert [row["timesteps"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == [32, 48]
+
+
+def test_a_run_ends_with_the_last_of_its_members() -> None:
+    divergence = Divergence(Members.of(CONFIG, 3), num_updates=100, advice=lambda: "Think.")
+    losses = np.ones((8, 3))
+    losses[5:, 0] = losses[2:, 1] = NAN
+    said, error = divergence.check_losses({"losses": {"policy": losses}}, 40, None)
+    assert [text.split(" (")[0] for text in said] == ["After update 43 of 100 seed 1", "After update 46 of 100 seed 0"]
+    assert error is None
+    losses[6, 2] = np.inf
+    said, error = divergence.check_losses({"losses": {"policy": losses}}, 48, None)
+    assert said == []
+    assert error is not None
+    assert error.update == 55
+    assert str(error) == "After update 55 of 100 seed 2 (member 2) has diverged: not finite: policy. Think."

@@ -1,0 +1,143 @@
+"""Which member is shown, and that a missing picture is no reason to fail."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import toy_algorithm as toy
+from toy_runs import run
+
+from jaxrl import render
+from jaxrl.render.scene import Circle, Scene
+from jaxrl.replay import Replay
+from jaxrl.train.pictures import artifacts
+from jaxrl.train.pictures.artifacts import best_member, member_of, record_episode, save_replays
+
+
+def test_the_best_member_is_shown() -> None:
+    state = {"w": jnp.arange(3.0), "key": jax.random.split(jax.random.key(0), 3)}
+    played = {"return_mean": [5.0, 4.0, 3.0], "win_rate": [0.1, 0.9, float("nan")]}
+    assert float(best_member(state, played, 3)["w"]) == 1.0
+    del played["win_rate"]
+    assert float(best_member(state, played, 3)["w"]) == 0.0
+    assert best_member(state, played, 1) is state
+
+
+def test_looking_at_a_member_leaves_its_key_unused() -> None:
+    state = {"key": jax.random.split(jax.random.key(0), 3)}
+    jax.random.uniform(member_of(state, 1)["key"])
+    jax.vmap(jax.random.uniform)(state["key"])
+
+
+def test_a_recorded_episode_is_played_by_the_policy() -> None:
+    config = toy.Config(act_from=0.0)
+    algo = toy.make(config)
+    replay = record_episode(algo, config.make_env(), algo.init(jax.random.key(0)))
+    assert replay.episode_return == replay.num_steps > 0
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+    config, said = toy.Config(), []
+    algo = toy.make(config)
+    assert (
+        save_replays([tmp_path / "replay.html"], algo, config.make_env(), algo.init(jax.random.key(0)), said.append)
+        == []
+    )
+    assert said == ["No replay.html: toy/countdown has no picture yet."]
+
+
+class Drawn(toy.Countdown):
+    """With a picture: a dot that sinks."""
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        left = np.asarray(states)[:, 0].astype(float)
+        return Scene(len(left), (0.0, 0.0, 6.0, 6.0), (Circle(x=3.0, y=left, radius=0.5),), step_seconds=0.5)
+
+
+class Endless(Drawn):
+    """No episode ends."""
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        obs, state, reward, *_, info = super().step_env(key, state, action, params)
+        return obs, state, reward, jnp.array(False), jnp.array(False), info
+
+
+class Bug(Drawn):
+    """Its author has made a mistake."""
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        raise KeyError("sprite")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(toy.Config):
+    """The toy, on one of these."""
+
+    kind: str = "Drawn"
+
+    def make_env(self) -> toy.Countdown:
+        return globals()[self.kind]()
+
+
+def replays(folder: Path, config: Config, say: Any) -> list[str]:
+    """Names of the replays that are made."""
+    algo = toy.make(config)
+    paths = [folder / "replay.gif", folder / "replay.html"]
+    made = save_replays(paths, algo, config.make_env(), algo.init(jax.random.key(0)), say)
+    return [path.name for path in made]
+
+
+def test_an_episode_without_an_end_is_filmed_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    assert replays(tmp_path, Config(), said.append) == ["replay.gif", "replay.html"]
+    assert said == []
+    monkeypatch.setattr(artifacts, "FILM_STEPS", 12)
+    assert replays(tmp_path, Config(kind="Endless"), said.append) == ["replay.gif", "replay.html"]
+    assert said == ["The episode goes on after 12 steps but its film ends; `jaxrl render RUN --max-steps N` films N."]
+    assert "cut short after 12 steps" in (tmp_path / "replay.html").read_text()
+
+
+def test_a_bug_in_a_picture_is_told_and_the_result_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*args: Any) -> None:
+        raise ZeroDivisionError("no rows")
+
+    monkeypatch.setattr(artifacts, "save_curve", wrong)
+    config = Config(kind="Bug")
+    result = run(toy.make(config), config, tmp_path / "run", pictures=True)
+    assert result.evaluation is not None
+    assert result.stopped is None
+    text = capsys.readouterr().err
+    for picture, error in (("curve.png", "ZeroDivisionError: no rows"), ("replay.gif", "KeyError: 'sprite'")):
+        assert f"No {picture}: {error} (test_artifacts.py, line " in text
+
+
+def test_a_bug_in_an_episode_is_told_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Any, *args: Any) -> None:
+        raise TypeError("no such state")
+
+    monkeypatch.setattr(Drawn, "sub_states", wrong)
+    said: list[str] = []
+    assert replays(tmp_path, Config(), said.append) == []
+    assert said[0].startswith("No replay: TypeError: no such state (test_artifacts.py, line ")
+
+
+def test_half_a_picture_is_not_kept_and_harms_none_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(replay: Replay, path: Path) -> None:
+        path.write_bytes(b"GIF89a")
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "replay.gif").write_bytes(b"whole")
+    monkeypatch.setattr(render, "save", full)
+    said: list[str] = []
+    assert replays(tmp_path, Config(), said.append) == []
+    assert said[0] == "No replay.gif: [Errno 28] No space left on device"
+    assert [path.name for path in tmp_path.iterdir()] == ["replay.gif"]
+    assert (tmp_path / "replay.gif").read_bytes() == b"whole"
