@@ -1,13 +1,29 @@
-"""The Algorithm triple: what the training loop knows about an algorithm, and all it knows."""
+"""What the training side knows of an algorithm, and all it knows: three functions, a train state, a configuration."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
 import jax
 
-__all__ = ["Act", "Algorithm", "Metrics", "scan_updates"]
+__all__ = [
+    "Act",
+    "Algorithm",
+    "Learned",
+    "Metrics",
+    "Nested",
+    "PerEnvironment",
+    "Replicated",
+    "Role",
+    "RunConfig",
+    "TrainState",
+    "field_names",
+    "map_fields",
+    "scan_updates",
+]
 
 # What one update reports, reduced on the device: scalars
 #   episodes, return_sum, length_sum     over the episodes that ended in this rollout (agents' mean return)
@@ -15,6 +31,65 @@ __all__ = ["Act", "Algorithm", "Metrics", "scan_updates"]
 #   return_sums: {kind: sum}             only with several kinds of agents (see `MultiAgentEnvironment.kinds`)
 #   losses: {name: mean over the update's minibatches}
 Metrics = dict[str, Any]
+
+Role = Literal["learned", "per_environment", "replicated", "nested"]
+"""What a field of a train state is: see `Learned`, `PerEnvironment`, `Replicated` and `Nested`."""
+
+T = TypeVar("T")
+
+Learned = Annotated[T, "learned"]
+"""A field that updates learn: a NaN guard restores it, population-based training copies it."""
+
+PerEnvironment = Annotated[T, "per_environment"]
+"""A field whose leaves all begin with the axis of environments, `[B, …]`, which is split over devices."""
+
+Replicated = Annotated[T, "replicated"]
+"""A field that is the same on every device, such as a random key or a counter."""
+
+Nested = Annotated[T, "nested"]
+"""A field that is a train state itself, with roles of its own."""
+
+
+class TrainState(Protocol):
+    """A train state: a frozen dataclass, registered as a pytree, whose fields are declared by one of four roles.
+
+        class TrainState:
+
+    `fit` needs `params` for the NaN guard, divergence and `plan`; population-based training and schedules of
+    hyperparameters also need `hyperparams`, `key` and `update`. All other names are the algorithm's own.
+    """
+
+    @property
+    def params(self) -> Any:
+        """The parameters of the networks."""
+
+
+class RunConfig(Protocol):
+    """What `fit` asks of an algorithm's configuration, a frozen dataclass."""
+
+    @property
+    def env(self) -> str:
+        """The name of the environment."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Everything random follows from it."""
+        ...
+
+    @property
+    def num_updates(self) -> int:
+        """Updates in the whole run."""
+        ...
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps in one update."""
+        ...
+
+    def make_env(self) -> Any:
+        """The environment to train in."""
+        ...
 
 
 class Act(Protocol):
@@ -54,3 +129,44 @@ def scan_updates(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, 
         return jax.lax.scan(lambda state, _: algo.update(state), algo.init(key, hyperparams), length=num_updates)
 
     return train
+
+
+def field_names(state: Any, role: Role) -> tuple[str, ...]:
+    """The fields of a train state, or of its class, that have a role, in their order.
+
+    Raises:
+        TypeError: It is no dataclass, or one of its fields declares no role.
+    """
+    return tuple(name for name, own in _roles(state if isinstance(state, type) else type(state)).items() if own == role)
+
+
+def map_fields(function: Callable[[Role, Any], Any], state: Any) -> Any:
+    """The train state with `function(role, value)` for the value of each field; nested ones by their own fields.
+
+    Raises:
+        TypeError: As `field_names`.
+    """
+    new = {}
+    for name, role in _roles(type(state)).items():
+        value = getattr(state, name)
+        new[name] = map_fields(function, value) if role == "nested" else function(role, value)
+    return dataclasses.replace(state, **new)
+
+
+@functools.cache
+def _roles(kind: type) -> dict[str, Role]:
+    """The role of each field of a train state's class."""
+    if not dataclasses.is_dataclass(kind):
+        raise TypeError(f"A train state is a dataclass that declares its fields' roles, not a {kind.__name__}.")
+    hints = get_type_hints(kind, include_extras=True)
+    roles = {}
+    for field in dataclasses.fields(kind):
+        declared = [word for word in getattr(hints[field.name], "__metadata__", ()) if word in get_args(Role)]
+        if not declared:
+            raise TypeError(
+                f"{kind.__name__}.{field.name} declares no role, so nothing tells how to spread it over devices: write "
+                f"`{field.name}: PerEnvironment[Any]` if its leaves begin with the axis of environments, `Learned[Any]`"
+                f" if updates learn it, or `Replicated[Any]` (from jaxrl.algorithm)."
+            )
+        roles[field.name] = declared[0]
+    return roles

@@ -109,6 +109,11 @@ class Environment:
         """
         raise NotImplementedError(f"{self.name} observes only as it steps; take the observation from reset and step.")
 
+    @property
+    def has_observation(self) -> bool:
+        """Whether `observation` tells what is seen in a state; a wrapper says what the environment inside says."""
+        return type(self).observation is not Environment.observation
+
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """Which discrete actions can be chosen in `state`: bool `[A]` (here: all of them)."""
         return jnp.ones(_num_actions(self.action_space(params)), bool)
@@ -199,6 +204,11 @@ class MultiAgentEnvironment(Environment):
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
         """What a central critic may see: float32 `[G]`."""
         raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
+
+    @property
+    def has_global_state(self) -> bool:
+        """Whether there is a `global_state`; a wrapper says what the environment inside says."""
+        return type(self).global_state is not MultiAgentEnvironment.global_state
 
 
 def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:

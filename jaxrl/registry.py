@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib
+import importlib.metadata
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.source_file import load_source
 
-__all__ = ["canonical", "list_envs", "make", "register"]
+__all__ = ["canonical", "list_envs", "make", "own_code", "register"]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
+_LIBRARIES = ("gymnax", "jaxmarl")  # whose environments can be made by name
 
 
 def register(
@@ -52,8 +56,9 @@ def register(
 def make(env_id: str, **options: Any) -> Any:
     """The environment of that name, e.g. `make("smax/3m")`; `options` go to its constructor.
 
-    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. With a colon it is an environment of another
-    library, `make("jaxmarl:overcooked")` or `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
+    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. A colon leads elsewhere: to a class in a file
+    or module of your own, `make("./my_env.py:MyEnv")` or `make("package.module:MyEnv")`, or to another library,
+    `make("jaxmarl:overcooked")` or `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
@@ -65,16 +70,19 @@ def make(env_id: str, **options: Any) -> Any:
     _load()
     name, _, query = env_id.partition("?")
     name = _ALIASES.get(name, name)
-    library, colon, theirs = name.partition(":")
-    if colon and name not in _FACTORIES:
-        return importlib.import_module("jaxrl.interop").make_foreign(library, theirs, **{**_parse(query), **options})
-    if name not in _FACTORIES:
+    options = {**_parse(query), **options}
+    place, colon, attribute = name.rpartition(":")
+    if name in _FACTORIES:
+        factory = _factory(name)
+    elif colon and place in _LIBRARIES:
+        return importlib.import_module("jaxrl.interop").make_foreign(place, attribute, **options)
+    elif colon:
+        factory = _own_class(place, attribute)
+    else:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
-    factory = _factory(name)
-    options = {**_parse(query), **options}
     _check_options(name, factory, options)
-    env = factory(**_FIXED[name], **options)
+    env = factory(**_FIXED.get(name, {}), **options)
     env.name = name
     return env
 
@@ -94,9 +102,40 @@ def list_envs(pattern: str = "*") -> list[str]:
     return sorted(name for name in _FACTORIES if fnmatch.fnmatch(name, pattern))
 
 
+def own_code(env_id: str) -> tuple[str, str] | None:
+    """Of a name that leads to code of the user's own, the file or module and the class; None for all other names."""
+    name = env_id.partition("?")[0]
+    place, colon, attribute = name.rpartition(":")
+    _load()
+    return (place, attribute) if colon and name not in _FACTORIES and place not in _LIBRARIES else None
+
+
+def _own_class(place: str, attribute: str) -> Callable[..., Environment]:
+    """A class in a file or in a module that can be imported."""
+    if place.endswith(".py"):
+        module = load_source(place)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except ImportError as error:
+            libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
+            raise UnknownNameError(
+                f"The module {place!r} of the environment {place}:{attribute} cannot be imported ({error}). Write "
+                f"./FILE.py:CLASS for a class in a file, or one of {libraries} for another library's environment."
+            ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Environment)]
+        raise UnknownNameError(f"There is no class {attribute!r} in {place}. {nearest(attribute, names)}")
+    return factory
+
+
+@functools.cache
 def _load() -> None:
     for module in _FAMILIES:
         importlib.import_module(module)
+    for package in importlib.metadata.entry_points(group="jaxrl.envs"):
+        package.load()  # a module that registers its environments when it is imported
 
 
 def _factory(name: str) -> Callable[..., Environment]:
@@ -109,12 +148,12 @@ def _factory(name: str) -> Callable[..., Environment]:
 
 def _check_options(name: str, factory: Callable[..., Environment], options: dict[str, Any]) -> None:
     """Raise a TypeError for an option that the factory does not have, or that the name itself decides."""
-    parameters = inspect.signature(factory).parameters.values()
+    parameters, fixed = inspect.signature(factory).parameters.values(), _FIXED.get(name, {})
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
-    allowed = [p.name for p in parameters if p.name not in _FIXED[name] and p.kind is not p.VAR_POSITIONAL]
+    allowed = [p.name for p in parameters if p.name not in fixed and p.kind is not p.VAR_POSITIONAL]
     for option in options:
-        if option in _FIXED[name]:
+        if option in fixed:
             raise TypeError(f"The name {name!r} decides {option!r} itself; leave that option out.")
         if option not in allowed:
             has = f"It has {', '.join(allowed)}." if allowed else "It has none."

@@ -44,6 +44,16 @@ class SingleAgentTeam(MultiAgentEnvironment):
         obs, state, reward, terminated, truncated, info = self.env.step_env(key, state, action[0], params)
         return _add_axis(obs), state, reward[None], terminated, truncated, info
 
+    @property
+    def has_observation(self) -> bool:
+        return self.env.has_observation
+
+    def observation(self, state: Any, params: Any = None) -> Any:
+        return _add_axis(self.env.observation(state, params))
+
+    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return self.env.split_key(key)
+
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.env.action_mask(state, params)[None]
 

@@ -1,22 +1,23 @@
-"""What an algorithm of the PPO family is made of, and how it acts once trained."""
+"""An actor-critic at work: how its networks act in a rollout, and once they are trained."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.normaliser import Normaliser, normalised
-from jaxrl.acting.rollout import Observation, RunnerState
-from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.acting.collector import Collector, Observation
+from jaxrl.acting.normaliser import normalised
+from jaxrl.acting.rollout import Policy, sample_actions, team_value
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
 from jaxrl.nn.torso import as_floats
+from jaxrl.rl.devices import num_devices
+from jaxrl.vector import VectorEnv
 
-__all__ = ["Agent", "Networks", "TrainState", "act", "act_alone"]
+__all__ = ["Agent", "Networks", "act", "act_alone", "make_collector", "rollout_policy"]
 
 
 class Networks(NamedTuple):
@@ -25,7 +26,8 @@ class Networks(NamedTuple):
     init: Callable[[jax.Array], Any]
     """`init(key) -> params`. Consumes `key`."""
     apply: Callable[[Any, Any, Observation, jax.Array], tuple[Any, Any, jax.Array]]
-    """`apply(params, carry, observation[T, B, ...], reset[T, B]) -> (carry, distribution, prediction[T, B, N, ...])`."""
+    """`apply(params, carry, observation, reset) -> (carry, distribution, prediction)`, observations `[T, B, ...]`,
+    `reset[T, B]`, predictions of the value `[T, B, N, ...]`."""
     new_carry: Callable[[int], Any]
     """`new_carry(B)`: the memory at the beginning of B episodes."""
 
@@ -33,35 +35,54 @@ class Networks(NamedTuple):
 class Agent(NamedTuple):
     """What a configuration is made into, once."""
 
-    config: OnPolicyConfig
+    config: Any
     env: MultiAgentEnvironment
     param_sets: tuple[int, ...]
-    """The parameter group of each agent."""
+    """The number of the parameter set that each of the N agents uses, see `jaxrl.nn.sharing`."""
     networks: Networks
+    loss: Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
+    """`loss(agent, h, params, batch) -> (scalar, {name: scalar})`."""
     central: bool = False
     """Whether the critic sees the global state."""
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class TrainState:
-    """Everything training goes on from; saving it and loading it resumes exactly.
+def make_collector(agent: Agent) -> Collector:
+    """Of this device's environments."""
+    config = agent.config
+    num_envs = config.num_envs // num_devices()
+    pool_size = config.starts // num_devices() if config.reset == "pool" else None
+    venv = VectorEnv(agent.env, num_envs, config.reset, pool_size)
+    return Collector(venv, agent.central, config.shards, config.normalise_obs)
 
-    Over several devices `loop` is split along its leading axis, all else is the same on each.
+
+def rollout_policy(agent: Agent, state: Any) -> Policy:
+    """Samples actions; keeps `log_prob` and `value` `[B, N]`, and the value of what a step led to.
+
+    Args:
+        agent: The actor-critic.
+        state: A train state with `params` and `normaliser`.
     """
 
-    params: Any
-    opt_state: Any
-    hyperparams: Hyperparams
-    normaliser: Normaliser
-    loop: RunnerState
-    key: jax.Array
-    update: jax.Array  # int32, updates done
+    def evaluate(carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        seen = normalised(state.normaliser, _one_moment(observation), agent.param_sets)
+        carry, distribution, prediction = agent.networks.apply(state.params, carry, seen, reset[None])
+        value = agent.config.value.decode(prediction)[0]
+        return carry, distribution, team_value(value, observation.agent_mask, agent.env.teams)
+
+    def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
+        carry, distribution, value = evaluate(carry, observation, reset)
+        action, log_prob = sample_actions(distribution, keys)
+        return carry, action, {"log_prob": log_prob, "value": value}
+
+    def bootstrap(carry: Any, observation: Observation) -> jax.Array:
+        return evaluate(carry, observation, jnp.zeros(observation.agent_mask.shape[0], bool))[2]
+
+    return Policy(act, bootstrap)
 
 
 def act(
     agent: Agent,
-    state: TrainState,
+    state: Any,
     obs: jax.Array,
     carry: Any = None,
     key: jax.Array | None = None,
@@ -72,12 +93,12 @@ def act(
     """Actions `[B, N]` for observations `[B, N, D]`; see `Algorithm.act`."""
     if key is not None:
         check_key(key, "act")
+    obs = as_floats(agent.env.observation_space(), obs) if agent.config.normalise_obs else obs
     num_envs, num_agents = obs.shape[:2]
     carry = agent.networks.new_carry(num_envs) if carry is None else carry
     reset = jnp.zeros(num_envs, bool) if reset is None else reset
-    obs = as_floats(agent.env.observation_space(), obs) if agent.config.normalise_obs else obs
-    observation = Observation(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool))
-    observation = normalised(state.normaliser, jax.tree.map(lambda leaf: leaf[None], observation), agent.param_sets)
+    observation = _one_moment(Observation(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool)))
+    observation = normalised(state.normaliser, observation, agent.param_sets)
     carry, policy, _ = agent.networks.apply(state.params, carry, observation, reset[None])
     action = policy.mode() if key is None else policy.sample(seed=key)
     return action[0], carry
@@ -85,7 +106,7 @@ def act(
 
 def act_alone(
     agent: Agent,
-    state: TrainState,
+    state: Any,
     obs: jax.Array,
     carry: Any = None,
     key: jax.Array | None = None,
@@ -97,3 +118,8 @@ def act_alone(
     mask = None if action_mask is None else action_mask[:, None]
     action, carry = act(agent, state, obs[:, None], carry, key, action_mask=mask, reset=reset)
     return action[:, 0], carry
+
+
+def _one_moment(observation: Observation) -> Observation:
+    """With a time axis, T = 1."""
+    return jax.tree.map(lambda leaf: leaf[None], observation)

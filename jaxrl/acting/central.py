@@ -31,7 +31,7 @@ def joint_space(env: MultiAgentEnvironment) -> Space | None:
 
     Numbers make a longer vector, pictures one with N times the channels. None where there is a global state.
     """
-    if type(env).global_state is not MultiAgentEnvironment.global_state:
+    if env.has_global_state:
         return None
     space, num_agents = env.observation_space(), env.num_agents
     if isinstance(space, Discrete):

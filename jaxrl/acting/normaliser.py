@@ -1,7 +1,8 @@
 """Running normalisation of what networks see and of rewards, as part of the train state.
 
 Moments are learned after a rollout and used from the next one on, so a rollout and the optimisation on it see the same
-numbers. Agents that share parameters share moments. Views hold floats here, see `Collector.floats`.
+numbers. Agents that share parameters share moments. Observations hold
+floats here, see `Collector.floats`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.rollout import Observation, Transition
-from jaxrl.algos.config import OnPolicyConfig
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Transition
 from jaxrl.environment import Environment
 from jaxrl.rl.devices import AXIS, num_devices
 from jaxrl.rl.normalise import (
@@ -31,26 +32,39 @@ __all__ = ["Normaliser", "new_normaliser", "normalised", "scaled_rewards", "upda
 
 
 class Normaliser(NamedTuple):
-    """Moments of all that was seen so far, for each of G parameter param_sets; None for what is not normalised."""
+    """Moments of all that was seen so far, for each of P parameter sets; None for what is not normalised."""
 
-    obs: Moments | None  # of [D] (or other axes), leaves [G, ...]
-    state: Moments | None  # of [G'], what the central critic sees
-    returns: Moments | None  # of scalars, leaves [G, ...]
+    obs: Moments | None  # of [D] (or other axes), leaves [P, ...]
+    global_state: Moments | None  # of [G], what the central critic sees
+    returns: Moments | None  # of scalars, leaves [P, ...]
 
 
 def new_normaliser(
-    config: OnPolicyConfig, env: Environment, param_sets: tuple[int, ...], global_state_size: int = 0
+    env: Environment,
+    param_sets: tuple[int, ...],
+    *,
+    obs: bool,
+    reward: bool,
+    global_state_size: int = 0,
 ) -> Normaliser:
-    """Nothing seen yet."""
+    """Nothing seen yet.
+
+    Args:
+        env: The environment.
+        param_sets: The number of each agent's parameter set.
+        obs: Whether observations are standardised.
+        reward: Whether rewards are scaled.
+        global_state_size: G, if there is a central critic.
+    """
     space, num_sets = env.observation_space(), max(param_sets) + 1
 
     def fresh(*shape: int) -> Moments:
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_sets, *leaf.shape)), new_moments(shape))
 
     return Normaliser(
-        obs=fresh(*space.shape) if config.normalise_obs else None,
-        state=new_moments((global_state_size,)) if config.normalise_obs and global_state_size else None,
-        returns=fresh() if config.normalise_reward else None,
+        obs=fresh(*space.shape) if obs else None,
+        global_state=new_moments((global_state_size,)) if obs and global_state_size else None,
+        returns=fresh() if reward else None,
     )
 
 
@@ -60,12 +74,10 @@ def normalised(normaliser: Normaliser, observation: Observation, param_sets: tup
         return observation
     own = _of_agents(normaliser.obs, param_sets)
     obs = jax.vmap(standardise, in_axes=(2, 0), out_axes=2)(observation.obs, own)
-    seen = (
-        observation.global_state
-        if observation.global_state is None or normaliser.state is None
-        else standardise(observation.global_state, normaliser.state)
-    )
-    return observation._replace(obs=obs, state=seen)
+    observation = observation._replace(obs=obs)
+    if observation.global_state is None or normaliser.global_state is None:
+        return observation
+    return observation._replace(global_state=standardise(observation.global_state, normaliser.global_state))
 
 
 def update_obs_stats(normaliser: Normaliser, observation: Observation, param_sets: tuple[int, ...]) -> Normaliser:
@@ -73,16 +85,16 @@ def update_obs_stats(normaliser: Normaliser, observation: Observation, param_set
     if normaliser.obs is None:
         return normaliser
     obs = jax.vmap(merge)(normaliser.obs, _by_param_set(observation.obs, observation.agent_mask, param_sets))
-    if observation.global_state is None or normaliser.state is None:
+    if observation.global_state is None or normaliser.global_state is None:
         return normaliser._replace(obs=obs)
     new = _everywhere(moments_of(observation.global_state, jnp.ones(observation.global_state.shape[:2])))
-    return normaliser._replace(obs=obs, state=merge(normaliser.state, new))
+    return normaliser._replace(obs=obs, global_state=merge(normaliser.global_state, new))
 
 
 def scaled_rewards(
     normaliser: Normaliser,
     discounted: jax.Array,
-    transitions: Transition,
+    traj: Transition,
     param_sets: tuple[int, ...],
     gamma: jax.Array,
 ) -> tuple[Normaliser, jax.Array, jax.Array]:
@@ -92,24 +104,24 @@ def scaled_rewards(
         The normaliser, the discounted sums to go on from `[B, N]`, and the rewards `[T, B, N]`.
     """
     if normaliser.returns is None:
-        return normaliser, discounted, transitions.reward
-    cut = transitions.cut[..., None]
-    discounted, sums = discounted_returns(discounted, transitions.reward, cut, gamma)
-    returns = jax.vmap(merge)(normaliser.returns, _by_param_set(sums, transitions.observation.agent_mask, param_sets))
+        return normaliser, discounted, traj.reward
+    cut = traj.cut[..., None]
+    discounted, sums = discounted_returns(discounted, traj.reward, cut, gamma)
+    returns = jax.vmap(merge)(normaliser.returns, _by_param_set(sums, traj.observation.agent_mask, param_sets))
     own = _of_agents(returns, param_sets)
-    reward = jax.vmap(scale_reward, in_axes=(2, 0), out_axes=2)(transitions.reward, own)
+    reward = jax.vmap(scale_reward, in_axes=(2, 0), out_axes=2)(traj.reward, own)
     return normaliser._replace(returns=returns), discounted, reward
 
 
 def _by_param_set(x: jax.Array, alive: jax.Array, param_sets: tuple[int, ...]) -> Moments:
-    """Moments of `x[T, B, N, ...]` over all devices, for each group: leaves `[G, ...]`."""
+    """Moments of `x[T, B, N, ...]` over all devices, for each parameter set: leaves `[P, ...]`."""
     members = [np.flatnonzero(np.equal(param_sets, g)) for g in range(max(param_sets) + 1)]
     moments = [_everywhere(moments_of(x[:, :, who], alive[:, :, who])) for who in members]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *moments)
 
 
 def _of_agents(moments: Moments, param_sets: tuple[int, ...]) -> Moments:
-    """Each agent's own: leaves `[G, ...]` to `[N, ...]`."""
+    """Each agent's own: leaves `[P, ...]` to `[N, ...]`."""
     return jax.tree.map(lambda leaf: leaf[np.asarray(param_sets)], moments)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.source_file import load_source
 
 __all__ = ["find", "load", "names"]
 
 _MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo")}
+_PROMISED = ("Config", "PRESETS", "make")
 
 
 def names() -> list[str]:
@@ -17,15 +20,33 @@ def names() -> list[str]:
     return sorted(_MODULES)
 
 
-def load(name: str) -> ModuleType:
+def load(name: str | Path) -> ModuleType:
     """The module of an algorithm: it has `Config`, `PRESETS`, `make` and `make_train`.
+
+    Args:
+        name: One of `names()`, or the path of a file such as `./my_ppo.py`, whose code is run.
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
+        TypeError: The file lacks something that an algorithm has.
     """
-    if name not in _MODULES:
-        raise UnknownNameError(f"There is no algorithm {name!r}. {nearest(name, names())}")
-    return importlib.import_module(_MODULES[name])
+    if str(name) in _MODULES:
+        return importlib.import_module(_MODULES[str(name)])
+    path = Path(name)
+    if path.suffix != ".py":
+        raise UnknownNameError(
+            f"There is no algorithm {str(name)!r}. {nearest(str(name), names())} A file of your own is named by its "
+            f"path, such as ./my_ppo.py."
+        )
+    if path.resolve().parent == Path(__file__).resolve().parent and path.stem in _MODULES:
+        return load(path.stem)  # the library's own file, run as a script
+    module = load_source(path)
+    missing = [word for word in _PROMISED if not hasattr(module, word)]
+    if missing:
+        raise TypeError(
+            f"{path} is no algorithm: it has no {' and no '.join(missing)}; `jaxrl eject ppo` writes one that has all."
+        )
+    return module
 
 
 def find(module: str) -> ModuleType | None:

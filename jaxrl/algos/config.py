@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import numpy as np
 
+from jaxrl import registry
 from jaxrl.environment import Environment
 from jaxrl.fields import as_seed, typed
 from jaxrl.nn.heads import policy_head
 from jaxrl.nn.torso import is_picture
-from jaxrl.registry import make
 from jaxrl.rl.annealing import annealed
 from jaxrl.rl.value import HLGauss, ScalarValue
 from jaxrl.spaces import Box
@@ -157,7 +157,7 @@ class OnPolicyConfig:
     pool_refresh: float = 0.25
     """Share of the pool that is made anew before every rollout, the oldest first."""
     num_shards: int = 8
-    """At most so many agent, each with its own random numbers; there are as many as split environments and minibatches
+    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
     evenly, and any divisor of that can be the number of devices."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
@@ -262,7 +262,7 @@ class OnPolicyConfig:
         Raises:
             ValueError: There is none, or a field has no effect or makes no sense (there); the message says which.
         """
-        env = make(self.env)
+        env = registry.make(self.env)
         for rule in self.idle(env):
             causes = ", ".join(f"{name}={getattr(self, name)}" for name in rule.needs)
             raise ValueError(
@@ -283,7 +283,7 @@ class OnPolicyConfig:
             env: The environment; None makes it where it matters.
             because: Only what depends on one of these fields; None for all.
         """
-        there = partial(make, self.env) if env is None else lambda: env
+        there = partial(registry.make, self.env) if env is None else lambda: env
         asked = [rule for rule in self.effects if getattr(self, rule.field) not in (False, _default(self, rule.field))]
         asked = [rule for rule in asked if because is None or set(rule.needs) & set(because)]
         return [rule for rule in asked if not rule.works(self, there)]
@@ -297,7 +297,7 @@ class OnPolicyConfig:
             )
 
     def _divisible(self, total: str, part: str) -> None:
-        """Raise unless field `psum` is a multiple of field `part`, and name a value that works."""
+        """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
         number, divisor = getattr(self, total), getattr(self, part)
         if number % divisor:
             works = max(d for d in range(1, divisor) if number % d == 0)

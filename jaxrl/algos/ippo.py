@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from jaxrl.acting.agent import Agent, TrainState, act
+from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config import Effect, OnPolicyConfig
@@ -20,7 +20,7 @@ from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import as_multi_agent
 
-__all__ = ["PRESETS", "Config", "TeamConfig", "TrainState", "make", "make_train"]
+__all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 
 def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
@@ -100,15 +100,15 @@ PRESETS: dict[str, Config] = {
 }
 
 
-def make(config: Config) -> Algorithm:
+def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     env = config.make_env()
     param_sets = number_param_sets(config.sharing, env.roles)
-    agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets))
+    agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
     return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 
 
-def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
+def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
     """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
     return scan_updates(make(config), config.num_updates)
 
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line: `jaxrl train ippo …`."""
     from jaxrl.cli import run_algorithm
 
-    run_algorithm("ippo", argv)
+    run_algorithm(__file__, argv)
 
 
 if __name__ == "__main__":

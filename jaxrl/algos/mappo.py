@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.agent import Agent, Networks, TrainState, act
+from jaxrl.acting.agent import Agent, Networks, act
 from jaxrl.acting.central import joint_space, state_shape
-from jaxrl.acting.rollout import Observation
+from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config import LAYERS, Allowed
@@ -32,7 +32,7 @@ from jaxrl.nn.sharing import init_param_sets, number_param_sets, per_agent
 from jaxrl.nn.torso import Encoder
 from jaxrl.spaces import Space
 
-__all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
+__all__ = ["PRESETS", "Config", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,15 +169,15 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
     return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *team_axis)))
 
 
-def make(config: Config) -> Algorithm:
+def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """MAPPO as three pure functions of the train state."""
     env = config.make_env()
     param_sets = number_param_sets(config.sharing, env.roles)
-    agent = Agent(config, env, param_sets, networks(config, env, param_sets), central=True)
+    agent = Agent(config, env, param_sets, networks(config, env, param_sets), loss, central=True)
     return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 
 
-def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
+def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
     """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
     return scan_updates(make(config), config.num_updates)
 
@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line: `jaxrl train mappo …`."""
     from jaxrl.cli import run_algorithm
 
-    run_algorithm("mappo", argv)
+    run_algorithm(__file__, argv)
 
 
 if __name__ == "__main__":

@@ -10,30 +10,32 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks, TrainState, act_alone
+from jaxrl.acting.agent import Agent, Networks, act_alone, make_collector, rollout_policy
 from jaxrl.acting.central import global_state_size
-from jaxrl.acting.normaliser import new_normaliser, normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import Collector, Observation, bootstrap_values, refresh_pool, rollout
-from jaxrl.algorithm import Algorithm, Metrics, scan_updates
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised, scaled_rewards, update_obs_stats
+from jaxrl.acting.rollout import RunnerState, Transition, init_runner, refresh_pool, rollout
+from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.optimise import Batch, new_opt_state, optimise, sequences
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.nn.torso import Encoder
-from jaxrl.rl.advantage import gae, normalise
+from jaxrl.rl.advantage import bootstrap_values, gae, normalise
 from jaxrl.rl.devices import num_devices, psum, shard_keys
+from jaxrl.rl.epochs import update_epochs
 from jaxrl.rl.losses import clipped_surrogate
+from jaxrl.rl.minibatch import to_sequences
+from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.spaces import Space
-from jaxrl.vector import VectorEnv
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
@@ -67,6 +69,32 @@ PRESETS: dict[str, Config] = {
 }
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """Everything training goes on from; saving it and loading it resumes exactly."""
+
+    params: Learned[Any]
+    opt_state: Learned[Any]
+    hyperparams: Replicated[Hyperparams]
+    normaliser: Learned[Normaliser]
+    runner: PerEnvironment[RunnerState]
+    key: Replicated[jax.Array]
+    update: Replicated[jax.Array]  # int32, updates done
+
+
+class Batch(NamedTuple):
+    """R rows of sequences of L steps: leaves `[L, R, ...]`."""
+
+    observation: Observation
+    reset: jax.Array  # [L, R]
+    action: jax.Array  # [L, R, N, ...]
+    log_prob: jax.Array  # [L, R, N] of the policy that acted
+    value: jax.Array  # [L, R, N] of the critic at that time
+    advantage: jax.Array  # [L, R, N]
+    carry: Any  # [1, R, ...] memory before the first step
+
+
 class ActorCritic(nn.Module):
     """Observations `[T, B, ...]` to a policy and the critic's prediction; separate torsos have a memory each."""
 
@@ -98,11 +126,16 @@ def init(agent: Agent, key: jax.Array, hyperparams: Hyperparams | None = None) -
     key_params, key_env, key = jax.random.split(key, 3)
     params = agent.networks.init(key_params)
     h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
-    loop = init_runner(make_collector(agent), agent.networks.new_carry(config.num_envs), key_env)
+    runner = init_runner(make_collector(agent), agent.networks.new_carry(config.num_envs), key_env)
+    state_size = global_state_size(agent.env) if agent.central else 0
     normaliser = new_normaliser(
-        config, agent.env, agent.param_sets, global_state_size(agent.env) if agent.central else 0
+        agent.env,
+        agent.param_sets,
+        obs=config.normalise_obs,
+        reward=config.normalise_reward,
+        global_state_size=state_size,
     )
-    return TrainState(params, new_opt_state(params, config.optimizer), h, normaliser, loop, key, jnp.int32(0))
+    return TrainState(params, new_opt_state(params, config.optimizer), h, normaliser, runner, key, jnp.int32(0))
 
 
 def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -112,38 +145,51 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
     collector = make_collector(agent)
     for_rollout = (config.num_steps, collector.keys_per_step)
     for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
-    pooled = config.reset == "pool"
-    acting, learning = math.prod(for_rollout), math.prod(for_shuffle)
+    pooled, acting, learning = config.reset == "pool", math.prod(for_rollout), math.prod(for_shuffle)
     key, keys = shard_keys(state.key, config.shards, acting + learning + pooled)
-    keys_rollout, keys_shuffle = keys[:acting], keys[acting : acting + learning]
+    keys_rollout = keys[:acting].reshape(*for_rollout, -1)
+    keys_shuffle = keys[acting : acting + learning].reshape(*for_shuffle, -1)
 
-    def policy(carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
-        observation = normalised(state.normaliser, observation, param_sets)
-        carry, distribution, prediction = agent.networks.apply(state.params, carry, observation, reset)
-        return carry, distribution, config.value.decode(prediction)
+    runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
+    policy = rollout_policy(agent, state)
+    runner, traj, sums = rollout(collector, policy, runner, keys_rollout, config.train_length)
+    normaliser, discounted, reward = scaled_rewards(state.normaliser, runner.discounted, traj, param_sets, h.gamma)
 
-    loop = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
-    loop, seen, sums = rollout(collector, policy, loop, keys_rollout.reshape(*for_rollout, -1), config.train_length)
-    normaliser, discounted, reward = scaled_rewards(state.normaliser, loop.discounted, seen, param_sets, h.gamma)
-
-    discount = h.gamma * (1.0 - seen.terminated[..., None])
-    advantage = gae(reward, discount, seen.cut[..., None], seen.value, bootstrap_values(seen), h.gae_lambda)
-    observation = normalised(state.normaliser, seen.observation, param_sets)
-    batch = sequences(seen._replace(observation=observation), advantage, config.train_length)
-    params, opt_state, losses = optimise(
-        partial(loss, agent, h), state.params, state.opt_state, batch, keys_shuffle.reshape(*for_shuffle, -1), config, h
+    cut = traj.cut[..., None]
+    discount = h.gamma * (1.0 - traj.terminated[..., None])
+    next_value = bootstrap_values(traj.extras["value"], traj.bootstrap, cut)
+    advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
+    observation = normalised(state.normaliser, traj.observation, param_sets)
+    params, opt_state, losses = update_epochs(
+        partial(agent.loss, agent, h),
+        state.params,
+        state.opt_state,
+        sequences(traj._replace(observation=observation), advantage, config.train_length),
+        keys_shuffle,
+        num_envs=config.num_envs // num_devices(),
+        num_minibatches=config.num_minibatches,
+        optimizer=config.optimizer,
+        lr=h.lr,
+        max_grad_norm=h.max_grad_norm,
+        target_kl=config.target_kl,
     )
-
     state = dataclasses.replace(
         state,
         params=params,
         opt_state=opt_state,
-        normaliser=update_obs_stats(normaliser, seen.observation, param_sets),
-        loop=loop._replace(discounted=discounted),
+        normaliser=update_obs_stats(normaliser, traj.observation, param_sets),
+        runner=runner._replace(discounted=discounted),
         key=key,
         update=state.update + 1,
     )
     return state, {**psum(sums), "losses": losses}
+
+
+def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
+    """A rollout `[T, B, ...]` as sequences of L = `length` steps."""
+    log_prob, value = traj.extras["log_prob"], traj.extras["value"]
+    steps = to_sequences((traj.observation, traj.reset, traj.action, log_prob, value, advantage), length)
+    return Batch(*steps, carry=to_sequences(traj.carry, 1))
 
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
@@ -176,7 +222,7 @@ def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
 
 
 def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
-    """An `ActorCritic` for each group of agents, which all sees what an agent sees."""
+    """An `ActorCritic` for each parameter set, which all sees what an agent sees."""
     network = ActorCritic(config, env.observation_space(), env.action_space())
 
     def carry_of(*batch_shape: int) -> Any:
@@ -197,17 +243,21 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
     return Networks(lambda key: init_param_sets(init, key, param_sets), apply, lambda n: carry_of(n, env.num_agents))
 
 
-def make(config: Config) -> Algorithm:
+def make(config: Config, loss: Any = loss) -> Algorithm:
     """PPO as three pure functions of the train state. They take and give no agent axis.
 
+    Args:
+        config: What to train, and how.
+        loss: Another loss, with the signature of `loss` above.
+
     Raises:
-        ValueError: The environment has several agents, or the configuration does not suit it.
+        ValueError: The environment has several agents.
     """
     env = config.make_env()
     if isinstance(env, MultiAgentEnvironment):
         raise ValueError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
     team = as_multi_agent(env)
-    agent = Agent(config, team, (0,), actor_critic(config, team, (0,)))
+    agent = Agent(config, team, (0,), actor_critic(config, team, (0,)), loss)
     return Algorithm(partial(init, agent), partial(update, agent), partial(act_alone, agent))
 
 
@@ -219,21 +269,11 @@ def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def make_collector(agent: Agent) -> Collector:
-    """This device's environments."""
-    config = agent.config
-    num_envs = config.num_envs // num_devices()
-    pool_size = config.starts // num_devices() if config.reset == "pool" else None
-    return Collector(
-        VectorEnv(agent.env, num_envs, config.reset, pool_size), agent.central, config.shards, config.normalise_obs
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: `jaxrl train ppo …`."""
     from jaxrl.cli import run_algorithm
 
-    run_algorithm("ppo", argv)
+    run_algorithm(__file__, argv)
 
 
 if __name__ == "__main__":

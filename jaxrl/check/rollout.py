@@ -103,13 +103,13 @@ class Programs:
     def views(self, state: Any, params: Any) -> dict[str, jax.Array]:
         """What the environment's functions of the state return, as far as it has any."""
         env, views = self.env, {}
-        if type(env).observation is not Environment.observation:
+        if env.has_observation:
             views["observation"] = env.observation(state, params)
         if isinstance(env.action_space(params), Discrete):
             views["action_mask"] = env.action_mask(state, params)
         if isinstance(env, MultiAgentEnvironment):
             views["agent_mask"] = env.agent_mask(state, params)
-            if type(env).global_state is not MultiAgentEnvironment.global_state:
+            if env.has_global_state:
                 views["global_state"] = env.global_state(state, params)
         return views
 

@@ -31,9 +31,11 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
   jaxrl plan ALGO --env ID      parameters, FLOPs, memory, time on more devices, before anything runs
+  jaxrl eject ALGO              an algorithm as one file to change, e.g. jaxrl eject ippo > my_ippo.py
   jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
 
+ALGO is ppo, ippo, mappo, or a file such as ./my_ippo.py; ID may be a class in a file, ./my_env.py:MyEnv.
 RUN is a run folder; left out, it is the latest one in runs/.
 `jaxrl COMMAND --help` tells the flags, `jaxrl train ALGO --help` those of an algorithm.
 
@@ -57,13 +59,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     guarded(lambda: _dispatch(argv[0], argv[1:]))
 
 
-def run_algorithm(name: str, argv: Sequence[str] | None = None) -> None:
-    """What an algorithm's file does when it is run: `jaxrl train NAME …`."""
-    main(["train", name, *(sys.argv[1:] if argv is None else argv)])
+def run_algorithm(file: str, argv: Sequence[str] | None = None) -> None:
+    """What an algorithm's file does when it is run: `jaxrl train FILE …`, which trains the file itself."""
+    main(["train", file, *(sys.argv[1:] if argv is None else argv)])
 
 
 _COMMANDS = {  # module and function, imported when the command is used
     "train": "train:main",
+    "eject": "eject:main",
     "resume": "train:resume",
     "watch": "watch:watch",
     "rerun": "rerun:rerun_run",

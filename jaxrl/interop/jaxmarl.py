@@ -92,7 +92,7 @@ class DictView(MultiAgentEnv):
         self.agents = list(env.agents)
         self.observation_spaces = {name: _theirs(space) for name, space in env.agent_observation_spaces.items()}
         self.action_spaces = {name: _theirs(space) for name, space in env.agent_action_spaces.items()}
-        self._world = type(env).global_state is not MultiAgentEnvironment.global_state
+        self._world = env.has_global_state
 
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], ViewState]:

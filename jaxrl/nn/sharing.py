@@ -12,29 +12,29 @@ __all__ = ["init_param_sets", "number_param_sets", "per_agent"]
 
 
 def number_param_sets(sharing: str | Sequence[int], roles: Sequence[int]) -> tuple[int, ...]:
-    """The parameter group of each of N agents.
+    """The number of the parameter set that each of N agents uses, counted from 0.
 
     Args:
-        sharing: `"all"` is one group, `"roles"` one a role, `"none"` one an agent; or the param_sets themselves.
+        sharing: `"all"` is one set, `"roles"` one a role, `"none"` one an agent; or the numbers themselves.
         roles: The role of each agent, `[N]`, counted from 0.
     """
     num_agents = len(roles)
     if isinstance(sharing, str):
         param_sets = {"all": [0] * num_agents, "roles": roles, "none": list(range(num_agents))}
         if sharing not in param_sets:
-            raise ValueError(f'sharing must be "all", "roles", "none" or one group number an agent, got {sharing!r}.')
+            raise ValueError(f'sharing must be "all", "roles", "none" or one number an agent, got {sharing!r}.')
         return tuple(param_sets[sharing])
     numbers = tuple(int(g) for g in sharing)
     if len(numbers) != num_agents or set(numbers) != set(range(max(numbers) + 1)):
         raise ValueError(
-            f"sharing needs one group number for each of the {num_agents} agents, counted from 0 without gaps, "
+            f"sharing needs a parameter set's number for each of the {num_agents} agents, counted from 0 without gaps, "
             f"such as {tuple(range(num_agents))}; got {numbers}."
         )
     return numbers
 
 
 def init_param_sets(init: Callable[[jax.Array], Any], key: jax.Array, param_sets: tuple[int, ...]) -> Any:
-    """Parameters from `init(key)`, once for each group: leaves `[G, ...]` (no leading axis if there is one group)."""
+    """Parameters from `init(key)` for each parameter set: leaves `[P, ...]` (no leading axis if there is one set)."""
     num_sets = max(param_sets) + 1
     return init(key) if num_sets == 1 else jax.vmap(init)(jax.random.split(key, num_sets))
 

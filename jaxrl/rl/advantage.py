@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxrl.rl.devices import psum
 
-__all__ = ["gae", "masked_mean", "normalise"]
+__all__ = ["bootstrap_values", "gae", "masked_mean", "normalise"]
 
 
 def gae(
@@ -40,6 +40,18 @@ def gae(
         return advantage, advantage
 
     return jax.lax.scan(step, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)[1]
+
+
+def bootstrap_values(value: jax.Array, final_value: jax.Array, cut: jax.Array) -> jax.Array:
+    """`[T, ...]`: the value after each step within the same episode, the next step's unless the episode was cut.
+
+    Args:
+        value: `[T, ...]` of what was seen before each step.
+        final_value: `[T, ...]` of what each step led to, looked at where `cut` and in the last step.
+        cut: `[T, ...]` True where the episode ended with step t, terminated or truncated.
+    """
+    following = jnp.concatenate([value[1:], final_value[-1:]])
+    return jnp.where(cut, final_value, following)
 
 
 def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:

@@ -1,6 +1,7 @@
-"""Optimisers on one vector of all parameters. They give the direction of a step; its length is the learning rate.
+"""One step down a gradient, and optimisers on one vector of all parameters.
 
-A kernel for one vector costs less time, and far less time to compile, than one for each parameter.
+An optimiser gives the direction of a step; its length is the learning rate. A kernel for one vector costs less time,
+and far less time to compile, than one for each parameter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-__all__ = ["OPTIMIZERS", "adam", "muon"]
+from jaxrl.rl.devices import num_devices, pcast_varying, psum
+
+__all__ = ["OPTIMIZERS", "adam", "gradient_step", "muon", "new_opt_state"]
 
 _RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
 
@@ -53,8 +56,48 @@ def muon(as_params: Unravel) -> optax.GradientTransformation:
 OPTIMIZERS: dict[str, Callable[[Unravel], optax.GradientTransformation]] = {"adam": adam, "muon": muon}
 
 
+def new_opt_state(params: Any, optimizer: str) -> Any:
+    """The optimiser's state before the first step."""
+    flat, as_params = ravel_pytree(params)
+    return OPTIMIZERS[optimizer](as_params).init(flat)
+
+
+def gradient_step(
+    loss: Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]],
+    params: Any,
+    opt_state: Any,
+    minibatch: Any,
+    optimizer: str,
+    lr: jax.Array | float,
+    max_grad_norm: jax.Array | float,
+) -> tuple[Any, Any, dict[str, jax.Array]]:
+    """One step down the gradient of one minibatch, over all devices: `(params, opt_state, losses)`.
+
+    Args:
+        loss: `loss(params, minibatch) -> (scalar, {name: scalar})`, this device's share of means over the minibatch.
+        params: Parameters, the same on all devices.
+        opt_state: As `new_opt_state` began it.
+        minibatch: This device's share.
+        optimizer: A name in `OPTIMIZERS`.
+        lr: Learning rate.
+        max_grad_norm: The gradient is scaled down to this global norm.
+
+    Returns:
+        Losses are this device's share, `grad_norm` among them.
+    """
+    grads, losses = jax.grad(loss, has_aux=True)(pcast_varying(params), minibatch)
+    gradient, as_params = ravel_pytree(grads)
+    gradient = psum(gradient)
+    norm = jnp.linalg.norm(gradient)
+    scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
+    direction, opt_state = OPTIMIZERS[optimizer](as_params).update(gradient * scale, opt_state)
+    step = as_params(jnp.asarray(direction))
+    params = jax.tree.map(lambda p, u: p - lr * u, params, step)
+    return params, opt_state, {**losses, "grad_norm": norm / num_devices()}
+
+
 def _labels(params: Any) -> Any:
-    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G param_sets of agents, `[G, D, H]`."""
+    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G parameter sets, `[P, D, H]`."""
 
     def label(path: tuple[Any, ...], leaf: jax.Array) -> str:
         names = [entry.key for entry in path]

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.algorithm import Algorithm, Metrics, Nested, Replicated, field_names
 from jaxrl.train.devices.mesh import MEMBER
 from jaxrl.tuning.search_space import Choice, Range
 
@@ -38,11 +38,11 @@ class Past(NamedTuple):
 class Member:
     """A train state and what breeding needs to know."""
 
-    own: Any
-    score_sum: jax.Array  # over the episodes of this generation
-    episodes: jax.Array
-    past: Past
-    key: jax.Array
+    own: Nested[Any]
+    score_sum: Replicated[jax.Array]  # over the episodes of this generation
+    episodes: Replicated[jax.Array]
+    past: Replicated[Past]
+    key: Replicated[jax.Array]
 
     @property
     def params(self) -> Any:
@@ -110,10 +110,11 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
 
     taken = _take(own, parent)
     # Environments stay, unless what has diverged may have acted on them.
-    loop = {"loop": _take(own.loop, jnp.where(healthy, jnp.arange(members), parent))} if hasattr(own, "loop") else {}
+    mine = jnp.where(healthy, jnp.arange(members), parent)
+    environments = {name: _take(getattr(own, name), mine) for name in field_names(own, "per_environment")}
     moved = jax.vmap(partial(_explore, space, resample))(taken.hyperparams, key_explore)
     h = jax.tree.map(lambda new, old: jnp.where(replaced, new, old), moved, taken.hyperparams)
-    own = dataclasses.replace(taken, hyperparams=h, **loop)
+    own = dataclasses.replace(taken, hyperparams=h, **environments)
     past = Past(
         jax.tree.map(lambda column, now: column.at[:, generation].set(now), past.hyperparams, h),
         past.score.at[:, generation - 1].set(score),

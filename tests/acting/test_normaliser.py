@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from family import collect
 
+from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import new_normaliser, normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import Observation, Transition
-from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.acting.rollout import Transition
+from jaxrl.algos import mappo, ppo
 from jaxrl.environment import Environment
 from jaxrl.spaces import Box
 
 T, B, N = 5, 4, 3
 PARAM_SETS = (0, 1, 0)
-CONFIG = ippo.Config(env="smax/3m", normalise_obs=True, normalise_reward=True)
 
 
 class Spaces(Environment):
@@ -34,7 +34,7 @@ def observation():
 
 
 def test_observations_get_mean_0_and_deviation_1_over_the_living_of_a_group(observation):
-    fresh = new_normaliser(CONFIG, Spaces(), PARAM_SETS, global_state_size=2)
+    fresh = new_normaliser(Spaces(), PARAM_SETS, obs=True, reward=True, global_state_size=2)
     jax.tree.map(
         np.testing.assert_array_equal, normalised(fresh, observation, PARAM_SETS), observation
     )  # nothing is known yet
@@ -44,7 +44,7 @@ def test_observations_get_mean_0_and_deviation_1_over_the_living_of_a_group(obse
         living = np.asarray(seen.obs)[:, :, who][np.asarray(observation.agent_mask)[:, :, who]]
         np.testing.assert_allclose(living.mean(0), 0.0, atol=1e-5)
         np.testing.assert_allclose(living.std(0), 1.0, atol=1e-4)
-    np.testing.assert_allclose(np.asarray(seen.state).reshape(-1, 2).std(0), 1.0, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(seen.global_state).reshape(-1, 2).std(0), 1.0, atol=1e-4)
 
 
 def test_rewards_are_divided_by_the_deviation_of_the_discounted_returns(observation):
@@ -52,8 +52,8 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_returns(observat
     reward = rng.normal(2.0, 3.0, (T, B, N)).astype(np.float32)
     cut = rng.random((T, B)) < 0.3
     none: Any = np.zeros(())
-    seen = Transition(observation, none, (), none, none, none, jnp.asarray(reward), none, jnp.asarray(cut), none)
-    fresh = new_normaliser(CONFIG, Spaces(), PARAM_SETS)
+    seen = Transition(observation, none, (), none, {}, jnp.asarray(reward), none, jnp.asarray(cut), none)
+    fresh = new_normaliser(Spaces(), PARAM_SETS, obs=True, reward=True)
     _, going_on, scaled = scaled_rewards(fresh, jnp.zeros((B, N)), seen, PARAM_SETS, jnp.float32(0.9))
     sums, total = np.zeros((T, B, N)), np.zeros((B, N))
     for t in range(T):
@@ -77,7 +77,7 @@ def test_training_counts_every_observation_of_the_living_once():
     state, _ = jax.jit(algo.update)(state)
     # Agent 0 lives in all 4 steps of each episode, agent 1 in 2: 2 updates x 8 steps x 4 environments x 1.5.
     assert int(state.normaliser.obs.count[0, 1]) == 2 * 8 * 4 * 3 // 2
-    assert int(state.normaliser.state.count[1]) == 2 * 8 * 4
+    assert int(state.normaliser.global_state.count[1]) == 2 * 8 * 4
     times = np.array([0.0, 0.25, 0.5, 0.75, 0.0, 0.25])  # what the living see in an episode
     np.testing.assert_allclose(state.normaliser.obs.mean[0, 0], times.mean(), rtol=1e-5)
     np.testing.assert_allclose(state.normaliser.obs.variance[0, 0], times.var(), rtol=1e-4)

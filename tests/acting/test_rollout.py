@@ -1,7 +1,5 @@
 """A rollout: who is worth what after a step, and what a central critic sees."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +7,10 @@ from family import agent_of
 
 import jaxrl
 from jaxrl.acting.central import global_state_size
-from jaxrl.acting.rollout import Collector, Observation, Transition, bootstrap_values, rollout, team_value
+from jaxrl.acting.collector import Collector
+from jaxrl.acting.rollout import Policy, init_runner, rollout, team_value
 from jaxrl.algos import ippo, mappo
+from jaxrl.rl.advantage import bootstrap_values
 from jaxrl.vector import VectorEnv
 from jaxrl.wrappers import as_multi_agent
 
@@ -22,17 +22,11 @@ def played(env, policy_value, central=False):
     team = as_multi_agent(jaxrl.make(env))
     collector = Collector(VectorEnv(team, B), central, num_shards=2)
 
-    class Ones:
-        def sample_and_log_prob(self, seed):
-            return self.zeros + 1, self.zeros * 0.5
+    def act(carry, observation, reset, keys):
+        action = jnp.ones(observation.agent_mask.shape, jnp.int32)
+        return carry, action, {"value": policy_value(observation)}
 
-        def __init__(self, zeros):
-            self.zeros = zeros
-
-    jax.tree_util.register_pytree_node(Ones, lambda o: ((o.zeros,), None), lambda _, c: Ones(*c))
-
-    def policy(carry, observation, reset):
-        return carry, Ones(jnp.zeros(observation.agent_mask.shape, jnp.int32)), policy_value(observation)
+    policy = Policy(act, lambda carry, observation: policy_value(observation))
 
     loop = init_runner(collector, (), jax.random.key(0))
     return rollout(collector, policy, loop, jax.random.split(jax.random.key(1), (T, 2, 2)))
@@ -41,7 +35,7 @@ def played(env, policy_value, central=False):
 def test_values_follow_within_the_episode_and_from_the_final_observation():
     """The critic says what it sees: CartPole's position. Episodes of 4 steps are truncated."""
     loop, seen, sums = jax.jit(lambda: played("CartPole-v1?max_steps=4", lambda observation: observation.obs[..., 0]))()
-    following = np.asarray(bootstrap_values(seen))[..., 0]
+    following = np.asarray(bootstrap_values(seen.extras["value"], seen.bootstrap, seen.cut[..., None]))[..., 0]
     position = np.asarray(seen.observation.obs)[..., 0, 0]
     velocity = np.asarray(seen.observation.obs)[..., 0, 1]
     np.testing.assert_allclose(following, position + 0.02 * velocity, atol=1e-6)  # Euler's step, at all steps alike
@@ -59,10 +53,10 @@ def test_the_central_critic_sees_the_state_that_the_final_observation_belongs_to
         return jnp.broadcast_to(observation.global_state[..., :1], observation.agent_mask.shape)
 
     _, seen, _ = jax.jit(lambda: played("probe/hidden_state", see, central=True))()
-    np.testing.assert_array_equal(seen.value, seen.reward)  # the coin is what the step pays
-    last = np.asarray(seen.final_value[-1])
+    np.testing.assert_array_equal(seen.extras["value"], seen.reward)  # the coin is what the step pays
+    last = np.asarray(seen.bootstrap[-1])
     np.testing.assert_array_equal(last, seen.reward[-1])
-    assert len(np.unique(np.asarray(seen.value))) == 2
+    assert len(np.unique(np.asarray(seen.extras["value"]))) == 2
 
 
 def test_the_dead_are_worth_what_their_living_team_mates_are():
@@ -70,19 +64,6 @@ def test_the_dead_are_worth_what_their_living_team_mates_are():
     alive = jnp.array([[True, True, False, False], [False, False, False, True]])
     got = team_value(value, alive, teams=(0, 0, 0, 1))
     np.testing.assert_allclose(got, [[1, 3, 2, 0], [0, 0, 0, 7]])
-
-
-def test_next_values_by_a_loop():
-    rng = np.random.default_rng(0)
-    value, final = rng.normal(size=(2, T, B, 2)).astype(np.float32)
-    cut: Any = rng.random((T, B)) < 0.4
-    none: Any = np.zeros(())
-    seen = Transition(Observation(none, None, None, none), none, (), none, none, value, none, none, cut, final)
-    got = bootstrap_values(seen)
-    for t in range(T):
-        for b in range(B):
-            expected = final[t, b] if cut[t, b] or t == T - 1 else value[t + 1, b]
-            np.testing.assert_array_equal(got[t, b], expected)
 
 
 def test_where_there_is_no_global_state_the_critic_sees_all_observations():

@@ -6,11 +6,10 @@ from typing import Any
 
 import jax
 
-from jaxrl.acting.agent import Agent
-from jaxrl.acting.rollout import Collector, Transition, rollout
+from jaxrl.acting.agent import Agent, make_collector, rollout_policy
+from jaxrl.acting.rollout import Transition, rollout
 from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.rl.devices import shard_keys
-from jaxrl.vector import VectorEnv
 
 MODULES = {"ppo": ppo, "ippo": ippo, "mappo": mappo}
 
@@ -23,13 +22,7 @@ def agent_of(algo: Any) -> Agent:
 def collect(algo: Any, state: Any, key: jax.Array) -> Transition:
     """A rollout with the state's parameters, outside of an update."""
     agent = agent_of(algo)
-    config = agent.config
-
-    def policy(carry, observation, reset):
-        carry, distribution, prediction = agent.networks.apply(state.params, carry, observation, reset)
-        return carry, distribution, config.value.decode(prediction)
-
-    collector = Collector(VectorEnv(agent.env, config.num_envs), agent.central, config.shards)
+    config, collector = agent.config, make_collector(agent)
     _, keys = shard_keys(key, config.shards, collector.keys_per_step * config.num_steps)
     keys = keys.reshape(config.num_steps, collector.keys_per_step, -1)
-    return rollout(collector, policy, state.runner, keys, config.train_length)[1]
+    return rollout(collector, rollout_policy(agent, state), state.runner, keys, config.train_length)[1]

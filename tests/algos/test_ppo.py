@@ -10,7 +10,6 @@ import pytest
 from family import agent_of, collect
 
 from jaxrl.algos import ippo, mappo, ppo
-from jaxrl.algos.optimise import sequences
 
 SMALL = {
     "num_envs": 4,
@@ -64,7 +63,7 @@ def test_probabilities_of_the_rollout_are_those_of_the_first_minibatch(trained):
     @jax.jit
     def first_loss(state):
         seen = collect(algo, state, jax.random.key(7))
-        batch = sequences(seen, jnp.ones_like(seen.value), config.train_length)
+        batch = ppo.sequences(seen, jnp.ones_like(seen.extras["value"]), config.train_length)
         return ppo.loss(agent_of(algo), state.hyperparams, state.params, batch)[1]
 
     losses = first_loss(state)
@@ -88,17 +87,17 @@ def test_dead_agents_carry_no_loss(trained):
     def gradients(state):
         seen = collect(algo, state, jax.random.key(7))
         alive = jax.random.bernoulli(jax.random.key(2), 0.5, seen.observation.agent_mask.shape)
-        seen = seen._replace(observation=seen.observation._replace(alive=alive))
+        seen = seen._replace(observation=seen.observation._replace(agent_mask=alive))
+        log_prob, value = seen.extras["log_prob"], seen.extras["value"]
         spoiled = seen._replace(
-            log_prob=jnp.where(alive, seen.log_prob, 5.0),
-            value=jnp.where(alive, seen.value, 50.0),
+            extras={"log_prob": jnp.where(alive, log_prob, 5.0), "value": jnp.where(alive, value, 50.0)}
         )
 
         def grad(seen, advantage):
-            batch = sequences(seen, advantage, config.train_length)
+            batch = ppo.sequences(seen, advantage, config.train_length)
             return jax.grad(lambda p: ppo.loss(agent_of(algo), state.hyperparams, p, batch)[0])(state.params)
 
-        return grad(seen, seen.value), grad(spoiled, jnp.where(alive, seen.value, 9.0))
+        return grad(seen, seen.extras["value"]), grad(spoiled, jnp.where(alive, seen.extras["value"], 9.0))
 
     plain, spoiled = gradients(state)
     jax.tree.map(np.testing.assert_array_equal, plain, spoiled)

@@ -7,8 +7,8 @@ import pytest
 from family import MODULES, agent_of
 
 import jaxrl
+from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
-from jaxrl.acting.rollout import Observation
 from jaxrl.algorithm import scan_updates
 from jaxrl.train.evaluate import evaluate
 

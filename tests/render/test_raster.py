@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxrl.environment import Environment
-from jaxrl.render import picture, rasterise
+from jaxrl.render import rasterise
 from jaxrl.render.scene import Circle, Line, Polygon, Rect, Scene, Text
 from jaxrl.replay import Replay
 
@@ -61,7 +61,7 @@ def test_one_state_is_one_picture(walk: Environment, replay: Replay) -> None:
     image = walk.render(first)
     assert image.dtype == np.uint8
     assert image.shape[1:] == (480, 3)
-    np.testing.assert_array_equal(image, picture(walk, first))
+    np.testing.assert_array_equal(image, walk.render(first))
 
 
 def test_a_picture_cannot_be_tiny(replay: Replay) -> None:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.rl.advantage import gae, masked_mean, normalise
+from jaxrl.rl.advantage import bootstrap_values, gae, masked_mean, normalise
 
 GAMMA, LAMBDA, T = 0.9, 0.8, 4
 
@@ -64,3 +64,13 @@ def test_normalise_and_masked_mean_ignore_what_has_no_weight():
     spoiled = jnp.where(weight == 1, x, 1e3)
     np.testing.assert_allclose(normalise(spoiled, weight)[weight == 1], expected, rtol=1e-3, atol=1e-4)
     assert masked_mean(x, jnp.zeros_like(x)) == 0
+
+
+def test_the_value_after_a_step_is_that_of_the_same_episode():
+    rng = np.random.default_rng(0)
+    value, final = rng.normal(size=(2, 6, 4)).astype(np.float32)
+    cut = rng.random((6, 4)) < 0.4
+    got = np.asarray(bootstrap_values(jnp.asarray(value), jnp.asarray(final), jnp.asarray(cut)))
+    for t in range(6):
+        for b in range(4):
+            assert got[t, b] == (final[t, b] if cut[t, b] or t == 5 else value[t + 1, b])

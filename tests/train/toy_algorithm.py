@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxrl
-from jaxrl.algorithm import Algorithm
+from jaxrl.algorithm import Algorithm, Learned, PerEnvironment, Replicated
 from jaxrl.spaces import Box, Discrete
 
 
@@ -42,10 +42,10 @@ class Countdown(jaxrl.Environment):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    params: dict[str, jax.Array]
-    env: tuple[jax.Array, jax.Array]
-    key: jax.Array
-    update: jax.Array
+    params: Learned[dict[str, jax.Array]]
+    env: PerEnvironment[tuple[jax.Array, jax.Array]]
+    key: Replicated[jax.Array]
+    update: Replicated[jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)

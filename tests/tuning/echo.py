@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrl
-from jaxrl.algorithm import Algorithm
+from jaxrl.algorithm import Algorithm, Learned, PerEnvironment, Replicated
 from jaxrl.spaces import Box
 
 
@@ -47,11 +47,11 @@ class Hyperparams:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    params: Any
-    hyperparams: Hyperparams
-    loop: Any
-    key: jax.Array
-    update: jax.Array
+    params: Learned[Any]
+    hyperparams: Replicated[Hyperparams]
+    runner: PerEnvironment[Any]
+    key: Replicated[jax.Array]
+    update: Replicated[jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)

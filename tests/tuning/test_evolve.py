@@ -52,7 +52,7 @@ def bits(keys: jax.Array) -> np.ndarray:
 
 def test_the_worst_quarter_takes_over_the_best_quarter() -> None:
     before = members([3, 1, 8, 2, 5, 7, 4, 6])
-    before_keys, before_loop = bits(before.own.key), np.asarray(before.own.loop)
+    before_keys, before_loop = bits(before.own.key), np.asarray(before.own.runner)
     after = bred(before)
     parent = np.asarray(after.past.parent[:, 1])
     replaced = [1, 3]
@@ -64,7 +64,7 @@ def test_the_worst_quarter_takes_over_the_best_quarter() -> None:
         factor = new[m] / old[parent[m]]
         np.testing.assert_allclose(factor, 1.0 if m not in replaced else 0.8 if factor < 1 else 1.2, rtol=1e-6)
     np.testing.assert_array_equal(bits(after.own.key), before_keys)  # keys and environments stay each member's own
-    np.testing.assert_array_equal(after.own.loop, before_loop)
+    np.testing.assert_array_equal(after.own.runner, before_loop)
     assert len(np.unique(bits(after.key), axis=0)) == M
     np.testing.assert_array_equal(after.past.score[:, 0], [3, 1, 8, 2, 5, 7, 4, 6])
     np.testing.assert_array_equal(after.past.hyperparams.lr[:, 1], new)
@@ -87,13 +87,13 @@ def test_generations_are_no_wider_in_64_bit_mode() -> None:
 
 def test_a_diverged_member_is_replaced_whatever_its_score() -> None:
     state = members([1, 2, 3, 4, 5, 6, 7, 9])
-    loop = np.asarray(state.own.loop)
+    loop = np.asarray(state.own.runner)
     state.own.params["theta"] = state.own.params["theta"].at[7].set(jnp.nan)
     after = bred(state)
     parent = np.asarray(after.past.parent[:, 1])
     assert parent[7] in (5, 6)
     assert np.isfinite(after.own.params["theta"]).all()
-    np.testing.assert_array_equal(np.asarray(after.own.loop)[7], loop[parent[7]])  # it may have spoilt its own
+    np.testing.assert_array_equal(np.asarray(after.own.runner)[7], loop[parent[7]])  # it may have spoilt its own
     assert after.past.score[7, 0] == -np.inf
 
 

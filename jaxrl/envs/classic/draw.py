@@ -5,14 +5,11 @@ The functions take an episode's states (NumPy leaves `[F]`, but `[F, 2]` for Acr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jaxrl.render.scene import Caption, Circle, Line, Polygon, Rect, Scene, Shape, Tip
-
-if TYPE_CHECKING:
-    from jaxrl.envs.classic import acrobot, cartpole, mountain_car, pendulum
 
 __all__ = ["draw_acrobot", "draw_cart_pole", "draw_mountain_car", "draw_pendulum"]
 
@@ -22,7 +19,7 @@ _GOAL, _LOST = "#57ab5a", "#e5534b"
 _COLUMNS = 90  # of which a hill is built
 
 
-def draw_cart_pole(states: cartpole.State, params: cartpole.Params) -> Scene:
+def draw_cart_pole(states: Any, params: Any) -> Scene:
     """Cart and pole on their track, in real time; beyond the red lines the episode is lost."""
     x, angle = _double(states.position), _double(states.angle)
     length, limit, tilt = 2 * float(params.half_length), float(params.position_limit), float(params.angle_limit)
@@ -42,7 +39,7 @@ def draw_cart_pole(states: cartpole.State, params: cartpole.Params) -> Scene:
     return _scene("CartPole", _degrees(angle), states.step, view, shapes, float(params.time_step))
 
 
-def draw_acrobot(states: acrobot.State, params: acrobot.Params) -> Scene:
+def draw_acrobot(states: Any, params: Any) -> Scene:
     """The arm, twice as fast as in reality; its tip must pass the green line."""
     shoulder, elbow = _double(states.angles).T
     upper, lower = float(params.length_1), 2 * float(params.centre_2)  # the links' mass is in their middle
@@ -63,7 +60,7 @@ def draw_acrobot(states: acrobot.State, params: acrobot.Params) -> Scene:
     return _scene("Acrobot", height, states.step, view, shapes, float(params.time_step) / 2)
 
 
-def draw_mountain_car(states: mountain_car.State, params: mountain_car.Params) -> Scene:
+def draw_mountain_car(states: Any, params: Any) -> Scene:
     """The car in its valley; the flag is the goal."""
     x = _double(states.position)
     low, high, goal = float(params.min_position), float(params.max_position), float(params.goal_position)
@@ -94,7 +91,7 @@ def draw_mountain_car(states: mountain_car.State, params: mountain_car.Params) -
     return _scene("MountainCar", speed, states.step, (left, bottom, right, 0.62), shapes, 1 / 30)
 
 
-def draw_pendulum(states: pendulum.State, params: pendulum.Params) -> Scene:
+def draw_pendulum(states: Any, params: Any) -> Scene:
     """The rod, in real time; it should stand on the green line. Positive angles are to the left."""
     angle, length = _double(states.angle), float(params.length)
     edge = 1.35 * length

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from jaxrl.envs.mpe.world import Params, State, World
 from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, Tip
-
-if TYPE_CHECKING:
-    from jaxrl.envs.mpe.env import ParticleEnv
-    from jaxrl.envs.mpe.world import Params, State
 
 __all__ = ["draw"]
 
@@ -25,7 +22,23 @@ _SINGLE = 1.4  # half the side of what pictures of single states show
 _SLOWER = 1.5  # than real time
 
 
-def draw(env: ParticleEnv, states: State, params: Params) -> Scene:
+class Drawable(Protocol):
+    """What a picture needs to know of a particle environment."""
+
+    name: str
+    world: World
+    choices: tuple[int, ...]
+
+    def targets(self, states: State) -> list[tuple[int, np.ndarray]]:
+        """(agent, the landmark it should go to in each frame `[F]`)."""
+        ...
+
+    def facts(self, states: State) -> np.ndarray | str:
+        """What else to say of each frame."""
+        ...
+
+
+def draw(env: Drawable, states: State, params: Params) -> Scene:
     """The episode `states` (NumPy leaves `[F, …]`) as a scene."""
     position = np.asarray(states.position, np.float64)
     size = np.asarray(params.size, np.float64)
@@ -64,7 +77,7 @@ def _field(view: tuple[float, float, float, float]) -> list[Shape]:
     return shapes
 
 
-def _landmarks(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> tuple[list[Shape], list[Shape]]:
+def _landmarks(env: Drawable, position: np.ndarray, size: np.ndarray) -> tuple[list[Shape], list[Shape]]:
     """Those that agents go around or through, and the small ones that agents cover, which are drawn above them."""
     ground: list[Shape] = []
     marks: list[Shape] = []
@@ -79,13 +92,13 @@ def _landmarks(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> tupl
     return ground, marks
 
 
-def _colors(env: ParticleEnv) -> list[tuple[str, str]]:
+def _colors(env: Drawable) -> list[tuple[str, str]]:
     """(fill, edge) of each of the P agents: the first of several teams are the opponents."""
     teams = [agent.team for agent in env.world.movers]
     return [_OPPONENT if team == 0 and max(teams) > 0 else _GOOD for team in teams]
 
 
-def _trails(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+def _trails(env: Drawable, position: np.ndarray, size: np.ndarray) -> list[Shape]:
     """The way of the last steps, the older the paler and the thinner."""
     frames = np.arange(len(position))
     shapes: list[Shape] = []
@@ -102,7 +115,7 @@ def _trails(env: ParticleEnv, position: np.ndarray, size: np.ndarray) -> list[Sh
     return shapes
 
 
-def _agents(env: ParticleEnv, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+def _agents(env: Drawable, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
     shapes: list[Shape] = []
     speed = np.linalg.norm(np.asarray(states.velocity, np.float64), axis=-1)
     for i, ((fill, edge), agent) in enumerate(zip(_colors(env), env.world.movers, strict=True)):
@@ -119,7 +132,7 @@ def _agents(env: ParticleEnv, states: State, position: np.ndarray, size: np.ndar
     return shapes
 
 
-def _goals(env: ParticleEnv, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
+def _goals(env: Drawable, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
     """A ring around each goal, and a dot of its colour on who should go there."""
     first, frames = len(env.world.movers), np.arange(len(position))
     shapes: list[Shape] = []
@@ -133,7 +146,7 @@ def _goals(env: ParticleEnv, states: State, position: np.ndarray, size: np.ndarr
     return shapes
 
 
-def _words(env: ParticleEnv, states: State, size: np.ndarray) -> list[Shape]:
+def _words(env: Drawable, states: State, size: np.ndarray) -> list[Shape]:
     """Above each speaker one cell a word, the brighter the louder it was said."""
     position, message = np.asarray(states.position, np.float64), np.asarray(states.message, np.float64)
     side, gap = 0.055, 0.012

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from jaxrl.envs.smax.state import Params, State
 from jaxrl.envs.smax.units import UNIT_NAMES, UnitStats, stats_of
 from jaxrl.render.scene import Caption, Circle, Line, Polygon, Rect, Scene, Shape, Text, Tip
-
-if TYPE_CHECKING:
-    from jaxrl.envs.smax.env import SMAX, Params, State
 
 __all__ = ["draw", "targets"]
 
@@ -49,7 +47,19 @@ class _Battle(NamedTuple):
     team: np.ndarray  # [N] 0 or 1
 
 
-def draw(env: SMAX, states: State, params: Params | None = None) -> Scene:
+class Drawable(Protocol):
+    """What a picture needs to know of a battle."""
+
+    name: str
+    agents: tuple[str, ...]
+    num_allies: int
+    num_units: int
+
+    @property
+    def default_params(self) -> Params: ...
+
+
+def draw(env: Drawable, states: State, params: Params | None = None) -> Scene:
     """The battle `states` (NumPy leaves `[F, …]`) as a scene: the whole map for one state, else where it happens."""
     params = env.default_params if params is None else params
     battle = _battle(env, states)
@@ -80,7 +90,7 @@ def targets(attack: np.ndarray, num_allies: int) -> np.ndarray:
     return np.where(aimed >= 0, unit, -1)
 
 
-def _battle(env: SMAX, states: State) -> _Battle:
+def _battle(env: Drawable, states: State) -> _Battle:
     position, health, cooldown = (np.asarray(v, np.float64) for v in (states.position, states.health, states.cooldown))
     alive = health > 0
     target = targets(np.asarray(states.attack), env.num_allies)
@@ -150,7 +160,7 @@ def _map(size: tuple[float, float], view: tuple[float, float, float, float]) -> 
     return shapes
 
 
-def _ranges(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
+def _ranges(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     if env.num_units > _CROWD:
         return []
     x, y = battle.position[:, unit].T
@@ -159,7 +169,7 @@ def _ranges(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Sha
     return [Circle(x=x, y=y, radius=float(stats.range[unit]), stroke=color, stroke_width=0.04, alpha=faint)]
 
 
-def _corpses(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
+def _corpses(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     """A cross where a unit fell; it pales in the second after."""
     alive = battle.alive[:, unit]
     age = np.arange(len(alive)) - alive.sum()
@@ -173,7 +183,7 @@ def _corpses(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Sh
     ]
 
 
-def _bodies(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
+def _bodies(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     x, y = battle.position[:, unit].T
     alive = 1.0 * battle.alive[:, unit]
     team, kind = _TEAMS[battle.team[unit]], int(battle.unit_type[unit])
@@ -201,7 +211,7 @@ def _bodies(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Sha
     return [weapon, body, wound, letter]
 
 
-def _shots(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
+def _shots(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     """A tracer from the weapon to the target's edge."""
     alpha = battle.shot[:, unit]
     frames = np.arange(len(alpha))
@@ -226,7 +236,7 @@ def _shots(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shap
     ]
 
 
-def _bars(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
+def _bars(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     """Health, above the body; in a crowd only of the wounded, lest bars hide bodies."""
     x, y = battle.position[:, unit].T
     radius = float(stats.radius[unit])
@@ -242,7 +252,7 @@ def _bars(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape
     return [frame, Rect(x=x, y=y, dx=left, dy=bottom, width=width * part, height=height, fill=color, alpha=shown)]
 
 
-def _tip(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> Tip:
+def _tip(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> Tip:
     names = np.array([*env.agents, *(f"enemy_{k}" for k in range(env.num_units - len(env.agents))), "-"])
     health = np.array([f"{value:.0f} / {stats.health[unit]:.0f}" for value in battle.health[:, unit]])
     cooldown = battle.cooldown[:, unit]
@@ -256,7 +266,7 @@ def _tip(env: SMAX, battle: _Battle, stats: UnitStats, unit: int) -> Tip:
     )
 
 
-def _captions(env: SMAX, battle: _Battle, states: State) -> tuple[Caption, Caption, Caption]:
+def _captions(env: Drawable, battle: _Battle, states: State) -> tuple[Caption, Caption, Caption]:
     def left_over(name: str, team: int) -> Caption:
         members = battle.team == team
         count = battle.alive[:, members].sum(1)

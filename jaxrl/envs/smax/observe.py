@@ -51,7 +51,7 @@ class Surroundings(NamedTuple):
 
 
 def flip(surroundings: Surroundings) -> Surroundings:
-    """The surroundings with the order of the units reversed, so that enemies stand where allies did: JaxMARL's enemy view."""
+    """The order of the units reversed, so that enemies stand where allies did: JaxMARL's enemy view."""
     return jax.tree.map(lambda leaf: leaf[::-1], surroundings)
 
 

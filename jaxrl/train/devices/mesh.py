@@ -1,7 +1,7 @@
 """Spreading a run over devices: a mesh with the axes `member` (seeds) and `data` (environments).
 
-A train state's field `loop` holds what belongs to single environments, leaves `[B, …]`, and is split along the data
-axis; all else is the same on every device along it. An algorithm whose config has no `shards` uses one device a seed.
+What a train state declares as `per_environment` is split along the data axis; all else is the same on every device
+along it. An algorithm whose config has no `shards` uses one device a seed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from jaxrl.algorithm import Role, map_fields
 from jaxrl.rl.devices import AXIS
 
 __all__ = ["MEMBER", "MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
@@ -111,11 +112,15 @@ def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members:
 
 
 def _specs(state: Any, members: int) -> Any:
-    """The partition of every leaf: members along their axis, what is in `loop` along the environments too."""
+    """The partition of every leaf: members along their axis, what is `per_environment` along the environments too.
+
+    Raises:
+        TypeError: The train state does not say what is per environment.
+    """
     lead = (MEMBER,) if members > 1 else ()
 
-    def spec(path: Any, leaf: Any) -> PartitionSpec:
-        in_loop = bool(path) and getattr(path[0], "name", None) == "loop"
-        return PartitionSpec(*lead, *((AXIS,) if in_loop else ()))
+    def specs(role: Role, value: Any) -> Any:
+        axes = (*lead, AXIS) if role == "per_environment" else lead
+        return jax.tree.map(lambda _: PartitionSpec(*axes), value)
 
-    return jax.tree_util.tree_map_with_path(spec, state)
+    return map_fields(specs, state)

@@ -9,18 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.algorithm import Algorithm, Metrics, field_names
 from jaxrl.errors import DivergedError
 from jaxrl.train.health.divergence import who
 from jaxrl.train.members import Members
 
-__all__ = ["LEARNED", "PATIENCE", "NanGuard", "OnNan", "handle_nan", "skip_bad_updates"]
+__all__ = ["PATIENCE", "NanGuard", "OnNan", "handle_nan", "skip_bad_updates"]
 
 OnNan = Literal["stop", "skip"]
-
-LEARNED = ("params", "opt_state", "normaliser")
-"""The fields of a train state that an update which is not finite leaves as they were. All others go on: environments,
-keys and the count of updates."""
 
 PATIENCE = 100
 """Updates in a row that may be skipped before it is clear that nothing more will come of it."""
@@ -38,14 +34,14 @@ def handle_nan(algo: Algorithm, on_nan: OnNan) -> Algorithm:
 
 
 def skip_bad_updates(algo: Algorithm) -> Algorithm:
-    """`algo` with an `update` that keeps the old `LEARNED` fields if a loss or a leaf of the new ones is not finite.
+    """`algo` with an `update` that keeps the old learned fields if a loss or a leaf of the new ones is not finite.
 
     It is decided inside the compiled program and for each member by itself, so the others are not touched; an update
     that is finite passes through as it is. Metrics gain `skipped` (0 or 1) and `not_finite`, bool `[L]` for the L
     floating leaves in the order of `names_of`; the losses of a skipped update are left as they are.
 
     Raises:
-        ValueError: By `update`, when the train state has no field `params`.
+        TypeError: By `update`, when the train state does not say which of its fields are learned.
     """
 
     def update(state: Any) -> tuple[Any, Metrics]:
@@ -137,9 +133,8 @@ class NanGuard:
 
 
 def _learned(state: Any) -> dict[str, Any]:
-    if not hasattr(state, "params"):
-        raise ValueError('on_nan="skip" needs a train state with a field `params`; use on_nan="stop".')
-    return {name: getattr(state, name) for name in LEARNED if hasattr(state, name)}
+    """What a bad update leaves as it was. All else goes on: environments, keys and the count of updates."""
+    return {name: getattr(state, name) for name in field_names(state, "learned")}
 
 
 def _not_finite(tree: Any) -> jax.Array:

@@ -107,7 +107,7 @@ class Track:
     def _learning_rate(self, steps: int) -> float | None:
         """The one of the last update in a row; None where the config has no schedule, or may not be loaded."""
         config = self._typed_config
-        if not hasattr(config, "scheduled"):
+        if not hasattr(config, "annealed"):
             return None
         update = steps // config.steps_per_update - 1
         return float(config.annealed(config.hyperparams, update).lr)

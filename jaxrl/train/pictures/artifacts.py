@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,10 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import Environment
+from jaxrl.replay import Replay, record
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.health.mishap import in_words
 from jaxrl.train.pictures.curve import save_curve
-
-if TYPE_CHECKING:
-    from jaxrl.replay import Replay
 
 __all__ = ["FILM_STEPS", "best_member", "member_of", "record_episode", "save_pictures", "save_replays"]
 
@@ -99,7 +97,6 @@ def record_episode(
         max_steps: Where it is cut if it has not ended; None for `FILM_STEPS`.
         say: Told if it is.
     """
-    from jaxrl.replay import record
 
     def act(obs: Any, carry: Any, key: jax.Array, action_mask: Any) -> tuple[Any, Any]:
         obs, action_mask = jax.tree.map(lambda leaf: leaf[None], (obs, action_mask))

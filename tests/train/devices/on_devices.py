@@ -62,8 +62,8 @@ def different_shards(update, state, config) -> int:
     def first_everywhere(leaf):
         return jax.device_put(jax.numpy.broadcast_to(leaf[:1], leaf.shape), leaf.sharding)
 
-    same, _ = update(dataclasses.replace(state, loop=jax.tree.map(first_everywhere, state.loop)))
-    return len(np.unique(np.asarray(same.loop.obs).reshape(config.shards, -1), axis=0))
+    same, _ = update(dataclasses.replace(state, runner=jax.tree.map(first_everywhere, state.runner)))
+    return len(np.unique(np.asarray(same.runner.obs).reshape(config.shards, -1), axis=0))
 
 
 def with_gradients(program: str, num_params: int) -> list[list[int]]:

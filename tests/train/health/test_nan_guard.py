@@ -125,7 +125,7 @@ def at_row(number: int) -> Callable[[dict[str, Any]], bool]:
 
 
 def test_when_nothing_is_learned_any_more_training_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skip, "PATIENCE", 5)
+    monkeypatch.setattr(nan_guard, "PATIENCE", 5)
     config = toy.Config(lr=float("nan"))
     with pytest.raises(DivergedError, match="The last 5 updates up to update 5 of 10 were not finite"):
         run(toy.make(config), config, tmp_path / "run", on_nan="skip", log_every=2)

@@ -1,0 +1,64 @@
+"""What policies and critics observe of many environments at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxrl.acting.central import central_state
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.nn.torso import as_floats
+from jaxrl.rl.devices import num_devices
+from jaxrl.spaces import Discrete
+from jaxrl.vector import VectorEnv
+
+__all__ = ["Collector", "Observation"]
+
+
+class Observation(NamedTuple):
+    """What is known of B environments with N agents at one moment; networks get T moments, `[T, B, ...]`."""
+
+    obs: jax.Array  # [B, N, D]
+    global_state: jax.Array | None  # [B, G], for a central critic; see `central_state`
+    action_mask: jax.Array | None  # [B, N, A], where actions are Discrete
+    agent_mask: jax.Array  # [B, N] True for an agent that is alive and acts
+
+
+class Collector(NamedTuple):
+    """Observes a `VectorEnv` for the networks."""
+
+    venv: VectorEnv
+    central: bool
+    """Whether there is a central critic, which sees the global state."""
+    num_shards: int
+    """S, on all devices; each draws random numbers for its own environments."""
+    floats: bool = False
+    """Whether integers are scaled to floats at once, for moments of them."""
+
+    @property
+    def keys_per_step(self) -> int:
+        """K, the keys a shard needs for a step: one for its actions, and one for each of its environments.
+
+        Those that are reset from a pool share one, with which they draw their starts.
+        """
+        share = self.venv.num_envs * num_devices() // self.num_shards
+        return 1 + (1 if self.venv.reset_strategy == "pool" else share)
+
+    def observe(self, obs: jax.Array, env_state: Any) -> Observation:
+        """`obs[B, N, D]` with what else is known in the environments' own states."""
+        env = self.venv.env
+        assert isinstance(env, MultiAgentEnvironment)
+        obs = as_floats(env.observation_space(), obs) if self.floats else obs
+        agent_mask = jax.vmap(env.agent_mask)(env_state)
+        action_mask = jax.vmap(env.action_mask)(env_state) if isinstance(env.action_space(), Discrete) else None
+        global_state = jax.vmap(partial(central_state, env))(obs, env_state) if self.central else None
+        return Observation(obs, global_state, action_mask, agent_mask)
+
+    def observe_final(self, info: dict[str, Any]) -> Observation:
+        """What a step led to, before any reset."""
+        env, state = self.venv.env, info["final_state"]
+        if not env.has_observation:
+            return self.observe(info["final_observation"], state)
+        return self.observe(jax.vmap(env.observation)(state), state)  # so that none is made unless it is used

@@ -1,0 +1,304 @@
+"""`jaxrl eject ALGO`: one self-contained file of an algorithm, to be read, edited and trained.
+
+What the algorithm's module needs of `jaxrl.algos` and `jaxrl.acting` is copied into the file, definition by definition;
+formulas stay imported from `jaxrl.rl`, layers from `jaxrl.nn`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import itertools
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import tyro
+
+from jaxrl import algos
+
+__all__ = ["eject", "main"]
+
+_INLINED = ("jaxrl.algos", "jaxrl.acting")
+_READING = tuple(
+    f"jaxrl.{name}"
+    for name in ("algos.config", "acting.collector", "acting.rollout", "acting.normaliser", "acting.agent", "algos.ppo")
+)
+_WIDTH = 120
+
+_SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
+_PLACES = {  # of definitions; the rest follows from the module or the kind of definition
+    "Networks": "Networks",
+    "actor_critic": "Networks",
+    "networks": "Networks",
+    "loss": "Loss",
+    "Batch": "Loss",
+    "TrainState": "Update",
+    "init": "Update",
+    "update": "Update",
+    "sequences": "Update",
+    "make": "The algorithm",
+    "make_train": "The algorithm",
+    "main": "The algorithm",
+}
+
+
+_Import = tuple[str, str | None, str]
+"""Module, what is imported of it (None: the module itself), and the name that it gets."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Definition:
+    """A class, function or constant at the top of a module."""
+
+    module: str
+    name: str
+    text: str
+    node: ast.stmt
+    order: tuple[int, int]
+    """Rank of the module, and line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flags:
+    """Write one self-contained file of an algorithm to standard output."""
+
+    algorithm: tyro.conf.Positional[str]
+    """Which one, e.g. ippo."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl eject ALGO`; returns the exit code."""
+    flags = tyro.cli(_Flags, args=argv, prog="jaxrl eject")
+    sys.stdout.write(eject(flags.algorithm))
+    return 0
+
+
+def eject(algorithm: str) -> str:
+    """The file's text.
+
+    Args:
+        algorithm: A name that `jaxrl train` knows.
+
+    Raises:
+        UnknownNameError: There is no such algorithm.
+    """
+    module = algos.load(algorithm)
+    book = _Book(module)
+    header = f'"""{_docstring(module, algorithm)}"""\n\nfrom __future__ import annotations\n\n'
+    exported = '__all__ = ["PRESETS", "Config", "make", "make_train"]'
+    parts = [header + book.imports() + "\n\n" + exported]
+    section = ""
+    for definition in book.in_reading_order():
+        if (place := _section(definition)) != section:
+            section = place
+            parts.append(f"# {section} {'-' * (_WIDTH - 3 - len(section))}")
+        parts.append(definition.text)
+    parts.append('if __name__ == "__main__":\n    main()')
+    return "\n\n\n".join(parts).replace('"""\n\n\n\nfrom', '"""\n\nfrom') + "\n"
+
+
+class _Book:
+    """The definitions that an algorithm needs, and the imports that these need."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._modules: dict[str, ast.Module] = {}
+        self._found: dict[str, _Definition] = {}
+        self._imports: set[_Import] = set()
+        for name in ("Config", "PRESETS", "make", "make_train", "main"):
+            self._add(module.__name__, name)
+
+    def in_reading_order(self) -> list[_Definition]:
+        """By sections; where the interpreter needs a definition earlier, it comes earlier."""
+        wanted = sorted(self._found.values(), key=lambda d: (_SECTIONS.index(_section(d)), d.order))
+        placed: dict[str, _Definition] = {}
+
+        def place(definition: _Definition) -> None:
+            if definition.name in placed:
+                return
+            for name in _needed_at_once(definition.node):
+                if name in self._found and name != definition.name:
+                    place(self._found[name])
+            placed[definition.name] = definition
+
+        for definition in wanted:
+            place(definition)
+        return list(placed.values())
+
+    def imports(self) -> str:
+        """The import statements, sorted as ruff sorts them."""
+        names: dict[str, list[str]] = {}
+        statements: list[tuple[int, bool, str, str]] = []
+        for module, imported, bound in sorted(self._imports, key=str):
+            if imported is None:
+                text = f"import {module}" if bound == module else f"import {module} as {bound}"
+                statements.append((_import_group(module), True, module, text))
+            else:
+                names.setdefault(module, []).append(imported if imported == bound else f"{imported} as {bound}")
+        statements += [(_import_group(m), False, m, _from_import(m, each)) for m, each in names.items()]
+        groups = itertools.groupby(sorted(statements, key=lambda s: (s[0], not s[1], s[2])), key=lambda s: s[0])
+        return "\n\n".join("\n".join(s[3] for s in group) for _, group in groups)
+
+    def _add(self, module: str, name: str) -> None:
+        """A definition and all that it needs."""
+        definition = self._definition(module, name)
+        if name in self._found:
+            if self._found[name].module != module:
+                raise ValueError(f"{module}.{name} and {self._found[name].module}.{name} cannot stand in one file.")
+            return
+        self._found[name] = definition
+        own = {n for node in self._tree(module).body for n in _defined(node)}
+        imports = _imports_of(self._tree(module))
+        edits: list[ast.Attribute] = []
+        for node in ast.walk(definition.node):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                target = imports.get(node.value.id)
+                if target and target[1] is None and _is_inlined(target[0]):  # ppo.update becomes update
+                    self._add(target[0], node.attr)
+                    edits.append(node)
+            if isinstance(node, ast.Name):
+                self._need(node.id, module, own, imports)
+        self._found[name] = dataclasses.replace(definition, text=_edited(definition, edits))
+
+    def _need(self, name: str, module: str, own: set[str], imports: dict[str, _Import]) -> None:
+        """Whatever a name in a definition of `module` means."""
+        if name in own:
+            self._add(module, name)
+        elif name in imports:
+            source, imported, _ = imports[name]
+            if not _is_inlined(source):
+                self._imports.add(imports[name])
+            elif imported:
+                self._add(source, imported)
+
+    def _definition(self, module: str, name: str) -> _Definition:
+        tree = self._tree(module)
+        source = inspect.getsource(importlib.import_module(module)).splitlines()
+        for index, node in enumerate(tree.body):
+            if name in _defined(node):
+                first, last = _extent(tree, index, source)
+                text = "\n".join(source[first:last])
+                return _Definition(module, name, text, node, (_module_rank(module), first))
+        raise ValueError(f"{module} defines no {name} at its top, so it cannot be copied.")
+
+    def _tree(self, module: str) -> ast.Module:
+        if module not in self._modules:
+            self._modules[module] = ast.parse(inspect.getsource(importlib.import_module(module)))
+        return self._modules[module]
+
+
+def _docstring(module: ModuleType, algorithm: str) -> str:
+    """The algorithm's own, and where the file comes from."""
+    from jaxrl import __version__
+
+    text = (module.__doc__ or "").strip()
+    return (
+        f"{text}\n\nWritten by `jaxrl eject {algorithm}` (jaxrl {__version__}): edit it, then type `python FILE` or "
+        f"`jaxrl train ./FILE`.\n"
+    )
+
+
+def _section(definition: _Definition) -> str:
+    """Where in the file a definition stands."""
+    if definition.name in _PLACES:
+        return _PLACES[definition.name]
+    if definition.module.startswith("jaxrl.acting"):
+        return "Agent" if definition.module.endswith(".agent") else "Rollout"
+    bases = [ast.unparse(base) for base in getattr(definition.node, "bases", [])]
+    return "Networks" if "nn.Module" in bases else "Configuration"
+
+
+def _module_rank(module: str) -> int:
+    """Modules in the order in which one reads them; algorithms last."""
+    return _READING.index(module) if module in _READING else len(_READING)
+
+
+def _is_inlined(module: str) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in _INLINED)
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a statement at the top of a module defines."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
+
+
+def _imports_of(tree: ast.Module) -> dict[str, _Import]:
+    """What a module imports at its top, by the name that it gets there."""
+    found: dict[str, _Import] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {a.asname or a.name: (a.name, None, a.asname or a.name) for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            for alias in node.names:
+                module, name, bound = str(node.module), alias.name, alias.asname or alias.name
+                whole = isinstance(getattr(importlib.import_module(module), name, None), ModuleType)
+                inlined = whole and _is_inlined(f"{module}.{name}")
+                found[bound] = (f"{module}.{name}", None, bound) if inlined else (module, name, bound)
+    return found
+
+
+def _extent(tree: ast.Module, index: int, source: list[str]) -> tuple[int, int]:
+    """The lines of a statement, with its decorators, the comment above it and the docstring below it."""
+    node = tree.body[index]
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]) - 1
+    while first and source[first - 1].startswith("#"):
+        first -= 1
+    last = node.end_lineno or node.lineno
+    if isinstance(node, ast.Assign | ast.AnnAssign) and index + 1 < len(tree.body):
+        below = tree.body[index + 1]
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            last = below.end_lineno or last
+    return first, last
+
+
+def _edited(definition: _Definition, edits: list[ast.Attribute]) -> str:
+    """The text with `module.name` as `name`."""
+    lines = definition.text.splitlines()
+    for node in sorted(edits, key=lambda n: (n.lineno, n.col_offset), reverse=True):
+        line = node.lineno - 1 - definition.order[1]
+        lines[line] = lines[line][: node.col_offset] + node.attr + lines[line][node.end_col_offset :]
+    return "\n".join(lines)
+
+
+def _needed_at_once(node: ast.stmt) -> Iterator[str]:
+    """The names that must be defined before a statement runs: bases, decorators, defaults, values."""
+    if isinstance(node, ast.FunctionDef):
+        roots: list[Any] = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+    elif isinstance(node, ast.ClassDef):
+        values = [n.value for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign) and n.value]
+        roots = [*node.decorator_list, *node.bases, *values]
+    else:
+        roots = [node.value] if isinstance(node, ast.Assign | ast.AnnAssign) and node.value else []
+    for root in roots:
+        yield from (
+            n.id if isinstance(n, ast.Name) else n.attr
+            for n in ast.walk(root)
+            if isinstance(n, ast.Name | ast.Attribute)
+        )
+
+
+def _import_group(module: str) -> int:
+    """Standard library, other packages, jaxrl."""
+    package = module.partition(".")[0]
+    return 0 if package in sys.stdlib_module_names else 2 if package == "jaxrl" else 1
+
+
+def _from_import(module: str, names: list[str]) -> str:
+    """On one line, or one name a line."""
+    ordered = sorted(names, key=_by_kind)
+    line = f"from {module} import {', '.join(ordered)}"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in ordered), ")"])
+
+
+def _by_kind(name: str) -> tuple[int, str]:
+    """Constants, classes, functions."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)

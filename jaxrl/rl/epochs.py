@@ -1,0 +1,79 @@
+"""Several epochs of shuffled minibatches on one batch, each minibatch one step of the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.rl.devices import num_devices, psum
+from jaxrl.rl.minibatch import shuffled_indices, take_rows
+from jaxrl.rl.optimizer import gradient_step
+
+__all__ = ["Loss", "update_epochs"]
+
+Loss = Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]]
+"""`loss(params, minibatch) -> (scalar, {name: scalar})`, this device's share of means over the minibatch."""
+
+
+class _Learner(NamedTuple):
+    params: Any
+    opt_state: Any
+    stopped: jax.Array  # the policy has moved by target_kl, so nothing more is learned from this batch
+
+
+def update_epochs(
+    loss: Loss,
+    params: Any,
+    opt_state: Any,
+    batch: Any,
+    keys: jax.Array,
+    *,
+    num_envs: int,
+    num_minibatches: int,
+    optimizer: str,
+    lr: jax.Array,
+    max_grad_norm: jax.Array,
+    target_kl: float | None = None,
+) -> tuple[Any, Any, dict[str, jax.Array]]:
+    """All epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
+
+    Args:
+        loss: Of a minibatch.
+        params: Parameters.
+        opt_state: The optimiser's state.
+        batch: This device's share of the rollout, leaves `[L, R, ...]`: R rows of sequences of L steps.
+        keys: `[E, R / S, S / devices]`, for shuffling the R rows in each of the E epochs. Consumed.
+        num_envs: B, this device's environments.
+        num_minibatches: Steps of the optimiser in an epoch.
+        optimizer: A name in `OPTIMIZERS`.
+        lr: Learning rate.
+        max_grad_norm: Gradients are scaled down to this global norm.
+        target_kl: Learn no more once `loss` reports a larger `approx_kl`.
+    """
+
+    def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
+        minibatch = take_rows(batch, index, axis=1)
+        params, opt_state, losses = gradient_step(
+            loss, learner.params, learner.opt_state, minibatch, optimizer, lr, max_grad_norm
+        )
+        return _stop_at(target_kl, learner, _Learner(params, opt_state, learner.stopped), losses)
+
+    index = jax.vmap(lambda epoch: shuffled_indices(epoch, num_envs, num_minibatches))(keys)
+    index = index.reshape(len(keys) * num_minibatches, -1)
+    learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
+    return learner.params, learner.opt_state, psum(jax.tree.map(jnp.mean, losses))
+
+
+def _stop_at(
+    target_kl: float | None, before: _Learner, after: _Learner, losses: dict[str, jax.Array]
+) -> tuple[_Learner, dict[str, jax.Array]]:
+    """The learner after a step, or the one before it once the policy has moved by `target_kl`."""
+    if target_kl is None:
+        return after, losses
+    stopped = before.stopped | (psum(losses["approx_kl"]) > target_kl)
+    moved = after._replace(stopped=stopped)
+    kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, before)._replace(stopped=stopped)
+    return kept, {**losses, "stopped": stopped.astype(jnp.float32) / num_devices()}

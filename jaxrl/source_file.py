@@ -1,0 +1,80 @@
+"""Code in files of the user's own: algorithms and environments that are no installed module.
+
+A file is imported under a name made of its own and of a hash of its content, so that two versions of it can be there at
+once, and what a run was made with is never mistaken for what the file has become.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from jaxrl.errors import UnknownNameError
+
+__all__ = ["SourceFile", "load_source", "source_of"]
+
+_PREFIX = "jaxrl_file_"
+_FILES: dict[str, SourceFile] = {}  # by the name of the module
+
+
+class SourceFile:
+    """A file of Python code, as it was when it was read.
+
+    Args:
+        path: Where it is.
+
+    Raises:
+        UnknownNameError: There is no such file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise UnknownNameError(f"There is no file {path}; give the path of a Python file, such as ./my_ppo.py.")
+        self.content = self.path.read_bytes()
+        self.sha256 = hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def module_name(self) -> str:
+        """The name that the file's module has in `sys.modules`."""
+        return f"{_PREFIX}{self.path.stem}_{self.sha256[:12]}"
+
+
+def load_source(file: SourceFile | str | Path) -> ModuleType:
+    """The file as a module; one with the same name and content is imported only once. Runs its code.
+
+    Raises:
+        UnknownNameError: There is no such file.
+        Exception: Whatever its code raises.
+    """
+    file = file if isinstance(file, SourceFile) else SourceFile(file)
+    name = file.module_name
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_loader(name, loader=None, origin=str(file.path))
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__file__ = str(file.path.absolute())
+    sys.modules[name], _FILES[name] = module, file  # dataclasses look their module up while it is being executed
+    try:
+        exec(compile(file.content, module.__file__, "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[name], _FILES[name]
+        raise
+    return module
+
+
+def source_of(kind: type) -> SourceFile | None:
+    """The file that a class was defined in, if that was loaded by `load_source` or is the script that runs.
+
+    None for classes of modules that can be imported by their names, and for those of a notebook.
+    """
+    if kind.__module__ in _FILES:
+        return _FILES[kind.__module__]
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if kind.__module__ == "__main__" and script and Path(script).suffix == ".py":
+        return SourceFile(script)
+    return None

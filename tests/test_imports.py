@@ -1,0 +1,95 @@
+"""Imports go one way: what stands higher in this table may use what stands lower, never the other way round."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.quick
+
+ROOT = Path(__file__).parents[1]
+
+FLOORS = [
+    {"errors", "spaces", "stats", "render", "algorithm"},
+    {"environment"},
+    {"source_file", "vector", "wrappers", "replay"},
+    {"registry", "check", "envs", "interop", "nn", "rl"},
+    {"acting"},
+    {"algos"},
+    {"train"},
+    {"tuning", "report"},
+    {"bench", "peers", "cli"},
+]
+"""From the ground up; those on one floor may use each other, as long as there is no circle."""
+
+KNOWS_NO_ENVIRONMENT = {"nn", "rl", "render"}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in (ROOT / "jaxrl").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of the package that a file imports, at type level and inside functions too.
+
+    Only `main`, which runs when an algorithm's file is run as a script, may call the command line above it.
+    """
+    found = set()
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "main")]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (inner & set(known)) or {node.module}
+    return found & set(known)
+
+
+MODULES = modules()
+GRAPH = {name: imports(path, MODULES) - {name, "jaxrl"} for name, path in MODULES.items() if name != "jaxrl"}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def floor(module: str) -> int:
+    return next(number for number, rooms in enumerate(FLOORS) if room(module) in rooms)
+
+
+def test_every_room_stands_on_a_floor():
+    assert {room(module) for module in GRAPH} == set().union(*FLOORS)
+
+
+def test_no_arrow_goes_up():
+    upward = [f"{a} imports {b}" for a, used in GRAPH.items() for b in used if floor(b) > floor(a)]
+    assert not upward, "\n".join(sorted(upward))
+
+
+def test_networks_formulas_and_pictures_know_no_environment():
+    knowing = [
+        f"{a} imports {b}"
+        for a, used in GRAPH.items()
+        for b in used
+        if room(a) in KNOWS_NO_ENVIRONMENT and floor(b) > 0 and room(b) != room(a)
+    ]
+    assert not knowing, "\n".join(sorted(knowing))
+
+
+def test_there_is_no_circle():
+    done: set[str] = set()
+
+    def walk(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module not in done:
+            for used in sorted(GRAPH[module]):
+                walk(used, (*path, module))
+            done.add(module)
+
+    for module in sorted(GRAPH):
+        walk(module, ())
