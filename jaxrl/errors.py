@@ -17,7 +17,16 @@ class MissingExtraError(ImportError):
 
 
 class DivergedError(RuntimeError):
-    """A loss or a parameter is no longer a finite number; the message says where and since when."""
+    """A loss or a parameter is no longer a finite number; the message says where and since when.
+
+    Args:
+        text: The message.
+        update: The one that made the run end, counted from 1; None if only its outcome is known.
+    """
+
+    def __init__(self, text: str, update: int | None = None) -> None:
+        super().__init__(text)
+        self.update = update
 
 
 class CheckpointError(RuntimeError):

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
 
 from jaxrl.algorithm import Metrics
-from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.errors import DivergedError
 from jaxrl.train.devices import hosts
-from jaxrl.train.folder.best import keep_best
-from jaxrl.train.folder.checkpoint import Checkpoints
-from jaxrl.train.folder.disk import why
-from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.health.divergence import Divergence
-from jaxrl.train.health.nan_guard import NanGuard
+from jaxrl.train.folder.saver import Saver
+from jaxrl.train.folder.writer import Writer
+from jaxrl.train.health.finite import FiniteWatch
 from jaxrl.train.health.stragglers import Stragglers
 from jaxrl.train.health.throughput import Throughput
+from jaxrl.train.hooks import Hook, Hooks
 from jaxrl.train.intervals import ChunkSizer, Clock, Intervals
-from jaxrl.train.live.progress import Progress
-from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker
 from jaxrl.train.programs import Programs
 from jaxrl.train.signals import StopRequest
 
-__all__ = ["Loop", "OnRow"]
-
-OnRow = Callable[[dict[str, Any]], bool | None]
+__all__ = ["Loop"]
 
 
 class Loop:
-    """One run, from a train state to a later one.
+    """One run, from a train state to a later one. The device always has the next chunk in its queue while the host
+    reads the metrics of the last one and tells the hooks.
 
     Args:
         programs: What was compiled.
         intervals: What happens when.
         rows: Makes rows of metrics.
         members: Who is trained.
-        progress: Shows how it goes.
-        folder: Where rows and evaluations are written, or None.
-        checkpoints: Where states are saved, or None.
-        logger: Told of rows and evaluations besides, or None.
-        on_row: Called with every row; if it returns True, training ends there. If it raises, so does `run`, but only
-            after saving.
+        say: Shows a sentence to the user.
+        hooks: Told of phases, rows, evaluations and events.
+        folder: Where the run is written; None writes nothing.
+        keep_checkpoints: How many of the newest are kept.
     """
 
     def __init__(
@@ -56,11 +48,10 @@ class Loop:
         rows: RowMaker,
         *,
         members: Members,
-        progress: Progress,
+        say: Callable[[str], None],
+        hooks: Sequence[Hook] = (),
         folder: RunFolder | None = None,
-        checkpoints: Checkpoints | None = None,
-        logger: Logger | None = None,
-        on_row: OnRow | None = None,
+        keep_checkpoints: int = 3,
     ) -> None:
         self.programs = programs
         self.intervals = intervals
@@ -70,35 +61,25 @@ class Loop:
         """All rows of the run."""
         self.stopped: str | None = None
         """Why training ended early: the name of a signal, or `"on_row"`."""
-        self.save_error: CheckpointError | None = None
-        """Of the last save, or of the last attempt to write another file, if it failed."""
-        self.divergence = Divergence(members, intervals.num_updates, self._advice)
-        self._nan_guard = NanGuard(members, intervals.num_updates, programs.state_shape)
-        self._progress = progress
-        self._folder = folder
-        self._checkpoints = checkpoints
-        self._logger = logger or Logger()
-        self._on_row = on_row
+        self.saver = Saver(folder, keep_checkpoints, say, self.tell)
+        self.watch = FiniteWatch(members, intervals.num_updates, programs.state_shape, self._advice)
+        self._say = say
         self._throughput = Throughput(self._tell_of_time)
-        self._stragglers = Stragglers(self._tell)
+        self._stragglers = Stragglers(self.tell)
+        writer = [Writer(folder, self.tell)] if folder else []
+        self._hooks = Hooks([*writer, *hooks], self._throughput)
         self._chunk_sizer = ChunkSizer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
-        self._raised: Exception | None = None  # by on_row
         self._chunk_began = 0.0
-        self._saved_at: tuple[int, float] = (-1, time.monotonic())  # update, moment
-        self._save_took = 0.0  # seconds
-
-    # The loop. The device always has the next chunk in its queue while the host reads the metrics of the last one.
 
     def run(self, state: Any) -> Any:
         """Train to the end, or until something stops it; the state is then saved and returned.
 
         Raises:
             DivergedError: Every member's losses are NaN or infinite. The last good checkpoint is kept.
-            Exception: What `on_row` raised.
         """
         update = self.rows.update
-        self._progress.phase("training")
+        self._hooks.phase("training")
         self._start_clock()
         with StopRequest() as stop, self._throughput:
             while n := self._next(update, stop, state):
@@ -112,14 +93,13 @@ class Loop:
             self._next(update, stop, state)
             self._save(state, update, last=True)
         self.clock.stop()
-        if self._raised is not None:
-            raise self._raised
         return state
 
     def _next(self, update: int, stop: StopRequest, state: Any) -> int:
-        """Updates in the next chunk: process 0 sets the throughput, and whichever process is told to stop stops all."""
+        """Updates in the next chunk: process 0 sets the pace, and whichever process is told to stop stops all."""
         left = self.intervals.until_next_stop(update)
-        wish = (stop.name or self.stopped, self._chunk_sizer.next(left) if left else 0, self._stragglers.news())
+        size = self._chunk_sizer.next(left) if left else 0
+        wish = (stop.name or self.stopped or self._hooks.stop, size, self._stragglers.news())
         wishes = hosts.exchange(wish, after=state)
         self._stragglers.hear([news for _, _, news in wishes])
         self.stopped = next((why for why, _, _ in wishes if why), None)
@@ -127,10 +107,7 @@ class Loop:
 
     def _pause(self, state: Any, update: int) -> None:
         """Evaluate and save, if either is due; both need the chunk to have ended."""
-        saves = False
-        if self._checkpoints is not None:
-            saves = self.intervals.saves(update, time.monotonic() - self._saved_at[1], self._save_took)
-            saves = hosts.main_says(saves, after=state)  # clocks differ
+        saves = self.saver.due(self.intervals, update, state)
         if self.intervals.evaluates(update):
             self._read(state)
             self.evaluate(state)
@@ -149,181 +126,91 @@ class Loop:
         n, waits = self._pending[0], not _ready(self._pending[1])
         metrics = jax.device_get(self._pending[1])
         self._pending = None
-        self._throughput.finished(self.rows.update + n, waits)
+        before = self.rows.update
+        self._throughput.finished(before + n, waits)
         began, ended = self._chunk_began, self.clock.seconds
         self._chunk_began = ended
         self._chunk_sizer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
-        before = self.rows.update
-        metrics, said, hopeless = self._nan_guard.take(metrics, before)
-        more, diverged = self.divergence.check_losses(metrics, before, state)
-        for text in said + more:
-            self._tell("not_finite", text)
-        error = hopeless or diverged
-        if error is not None and error.update is not None:
-            kept = error.update - before
-            metrics, ended = jax.tree.map(lambda leaf: leaf[:kept], metrics), began + (ended - began) * kept / n
-        for row in self.rows.feed(metrics, began, ended):
-            self._hand_on(row)
+        metrics, kept, sentences, error = self.watch.inspect(metrics, n, before, state)
+        for text in sentences:
+            self.tell("not_finite", text)
+        ended = began + (ended - began) * kept / n
+        self._hand_on(self.rows.feed(metrics, began, ended))
         if error is not None:
             self._end_with(error, ended)
 
     def _end_with(self, error: DivergedError, seconds: float) -> NoReturn:
         """Raise it, after the row that has begun: what came before tells the most about why."""
-        for row in self.rows.end(seconds):
-            self._hand_on(row)
+        self._hand_on(self.rows.end(seconds))
         raise error
 
-    def _hand_on(self, row: dict[str, Any]) -> None:
-        """A row of metrics to everybody who wants it."""
-        self.table.append(row)
-        with self._throughput.host("writing and showing metrics"):
-            if self._folder is not None:
-                self._write(self._folder.metrics, row)
-            self._progress.row(row)
-            self._logger.row(row)
-        with self._throughput.host("on_row"):
-            self._ask_on_row(row)
-
-    def _ask_on_row(self, row: dict[str, Any]) -> None:
-        """Whether to go on. What it raises ends training as well: it is raised when the state is saved."""
-        if self._on_row is None or self._raised is not None:
-            return
-        try:
-            ends = self._on_row(row)
-        except Exception as error:
-            self._raised, ends = error, True
-        if ends:
-            self.stopped = "on_row"
+    def _hand_on(self, rows: list[dict[str, Any]]) -> None:
+        """Rows of metrics to everybody who wants them."""
+        for row in rows:
+            self.table.append(row)
+            self._hooks.row(row)
 
     def _start_clock(self) -> None:
         self.clock.start()
         self._chunk_began = self.clock.seconds
         self._throughput.pause()
 
-    # Evaluation
-
     def evaluate(self, state: Any) -> dict[str, Any]:
         """Evaluate `state` with its current parameters and write the summary down; the clock stands still meanwhile."""
         running = self.clock.running
         self.clock.stop()
         self._throughput.pause()
-        self._progress.phase("evaluating…")
+        self._hooks.phase("evaluating…")
         played = jax.device_get(self.programs.evaluate(state))
         if warning := played.warning():
-            self._progress.say(warning)
+            self._say(warning)
         summary = hosts.main_says(played.summary())
-        row = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary}
-        if self._folder is not None:
-            self._write(self._folder.evaluations, row)
-            if self.intervals.eval_every and self.rows.update:
-                failed = keep_best(self._folder, self.rows.update, state)
-                if failed:
-                    self._progress.say(str(failed))
-        self._progress.evaluation(row)
-        self._logger.evaluation(row)
-        self._progress.phase("training")
+        self._hooks.evaluation({"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary})
+        if self.intervals.eval_every and self.rows.update:
+            failed = self.saver.keep_best(self.rows.update, state)
+            if failed:
+                self._say(str(failed))
+        self._hooks.phase("training")
         if running:
             self._start_clock()
         return summary
 
-    # Checkpoints
-
     def restore(self, state_shape: Any) -> Any:
-        """Continue from the newest good checkpoint: the state, the rows, the clock and the files of the folder."""
-        assert self._checkpoints is not None
-        assert self._folder is not None
-        restored = self._checkpoints.restore(state_shape)
+        """Continue from the newest good checkpoint: the state, the rows, the clock and the files of the folder.
+
+        Raises:
+            CheckpointError: There is none.
+        """
+        assert self.saver.folder is not None
+        restored = self.saver.restore(state_shape)
         self.rows.load(restored.extra["rows"])
         self.clock = Clock(restored.extra["seconds"])
-        for file in (self._folder.metrics, self._folder.evaluations):
-            missing = file.truncate(restored.extra[f"{file.path.stem}_size"])
-            if missing and hosts.is_main():
-                self._tell("lost", f"{file.path} has lost the last {missing} bytes that belong to the checkpoint.")
-        self.table = self._folder.metrics.read()
-        self._saved_at = (restored.update, time.monotonic())
-        self._tell("resumed", f"Continues after update {restored.update} of {self.intervals.num_updates}.")
+        self.table = self.saver.folder.metrics.read()
+        self.tell("resumed", f"Continues after update {restored.update} of {self.intervals.num_updates}.")
         return restored.state
 
     def _save(self, state: Any, update: int, last: bool = False) -> None:
-        if self._checkpoints is None or self._folder is None or self._saved_at[0] == update:
+        if self.saver.saved(update):
             return
-        error = self.divergence.check_params(state)
+        error = self.watch.divergence.check_params(state)
         if error is not None:
             self._end_with(error, self.clock.seconds)
-        self._progress.phase("saving…")
-        began = time.monotonic()
+        self._hooks.phase("saving…")
         with self._throughput.host("saving checkpoints"):
-            self.save_error = self._try_to_save(self._checkpoints, self._folder, state, update)
-        if self.save_error is not None:
-            self._tell("unsaved", f"{self.save_error}" if last else f"{self.save_error} Training goes on.")
-        self._saved_at = (self._saved_at[0] if self.save_error else update, time.monotonic())
-        self._save_took = time.monotonic() - began
-        self._progress.phase("training")
+            self.saver.save(update, state, {"rows": self.rows.save(), "seconds": self.clock.seconds}, last)
+        self._hooks.phase("training")
 
-    def _try_to_save(
-        self, checkpoints: Checkpoints, folder: RunFolder, state: Any, update: int
-    ) -> CheckpointError | None:
-        """Returns what went wrong, if anything: the next save may succeed."""
-        try:
-            hosts.on_main(folder.flush, OSError)  # a checkpoint counts on the rows before it
-            extra = {
-                "rows": self.rows.save(),
-                "seconds": self.clock.seconds,
-                "metrics_size": folder.metrics.size,
-                "evaluations_size": folder.evaluations.size,
-            }
-            checkpoints.save(update, state, extra)
-        except CheckpointError as error:
-            return error
-        except OSError as error:
-            return CheckpointError(f"No checkpoint can be written: {why(error, folder.path)}.")
-        return None
-
-    # Files and words
-
-    def note(self, about: dict[str, Any]) -> None:
-        """Write run.json."""
-        self._attempt(lambda folder: folder.write(about), "run.json")
-
-    def finish(self) -> None:
-        """See to it that all rows are on the disk; `save_error` tells if that failed."""
-        self._attempt(RunFolder.flush, "Rows of metrics")
-
-    def _attempt(self, write: Callable[[RunFolder], None], what: str) -> None:
-        if self._folder is None:
-            return
-        try:
-            write(self._folder)
-        except OSError as error:
-            self.save_error = CheckpointError(f"{what} cannot be written: {why(error, self._folder.path)}.")
-            self._tell("unwritten", str(self.save_error))
-
-    def _write(self, file: JsonLines, row: dict[str, Any]) -> None:
-        """Add a row, now or when that is possible again."""
-        error = file.append(row)
-        if error is not None:
-            reason = why(error, file.path.parent)
-            self._tell("unwritten", f"{file.path.name} cannot be written: {reason}. Its rows wait; training goes on.")
+    def tell(self, kind: str, text: str) -> None:
+        """Something the user should know: shown, and written into events.jsonl."""
+        self._hooks.event(kind, text, self.rows.update)
 
     def _tell_of_time(self, kind: str, text: str) -> None:
-        self._tell(kind, text)
+        self.tell(kind, text)
         self._stragglers.note(kind, text)
 
-    def _tell(self, kind: str, text: str) -> None:
-        """Say something, and write it down in events.jsonl."""
-        self._progress.say(text)
-        if self._folder is not None:
-            now = round(time.time(), 3)
-            self._folder.events.append({"time": now, "update": self.rows.update, "kind": kind, "text": text})
-
     def _advice(self) -> str:
-        kept = (
-            f" The last good checkpoint is in {self._checkpoints.folder}."
-            if self._saved_at[0] >= 0 and self._checkpoints
-            else ""
-        )
-        return f"Try a lower --lr or a lower --max-grad-norm.{kept}"
+        return f"Try a lower --lr or a lower --max-grad-norm.{self.saver.advice}"
 
 
 def _ready(metrics: Metrics) -> bool:

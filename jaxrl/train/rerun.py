@@ -48,10 +48,10 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
         ValueError: It cannot be trained by itself, because it is a part of a search.
     """
     options = {**repeated(run), "logger": None, "quiet": quiet, "mesh": _mesh(run.about)}
-    segment: Segment | None = options["part"]
-    if part is not None and part.first:
+    segment: Segment | None = options["segment"]
+    if segment is not None and segment.first:
         raise ValueError(
-            f"The run in {run.folder.path} began with what others had learned in {part.first} updates of their search; "
+            f"The run in {run.folder.path} began with what others had learned in {segment.first} updates of their search; "
             f"run the whole search again, into another --run-dir, by its command in checklist.json."
         )
     return fit(run.algo, run.config, run_dir, **options)
@@ -73,7 +73,7 @@ def repeated(run: LoadedRun) -> dict[str, Any]:
         **about["options"],
         "num_seeds": about["num_seeds"],
         "members": about.get("members"),
-        "part": Segment(*about["part"]) if "part" in about else None,
+        "segment": Segment(*about["segment"]) if "segment" in about else None,
         "lineage": about.get("lineage"),
         "notes": {name: about[name] for name in about.get("notes", ())},
     }

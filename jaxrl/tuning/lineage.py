@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["lineage"]
+__all__ = ["ancestors"]
 
 
 def ancestors(parent: np.ndarray, member: int) -> list[int]:

@@ -47,7 +47,7 @@ class PlanFile:
 @contextlib.contextmanager
 def recorded(
     path: str | Path | None, what: Literal["sweep", "search"], config: Any, plan: dict[str, Any], num_seeds: int
-) -> Iterator[Record]:
+) -> Iterator[PlanFile]:
     """The record in a folder, new or to be continued. Other processes are kept out of the folder meanwhile.
 
     Args:

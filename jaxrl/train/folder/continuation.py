@@ -82,7 +82,7 @@ def decide(folder: RunFolder, config: Any, about: Mapping[str, Any]) -> Stage:
         )
     if before["status"] == "diverged" and about["options"].get("on_nan") != "skip":
         return Stage.DIVERGED
-    last = config.num_updates if before.get("part") is None else before["part"][1]
+    last = config.num_updates if before.get("segment") is None else before["segment"][1]
     if before["status"] == "finished" and before.get("timesteps") == last * config.steps_per_update:
         return Stage.FINISHED
     return Stage.UNFINISHED if CheckpointReader(folder.checkpoints).updates else Stage.FRESH

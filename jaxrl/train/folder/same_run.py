@@ -27,7 +27,7 @@ MAY_CHANGE = frozenset(
 )
 """The options of a run, sweep or search that may be others when it is continued."""
 
-_FACTS = ("num_seeds", "part", "lineage", "population")
+_FACTS = ("num_seeds", "segment", "lineage", "population")
 """What else in run.json decides the rows, besides config, options and members."""
 
 
@@ -35,7 +35,7 @@ def wanted(
     config: Any,
     members: int | Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
-    part: tuple[int, int] | None = None,
+    segment: tuple[int, int] | None = None,
     lineage: Lineage | None = None,
 ) -> dict[str, Any]:
     """What decides the rows of a run, as run.json tells it.
@@ -44,7 +44,7 @@ def wanted(
         config: The run's.
         members: As `Members.of` takes them.
         options: Of `fit`, by name; those that `MAY_CHANGE` lists are of no importance to `decide`.
-        part: The updates done before and in the end; None for all of them.
+        segment: The updates done before and in the end; None for all of them.
         lineage: Of hyperparameters, if they change.
     """
     count = members if isinstance(members, int) else len(members)
@@ -52,8 +52,8 @@ def wanted(
     about["options"] = dict(options)
     if not isinstance(members, int):
         about["members"] = [dict(own) for own in members]
-    if part is not None:
-        about["part"] = list(part)
+    if segment is not None:
+        about["segment"] = list(segment)
     if lineage is not None:
         about["lineage"] = dict(lineage)
     return about

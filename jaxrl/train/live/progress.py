@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from jaxrl.train.devices.hosts import is_main
+from jaxrl.train.hooks import Hook
 from jaxrl.train.live.heartbeat import Heartbeat
 from jaxrl.train.live.view import RunView, duration, number, returns_text
 from jaxrl.train.metrics import mean_over_members
@@ -17,7 +18,7 @@ from jaxrl.train.metrics import mean_over_members
 __all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_progress", "on_terminal", "row_line"]
 
 
-class Progress:
+class Progress(Hook):
     """Shows nothing but keeps live.json, from which `jaxrl watch` does; the base of those that do. A context manager.
 
     Args:
@@ -60,6 +61,10 @@ class Progress:
     def evaluation(self, row: dict[str, Any]) -> None:
         """One more evaluation."""
         self.view.evaluation = row
+
+    def event(self, kind: str, text: str, update: int) -> None:
+        """Said like anything else."""
+        self.say(text)
 
     def say(self, text: str) -> None:
         """Something the reader should know now and find afterwards."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from jaxrl.train.devices.hosts import is_main
 from jaxrl.train.health.mishap import in_words
+from jaxrl.train.hooks import Hook
 
 __all__ = ["Kind", "Logger", "LoggerOptions", "Names", "follow", "make_logger"]
 
@@ -18,7 +19,7 @@ Kind = Literal["jsonl", "wandb", "tensorboard"]
 Names = Literal["jaxrl", "cleanrl"]
 
 
-class Logger:
+class Logger(Hook):
     """Is told what happens in a run. This one does nothing: override what you need and hand it to `fit(logger=…)`.
 
     What `open` raises ends `fit`. What another method raises is said, and the logger is off from then on.
