@@ -10,7 +10,7 @@ pytestmark = pytest.mark.quick
 ROOT = Path(__file__).parents[1]
 
 FLOORS = [
-    {"errors", "spaces", "stats", "render", "algorithm"},
+    {"errors", "spaces", "keys", "fields", "stats", "render", "algorithm"},
     {"environment"},
     {"source_file", "vector", "wrappers", "replay"},
     {"registry", "check", "envs", "interop", "nn", "rl"},

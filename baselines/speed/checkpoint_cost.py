@@ -24,8 +24,9 @@ import numpy as np
 from jaxrl.algos import ippo
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.train.fit import Result, fit
+from jaxrl.train.fit import fit
 from jaxrl.train.folder.checkpoint import Checkpoints
+from jaxrl.train.run import Result
 
 
 def train(

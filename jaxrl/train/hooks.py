@@ -101,4 +101,3 @@ class RowHook(Hook):
     @property
     def stop(self) -> str | None:
         return "on_row" if self._ends else None
-

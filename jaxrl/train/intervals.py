@@ -49,6 +49,11 @@ class Intervals:
         """`log_every`, or its default."""
         return self.log_every or math.ceil(self.num_updates / 500)
 
+    @property
+    def saves_on_demand(self) -> bool:
+        """Whether checkpoints were asked for, besides those that are saved anyway."""
+        return bool(self.checkpoint_every_updates or self.checkpoint_every_minutes)
+
     def until_next_stop(self, update: int) -> int:
         """Updates from `update` to the next one at which the loop has to pause."""
         stops = [_next(every, update) for every in (self.eval_every, self.checkpoint_every_updates) if every]

@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.monitoring
@@ -15,45 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrl.algorithm import Algorithm, Metrics
-from jaxrl.environment import Environment
+from jaxrl.algorithm import Algorithm, Metrics, RunConfig
 from jaxrl.train.devices.hosts import gather
 from jaxrl.train.devices.mesh import MEMBER, everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
 from jaxrl.train.members import Members, seed_keys
 
-__all__ = ["Programs", "RunConfig", "compile_programs", "compiler_options", "initial_state", "member_keys"]
+__all__ = ["Programs", "compile_programs", "compiler_options", "initial_state", "member_keys"]
 
 MAX_CHUNK = 1024
 """Updates a chunk can have; their metrics are a few numbers each."""
-
-
-class RunConfig(Protocol):
-    """What the training loop reads from an algorithm's config."""
-
-    @property
-    def env(self) -> str:
-        """The environment's name."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Of member 0; member m has `seed + m`."""
-        ...
-
-    @property
-    def steps_per_update(self) -> int:
-        """Environment steps in one update."""
-        ...
-
-    @property
-    def num_updates(self) -> int:
-        """Updates in the whole run."""
-        ...
-
-    def make_env(self) -> Environment:
-        """The environment."""
-        ...
 
 
 class Programs(NamedTuple):

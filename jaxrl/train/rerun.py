@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxrl.train.fit import Result, Segment, fit
+from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import LoadedRun
 from jaxrl.train.folder.provenance import device_names, differences, git_state, versions
+from jaxrl.train.run import Result, Segment
 
 __all__ = ["Comparison", "compare_rows", "repeated", "rerun", "warnings_for"]
 
@@ -51,8 +52,8 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
     segment: Segment | None = options["segment"]
     if segment is not None and segment.first:
         raise ValueError(
-            f"The run in {run.folder.path} began with what others had learned in {segment.first} updates of their search; "
-            f"run the whole search again, into another --run-dir, by its command in checklist.json."
+            f"The run in {run.folder.path} began with what others had learned in {segment.first} updates of their "
+            f"search; run the whole search again, into another --run-dir, by its command in checklist.json."
         )
     return fit(run.algo, run.config, run_dir, **options)
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxrl.errors import DivergedError
-from jaxrl.train.fit import Segment
+from jaxrl.train.run import Segment
 from jaxrl.tuning.task import Found, Incumbent, Task, Trial
 
 __all__ = ["Halving"]

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
-from jaxrl.train.fit import Result
 from jaxrl.train.members import Members
 from jaxrl.train.programs import compile_programs
+from jaxrl.train.run import Result
 from jaxrl.tuning.evolve import evolve, population
 from jaxrl.tuning.lineage import ancestors
 from jaxrl.tuning.search_space import Point

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from jaxrl.train.fit import Result, fit
+from jaxrl.train.fit import fit
 from jaxrl.train.members import traced_fields
+from jaxrl.train.run import Result
 from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, metric_of, train_groups
 from jaxrl.tuning.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 

@@ -21,11 +21,12 @@ from toy_runs import assert_same_state, read_rows, run, timeless
 from jaxrl.algos import ppo
 from jaxrl.cli import export, report, runs, watch
 from jaxrl.errors import CheckpointError
-from jaxrl.train.fit import Result, fit
+from jaxrl.train.fit import fit
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.load import load_run
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
+from jaxrl.train.run import Result
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

@@ -16,10 +16,10 @@ import toy_algorithm as toy
 from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run, timeless
 
 from jaxrl.errors import CheckpointError, DivergedError
-from jaxrl.train.fit import Result, UnsavedError
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.programs import compile_programs
+from jaxrl.train.run import Result, UnsavedError
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ import numpy as np
 import toy_algorithm as toy
 
 from jaxrl.algorithm import Algorithm
-from jaxrl.train.fit import Result, fit
+from jaxrl.train.fit import fit
+from jaxrl.train.run import Result
 
 CONFIG = toy.Config()  # ten updates of 4 environments x 2 steps
 ALGO = toy.make(CONFIG)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.train.fit import Result, fit
+from jaxrl.train.fit import fit
+from jaxrl.train.run import Result
 from jaxrl.tuning import PBT, Trial
 
 CONFIG = echo.Config()

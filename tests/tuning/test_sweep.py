@@ -219,7 +219,7 @@ def test_seeds_are_spread_over_devices() -> None:
     """By itself: the number of devices is fixed when JAX starts."""
     program = (
         "import jaxrl, test_sweep as t\n"
-        "one, two = (jaxrl.sweep(t.TOY, t.CONFIG, lr=[0.25, 1.0], mesh=jaxrl.train.devices.mesh.MeshShape(n, 1), **t.OPTIONS)"
+        "one, two = (jaxrl.sweep(t.TOY, t.CONFIG, lr=[0.25, 1.0], mesh=(n, 1), **t.OPTIONS)"
         " for n in (1, 2))\n"
         "assert len(t.jax.devices()) == 2 and one.table == two.table, (one, two)"
     )

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from jaxrl.algorithm import Algorithm
+from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.train.devices.mesh import choose_mesh, place, spread
 from jaxrl.train.members import Members
-from jaxrl.train.programs import RunConfig, initial_state
+from jaxrl.train.programs import initial_state
 
 __all__ = [
     "Assumptions",

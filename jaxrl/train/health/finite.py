@@ -1,4 +1,4 @@
-"""Looks at every chunk's metrics for numbers that are not finite: what was skipped, who has diverged, whether to end."""
+"""Looks for numbers that are not finite: what was skipped, who has diverged, whether training ends."""
 
 from __future__ import annotations
 

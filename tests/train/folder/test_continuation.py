@@ -12,11 +12,12 @@ from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run
 
 from jaxrl.algos import ippo, ppo
 from jaxrl.errors import CheckpointError, DivergedError
-from jaxrl.train.fit import Segment, fit
+from jaxrl.train.fit import fit
 from jaxrl.train.folder.continuation import Stage, check_unfinished, decide, entered
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.folder.same_run import MAY_CHANGE, wanted
+from jaxrl.train.run import Segment
 
 OPTIONS = {"log_every": 2, "eval_every": None, "eval_episodes": 8, "checkpoint_every_updates": 4}
 
