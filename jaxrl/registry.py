@@ -8,7 +8,7 @@ import importlib
 import importlib.metadata
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
@@ -123,11 +123,11 @@ def _own_class(place: str, attribute: str) -> Callable[..., Environment]:
                 f"The module {place!r} of the environment {place}:{attribute} cannot be imported ({error}). Write "
                 f"./FILE.py:CLASS for a class in a file, or one of {libraries} for another library's environment."
             ) from error
-    factory: Any = getattr(module, attribute, None)
+    factory = getattr(module, attribute, None)
     if not callable(factory):
         names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Environment)]
         raise UnknownNameError(f"There is no class {attribute!r} in {place}. {nearest(attribute, names)}")
-    return factory
+    return cast(Callable[..., Environment], factory)
 
 
 @functools.cache

@@ -1,7 +1,9 @@
 """Shared by all tests: every key is consumed once, or the test fails; compiling is what takes the time."""
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Almost half of the suite's time is LLVM optimising programs that run for milliseconds.
@@ -11,7 +13,13 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+import jaxrl
+from jaxrl import registry
+
 jax.config.update("jax_debug_key_reuse", True)
+
+# Helpers that tests of several folders share.
+sys.path += [str(Path(__file__).parent / folder) for folder in ("algos", "check", "train", "tuning")]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,3 +48,15 @@ def shared_compilation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     jax.config.update("jax_persistent_cache_min_compile_time_secs", before)
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`toy/alone` and `toy/team` have names, which are gone after the test."""
+    import observed
+
+    jaxrl.list_envs()
+    for table in ("_FACTORIES", "_FIXED", "_ALIASES"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    jaxrl.register("toy/alone", observed.Alone)
+    jaxrl.register("toy/team", observed.Team)

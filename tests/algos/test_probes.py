@@ -71,8 +71,8 @@ def value_and_action(algo, state, solution, case):
     observation = normalised(state.normaliser, observation, agent.param_sets)
     reset = jnp.ones((1, 1), bool)
     _, policy, prediction = agent.networks.apply(state.params, agent.networks.new_carry(1), observation, reset)
-    agent = case.agent or 0
-    return float(agent.config.value.decode(prediction)[0, 0, agent]), np.asarray(policy.mode()[0, 0, agent])
+    number = case.agent or 0
+    return float(agent.config.value.decode(prediction)[0, 0, number]), np.asarray(policy.mode()[0, 0, number])
 
 
 def check(solution, algo, state, cases):

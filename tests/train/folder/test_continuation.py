@@ -122,12 +122,12 @@ def test_a_run_that_ended_early_of_its_own_will_is_not_finished(tmp_path: Path) 
     assert stage(folder) is Stage.FINISHED
 
 
-def test_a_part_of_a_run_is_finished_at_its_own_end(tmp_path: Path) -> None:
-    folder = pretend(tmp_path / "run", CONFIG, part=(0, 4))
+def test_a_segment_of_a_run_is_finished_at_its_own_end(tmp_path: Path) -> None:
+    folder = pretend(tmp_path / "run", CONFIG, segment=(0, 4))
     change(folder, status="finished", timesteps=4 * 8)
-    about = wanted(CONFIG, 1, OPTIONS, part=(0, 4))
+    about = wanted(CONFIG, 1, OPTIONS, segment=(0, 4))
     assert decide(folder, CONFIG, about) is Stage.FINISHED
-    assert "part is [0, 4] there and left out here" in refusal(folder)
+    assert "segment is [0, 4] there and left out here" in refusal(folder)
     with pytest.raises(FileExistsError, match=r"part is \[0, 4\] there and \[4, 10\] here"):
         run(run_dir=folder.path, log_every=2, segment=Segment(4, 10), resume="auto")
 
@@ -214,15 +214,15 @@ def test_options_that_are_newer_than_the_run_have_their_defaults(tmp_path: Path)
         stage(folder)
 
 
-def test_a_run_with_a_schedule_is_not_continued_without_it(tmp_path: Path) -> None:
-    intervals: Any = {"every_updates": 5, "points": [{"lr": 1.0}, {"lr": 0.5}]}
-    folder = pretend(tmp_path / "run", CONFIG, intervals=intervals)
-    about = wanted(CONFIG, 1, OPTIONS, intervals=json.loads(json.dumps(intervals)))
+def test_a_run_with_a_lineage_is_not_continued_without_it(tmp_path: Path) -> None:
+    lineage: Any = {"every_updates": 5, "points": [{"lr": 1.0}, {"lr": 0.5}]}
+    folder = pretend(tmp_path / "run", CONFIG, lineage=lineage)
+    about = wanted(CONFIG, 1, OPTIONS, lineage=json.loads(json.dumps(lineage)))
     assert decide(folder, CONFIG, about) is Stage.UNFINISHED
-    assert "intervals is {'every_updates': 5" in refusal(folder)
-    other: Any = {**intervals, "points": [{"lr": 1.0}, {"lr": 0.25}]}
-    with pytest.raises(FileExistsError, match=r"intervals.points is .*0\.5.* there and .*0\.25.* here"):
-        decide(folder, CONFIG, wanted(CONFIG, 1, OPTIONS, intervals=other))
+    assert "lineage is {'every_updates': 5" in refusal(folder)
+    other: Any = {**lineage, "points": [{"lr": 1.0}, {"lr": 0.25}]}
+    with pytest.raises(FileExistsError, match=r"lineage.points is .*0\.5.* there and .*0\.25.* here"):
+        decide(folder, CONFIG, wanted(CONFIG, 1, OPTIONS, lineage=other))
 
 
 @pytest.mark.timeout(120)
