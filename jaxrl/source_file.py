@@ -43,8 +43,12 @@ class SourceFile:
         return f"{_PREFIX}{self.path.stem}_{self.sha256[:12]}"
 
 
-def load_source(file: SourceFile | str | Path) -> ModuleType:
+def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleType:
     """The file as a module; one with the same name and content is imported only once. Runs its code.
+
+    Args:
+        file: Which one.
+        beside: Whether it can import the modules that lie beside it, as a script can.
 
     Raises:
         UnknownNameError: There is no such file.
@@ -59,11 +63,16 @@ def load_source(file: SourceFile | str | Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     module.__file__ = str(file.path.absolute())
     sys.modules[name], _FILES[name] = module, file  # dataclasses look their module up while it is being executed
+    path = [str(file.path.absolute().parent)] if beside else []
     try:
+        sys.path[:0] = path
         exec(compile(file.content, module.__file__, "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name], _FILES[name]
         raise
+    finally:
+        for folder in path:
+            sys.path.remove(folder)
     return module
 
 

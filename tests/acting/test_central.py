@@ -84,7 +84,7 @@ def test_the_team_that_is_meant_is_told_beside_the_encoded_observations(seen, in
     state = algo.init(jax.random.key(0))
     kernel = state.params["critic"]["params"]["torso"]["Torso_0"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape == (inputs + 2 * rivals, 8)
-    prediction = collect(algo, state, jax.random.key(1)).value
+    prediction = collect(algo, state, jax.random.key(1)).extras["value"]
     assert bool((prediction[..., 0] == prediction[..., 1]).all()) is not rivals
 
 
