@@ -105,7 +105,7 @@ def test_vectors_of_any_numbers_are_standardised(name, seen):
     algo = MODULES[name].make(config_of(name, seen, normalise_obs=True))
     first = algo.init(jax.random.key(0))
     state, _ = jax.jit(algo.update)(first)
-    for moments in filter(None, (state.normaliser.obs, state.normaliser.state)):
+    for moments in filter(None, (state.normaliser.obs, state.normaliser.global_state)):
         assert np.abs(moments.mean).max() <= 1
         assert 0 < np.max(moments.variance) < 1
     agent = agent_of(algo)
