@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxrl.check import check_env
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
-    from jaxrl.tuning import search
+    from jaxrl.tuning.search import search
     from jaxrl.tuning.sweep import sweep
 
 __version__ = "0.1.0"
@@ -34,7 +34,7 @@ _LAZY = {  # imported on first use: `import jaxrl` is light
     "check_env": "jaxrl.check",
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
-    "search": "jaxrl.tuning",
+    "search": "jaxrl.tuning.search",
     "sweep": "jaxrl.tuning.sweep",
 }
 

@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
     options = {k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir")}
     use_cache()
     use_cores()
-    from jaxrl.tuning import search
+    from jaxrl.tuning.search import search
 
     result = search(module, config, run_dir, **options, **space)
     if result.stopped:

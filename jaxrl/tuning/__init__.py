@@ -11,11 +11,9 @@ from jaxrl.tuning.fixed import Grid, Random
 from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.optuna import Optuna
 from jaxrl.tuning.pbt import PBT
-from jaxrl.tuning.search import METHODS, SearchResult, search
 from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
 
 __all__ = [
-    "METHODS",
     "PBT",
     "Found",
     "Grid",
@@ -24,9 +22,7 @@ __all__ = [
     "Method",
     "Optuna",
     "Random",
-    "SearchResult",
     "StoppedError",
     "Task",
     "Trial",
-    "search",
 ]

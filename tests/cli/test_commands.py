@@ -13,7 +13,7 @@ import pytest
 from jaxrl import algos
 from jaxrl.cli import main
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TOYS = ROOT / "tests" / "train"
 QUICK = ["--quiet", "--eval-episodes", "8", "--no-pictures"]
 

@@ -20,7 +20,7 @@ from jaxrl.cli import EXIT_WRONG_INPUT, export, guarded, report, rerun, runs, tr
 from jaxrl.train import fit as fit_module
 from jaxrl.train.fit import fit
 from jaxrl.train.programs import Programs
-from jaxrl.tuning import search
+from jaxrl.tuning.search import search
 from jaxrl.tuning.sweep import sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what NumPy says of 1e308 times two

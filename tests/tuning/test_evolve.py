@@ -103,10 +103,10 @@ def test_random_keys_stay_wherever_a_state_has_them() -> None:
     keys = jax.random.split(jax.random.key(1), M)
     before = bits(keys)
     state.own.params["theta"] = state.own.params["theta"].at[7].set(jnp.nan)
-    state = dataclasses.replace(state, own=dataclasses.replace(state.own, loop={"key": keys, "pose": jnp.arange(M)}))
+    state = dataclasses.replace(state, own=dataclasses.replace(state.own, runner={"key": keys, "pose": jnp.arange(M)}))
     after = bred(state)
-    assert after.own.loop["pose"][7] == after.past.parent[7, 1] != 7
-    np.testing.assert_array_equal(bits(after.own.loop["key"]), before)
+    assert after.own.runner["pose"][7] == after.past.parent[7, 1] != 7
+    np.testing.assert_array_equal(bits(after.own.runner["key"]), before)
 
 
 def test_who_ended_no_episode_is_neither_replaced_nor_a_parent() -> None:

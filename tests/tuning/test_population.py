@@ -44,7 +44,7 @@ def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, r
     assert (past.parent != np.arange(members)[:, None])[:, 1:].sum() >= 3 * members // 4  # they have bred
     assert distinct(result.state.key) == members
     assert distinct(result.state.own.key) == members
-    assert len(np.unique(result.state.own.loop)) == members
+    assert len(np.unique(result.state.own.runner)) == members
 
 
 @pytest.mark.parametrize("tuning_seeds", [3, 1])

@@ -156,7 +156,7 @@ def test_progress_of_a_rung_counts_its_own_steps(monkeypatch: pytest.MonkeyPatch
             assert view.left == pytest.approx((view.total - row["timesteps"]) * row["seconds"] / own)
             shown.append((view.first, row["timesteps"], view.total, view.done))
 
-    monkeypatch.setattr("jaxrl.train.fit.make_progress", lambda title, total, quiet, *rest: Seen(title, total, *rest))
+    monkeypatch.setattr("jaxrl.train.run.make_progress", lambda title, total, quiet, *rest: Seen(title, total, *rest))
     search(method=Halving(), budget=3, log_every=4)
     rungs = [(0, 4, 4, 1.0), (4, 8, 12, 0.5), (4, 12, 12, 1.0), *((12, t, 36, (t - 12) / 24) for t in range(16, 37, 4))]
     assert shown[: len(rungs)] == rungs
@@ -384,7 +384,7 @@ def test_a_rung_goes_no_further_than_its_end(folder: Path, tmp_path: Path, capsy
     rung = Path(shutil.copytree(folder / "tuning" / "rung-1", tmp_path / "rung-1"))
     main(["resume", str(rung), "--quiet"])
     about = json.loads((rung / "run.json").read_text())
-    assert (about["part"], about["timesteps"], about["status"]) == ([4, 12], 12, "finished")
+    assert (about["segment"], about["timesteps"], about["status"]) == ([4, 12], 12, "finished")
     with pytest.raises(SystemExit):
         main(["rerun", str(rung), "--run-dir", str(tmp_path / "other")])
     assert "began with what others had learned in 4 updates" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def _changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[st
 
 def _deciding(config: Any, about: Mapping[str, Any]) -> dict[str, Any]:
     """All that decides the rows, by name; members apart."""
-    options = {name: value for name, value in about["options"].items() if name not in MAY_CHANGE}
+    options = {name: value for name, value in about.get("options", {}).items() if name not in MAY_CHANGE}
     facts = {name: about.get(name) for name in _FACTS}
     return {**config_in(about, config), "algorithm": about["config_class"], **facts, **options}
 

@@ -155,7 +155,7 @@ def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
     """The code that a run names and that is not the library's, by what it is."""
     from jaxrl import algos
 
-    name, env = about["config_class"], str(about["config"].get("env", about["env"]))
+    name, env = about["config_class"], str(about.get("config", {}).get("env", ""))
     code = {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
     if own_code(env) is not None:
         code["env"] = env

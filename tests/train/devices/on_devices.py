@@ -93,7 +93,7 @@ def restored() -> dict:
         jaxrl.fit(algo, config, stopped, log_every=1, on_row=stop_early, mesh=MeshShape(1, 8), **options)
         for data in (8, 4, 2, 1):
             run = shutil.copytree(stopped, Path(folder) / f"on {data}")
-            result = jaxrl.fit(algo, config, run, resume=True, mesh=MeshShape(1, data), **options)
+            result = jaxrl.fit(algo, config, run, log_every=1, resume=True, mesh=MeshShape(1, data), **options)
             outcome[data] = flat(result.state.params)
     return outcome
 

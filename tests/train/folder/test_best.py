@@ -21,7 +21,7 @@ def test_a_win_rate_counts_before_a_return_and_seeds_are_averaged():
 
 def test_what_is_not_finite_neither_wins_nor_stands_in_the_way(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
-    for update, returns in enumerate([float("nan"), [1.0, None], 2.0, float("inf"), 3.0]):
+    for update, returns in enumerate([[float("nan"), 1.0], [1.0, None], [2.0, 2.0], [float("inf"), 9.0], [3.0, 3.0]]):
         folder.evaluations.append({"timesteps": update + 1, "return_mean": returns})
         assert keep_best(folder, update, {"params": jnp.zeros(2)}) is None
         assert Checkpoints(folder.best).updates == {0: [], 1: [], 4: [4]}.get(update, [2])

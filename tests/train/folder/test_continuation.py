@@ -128,7 +128,7 @@ def test_a_segment_of_a_run_is_finished_at_its_own_end(tmp_path: Path) -> None:
     about = wanted(CONFIG, 1, OPTIONS, segment=(0, 4))
     assert decide(folder, CONFIG, about) is Stage.FINISHED
     assert "segment is [0, 4] there and left out here" in refusal(folder)
-    with pytest.raises(FileExistsError, match=r"part is \[0, 4\] there and \[4, 10\] here"):
+    with pytest.raises(FileExistsError, match=r"segment is \[0, 4\] there and \[4, 10\] here"):
         run(run_dir=folder.path, log_every=2, segment=Segment(4, 10), resume="auto")
 
 

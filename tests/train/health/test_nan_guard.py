@@ -136,5 +136,5 @@ def test_when_nothing_is_learned_any_more_training_ends(tmp_path: Path, monkeypa
 def test_what_cannot_be_skipped_is_explained() -> None:
     with pytest.raises(ValueError, match='on_nan must be "stop" or "skip", got \'ignore\''):
         run(on_nan="ignore")
-    with pytest.raises(ValueError, match="needs a train state with a field `params`"):
+    with pytest.raises(TypeError, match="A train state is a dataclass that declares its fields' roles, not a int"):
         nan_guard.skip_bad_updates(Algorithm(lambda key: 0, lambda state: (state, {}), ALGO.act)).update(0)
