@@ -48,5 +48,5 @@ def _check_tables(app: Sphinx) -> None:
 
 
 def _name_outside_files(app: Sphinx, page: str, source: list[str]) -> None:
-    """Links that leave docs/ work on a code host only; on the site the file is named."""
-    source[0] = re.sub(r"\[[^\]]+\]\(\.\./([^)]+)\)", r"`\1`", source[0])
+    """Links that leave docs/ work on a code host only; on the site the file's name follows the words."""
+    source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)", r"\1 (`\2`)", source[0])
