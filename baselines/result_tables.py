@@ -26,13 +26,13 @@ LIBRARIES = {"jaxmarl": "JaxMARL", "gymnax": "gymnax", "envpool": "EnvPool"}
 
 
 def runs(folder: str, timed: bool = False) -> list[Row]:
-    """A row a run of several seeds, or one for each kind of agents where they want different things.
+    """A row per run of several seeds, or one per kind of agents where kinds want different things.
 
     Args:
         folder: Under baselines/results.
         timed: Whether the machine was quiet, so that seconds are worth a column.
     """
-    head = ("environment", "algorithm", "steps a seed", "seeds", "IQM (95 %)", "seed by seed")
+    head = ("environment", "algorithm", "steps per seed", "seeds", "IQM (95 %)", "seed by seed")
     rows: list[Row] = [(*head, "seconds")] if timed else [head]
     kept = [load(path) for path in sorted((RESULTS / folder).glob("*.json"))]
     trained = [about for about in kept if {"algorithm", "iqm"} <= set(about)]  # by jaxrl
@@ -57,7 +57,7 @@ def score_cells(about: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def ippo_on_3m() -> list[Row]:
-    """A row a seed, and all of them."""
+    """A row per seed, and one for all of them."""
     abouts = sorted((load(path) for path in (RESULTS / "ippo_smax_3m").glob("*.json")), key=lambda about: about["seed"])
     wins = [about["evaluation"]["win_rate"] for about in abouts]
     rows = [("seed", "steps", "greedy win rate", "seconds")]
@@ -71,7 +71,7 @@ def ippo_on_3m() -> list[Row]:
 def spread_by_steps() -> list[Row]:
     """Returns on simple_spread after as many steps, ours and JaxMARL's."""
     ours, theirs = spread_curves()
-    rows = [("steps a seed", "jaxrl", "JaxMARL")]
+    rows = [("steps per seed", "jaxrl", "JaxMARL")]
     for steps in (130_000, 260_000, 390_000, 500_000, 1_000_000, 4_000_000, 10_000_000):
         rows.append((short(steps), return_at(ours, steps), return_at(theirs, steps)))
     jaxrl = load(RESULTS / "ippo_mpe" / "simple_spread.json")["iqm"]["return_mean"]
@@ -114,7 +114,7 @@ def spread_curves() -> tuple[list[tuple[int, float, float]], list[tuple[int, flo
 
 
 def recovery() -> list[Row]:
-    """A row a task and method."""
+    """A row per task and method."""
     rows = [
         (
             "task",
@@ -138,8 +138,8 @@ def recovery() -> list[Row]:
 
 
 def environment_speed() -> list[Row]:
-    """A row an environment and peer: random play."""
-    rows = [("environment", "copies", "peer", "ratio", "jaxrl, steps a second", "peer, steps a second")]
+    """A row per environment and peer: random play."""
+    rows = [("environment", "copies", "peer", "ratio", "jaxrl, steps per second", "peer, steps per second")]
     for result in comparisons("smax", "mpe", "classic"):
         speeds = [f"{result[side]['steps_per_second']:,.0f}" for side in ("ours", "peer")]
         rows.append((result["env"], f"{result['num_envs']:,}", peer(result), f"{result['ratio']:.1f}", *speeds))
@@ -147,8 +147,8 @@ def environment_speed() -> list[Row]:
 
 
 def training_speed() -> list[Row]:
-    """A row an algorithm and map: training with the same hyperparameters."""
-    rows = [("algorithm", "map", "jaxrl runs on", "ratio", "jaxrl, steps a second", "JaxMARL, steps a second")]
+    """A row per algorithm and map: training with the same hyperparameters."""
+    rows = [("algorithm", "map", "jaxrl runs on", "ratio", "jaxrl, steps per second", "JaxMARL, steps per second")]
     for run in load(RESULTS / "training_speed.json")["runs"]:
         devices = "one device" if run.get("note") == "ours on one device" else "two devices, one a core"
         speeds = f"{run['ours_sps']:,.0f}", f"{run['peer_sps']:,.0f}"
@@ -157,7 +157,7 @@ def training_speed() -> list[Row]:
 
 
 def seconds_to_090() -> list[Row]:
-    """A row a map: how soon each side wins nine battles of ten."""
+    """A row per map: how soon each side wins nine battles of ten."""
     rows = [("map", "jaxrl: steps", "jaxrl: seconds", "JaxMARL: steps", "JaxMARL: seconds", "ratio")]
     for name in ("3m", "2s3z", "8m"):
         race = Race(name)
@@ -255,7 +255,7 @@ def peers() -> list[Row]:
         row("classic control, random play", "classic", "envpool"),
         ("IPPO training, 3m and 2s3z", ippo, theirs, f"{how}#training-speed)"),
         ("MAPPO training, 3m and 2s3z", mappo, theirs, f"{how}#training-speed)"),
-        ("IPPO on 2s3z until it wins 90 %", Race("2s3z").ratio, theirs, f"{how}#seconds-to-nine-wins-in-ten)"),
+        ("IPPO on 2s3z, own defaults, to 90 % wins", Race("2s3z").ratio, theirs, f"{how}#seconds-to-nine-wins-in-ten)"),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 

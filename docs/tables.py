@@ -50,7 +50,7 @@ def stale(pages: Tables, write: bool = False) -> list[str]:
 
 
 def families() -> list[Row]:
-    """A row a family."""
+    """A row per family."""
     rows = [("family", "environments", "agents", "observation", "actions", "page")]
     for family, page in (("smax", "smax"), ("mpe", "mpe"), ("classic", "classic"), ("probe", "probe")):
         envs = [jaxrl.make(name) for name in jaxrl.list_envs(f"{family}/*")]
@@ -64,7 +64,7 @@ def families() -> list[Row]:
 
 
 def single(family: str) -> Callable[[], list[Row]]:
-    """A row an environment, with spaces and limits."""
+    """A row per environment, with spaces and limits."""
 
     def table() -> list[Row]:
         rows = [("name", "also called", "agents", "observation", "actions", "at most")]
