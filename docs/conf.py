@@ -53,4 +53,5 @@ def _name_outside_files(app: Sphinx, page: str, source: list[str]) -> None:
         words, path = link.groups()
         return f"`{path}`" if words in path else f"{words} (`{path}`)"
 
-    source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)", named, source[0])
+    if "/" not in page:  # in docs/notebooks, ../ is still inside
+        source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)", named, source[0])

@@ -10,26 +10,25 @@ import jax
 import pytest
 from pages import ROOT, blocks
 
-import jaxrl.algorithm
 from jaxrl import algos
 
 DOCS = ROOT / "docs"
 
 # Blocks marked `python` are ours, and run; those marked `py` show other libraries, or parts of something.
 QUICK = ["../README.md", "environments.md", "from_gymnax.md"]
-LONG = ["tour.md", "interop.md", "from_jaxmarl.md", "from_purejaxrl.md", "from_cleanrl.md", "from_sb3.md"]
+LONG = [
+    "tour.md",
+    "your_own_algorithm.md",
+    "interop.md",
+    "from_jaxmarl.md",
+    "from_purejaxrl.md",
+    "from_cleanrl.md",
+    "from_sb3.md",
+]
 TIMES = ("500_000", "20_480")  # what pages train for, and the tests'
-NEWER = pytest.mark.skipif(not hasattr(jaxrl.algorithm, "Learned"), reason="describes a newer version")
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        *QUICK,
-        *(pytest.param(page, marks=pytest.mark.slow) for page in LONG),
-        pytest.param("your_own_algorithm.md", marks=[pytest.mark.slow, NEWER]),
-    ],
-)
+@pytest.mark.parametrize("page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in LONG)])
 def test_code_runs(page):
     for library in ("gymnax", "jaxmarl", "gymnasium", "pettingzoo"):
         pytest.importorskip(library)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from pages import PAGES, ROOT, name, shell_lines, spans
 
-import jaxrl.algorithm
 from jaxrl import algos
 from jaxrl.cli import _COMMANDS, main
 
@@ -36,19 +35,7 @@ EXAMPLE = re.compile(r"(^|/)my_|[<>$*…]|NAME|RUN|ALGO|FILE|MyEnv")  # names th
 ALGORITHMS = algos.names()
 COMMANDS_OF_ALGORITHMS = ("train", "sweep", "search", "plan")
 
-# These two pages describe the package with `jaxrl eject` and train states that declare their fields.
-NEWER = {"CONTRIBUTING.md", "docs/your_own_algorithm.md"}
-IS_NEWER = hasattr(jaxrl.algorithm, "Learned")
-
-every_page = pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(
-            p, id=name(p), marks=pytest.mark.skipif(name(p) in NEWER and not IS_NEWER, reason="for a newer one")
-        )
-        for p in PAGES
-    ],
-)
+every_page = pytest.mark.parametrize("path", PAGES, ids=name)
 
 
 @functools.cache
@@ -65,7 +52,7 @@ def missing_files(text: str) -> list[str]:
 
     A path begins at the root, with one of its folders. A file's bare name may be that of any file of the repository.
     """
-    tops = {path.partition("/")[0] for path in tracked()} | {"examples"}
+    tops = {path.partition("/")[0] for path in tracked()}
     names = {path.rpartition("/")[2] for path in tracked()}
     wrong = []
     for token in {word.strip("\"'(),;:.") for code in [*spans(text), *shell_lines(text)] for word in code.split()}:
