@@ -14,10 +14,11 @@ from types import ModuleType
 
 from jaxrl.errors import UnknownNameError
 
-__all__ = ["SourceFile", "load_source", "source_of"]
+__all__ = ["SourceFile", "check_not_loading", "load_source", "source_of"]
 
 _PREFIX = "jaxrl_file_"
 _FILES: dict[str, SourceFile] = {}  # by the name of the module
+_LOADING: list[SourceFile] = []  # whose code is being executed
 
 
 class SourceFile:
@@ -43,8 +44,12 @@ class SourceFile:
         return f"{_PREFIX}{self.path.stem}_{self.sha256[:12]}"
 
 
-def load_source(file: SourceFile | str | Path) -> ModuleType:
+def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleType:
     """The file as a module; one with the same name and content is imported only once. Runs its code.
+
+    Args:
+        file: Which one.
+        beside: Whether it can import the modules that lie beside it, as a script can.
 
     Raises:
         UnknownNameError: There is no such file.
@@ -59,12 +64,32 @@ def load_source(file: SourceFile | str | Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     module.__file__ = str(file.path.absolute())
     sys.modules[name], _FILES[name] = module, file  # dataclasses look their module up while it is being executed
+    path = [str(file.path.absolute().parent)] if beside else []
+    _LOADING.append(file)
     try:
+        sys.path[:0] = path
         exec(compile(file.content, module.__file__, "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name], _FILES[name]
         raise
+    finally:
+        _LOADING.pop()
+        for folder in path:
+            sys.path.remove(folder)
     return module
+
+
+def check_not_loading() -> None:
+    """Raise while a file is being imported: a script that trains would train whenever its run is looked at.
+
+    Raises:
+        RuntimeError: The message says what to write.
+    """
+    if _LOADING:
+        raise RuntimeError(
+            f"{_LOADING[-1].path} trains when it is imported, as `jaxrl eval` and others do with its run; put what it "
+            f'does as a script under `if __name__ == "__main__":`.'
+        )
 
 
 def source_of(kind: type) -> SourceFile | None:

@@ -1,26 +1,26 @@
-"""What the configurations of the PPO family have in common."""
+"""The configuration of the PPO family, in layers: the run, the networks, the algorithm."""
 
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable, Collection
-from functools import lru_cache, partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
 
 from jaxrl import registry
+from jaxrl.checked import COUNT, LAYERS, NOT_NEGATIVE, POSITIVE, SHARE, Allowed, CheckedConfig, Effect
 from jaxrl.environment import Environment
-from jaxrl.fields import as_seed, typed
 from jaxrl.nn.heads import policy_head
 from jaxrl.nn.torso import is_picture
 from jaxrl.rl.annealing import annealed
 from jaxrl.rl.value import HLGauss, ScalarValue
 from jaxrl.spaces import Box
 
-__all__ = ["LAYERS", "Allowed", "Effect", "Hyperparams", "OnPolicyConfig"]
+__all__ = ["Hyperparams", "NetworkLayer", "OnPolicyConfig", "RunLayer"]
+
+_MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
 
 @jax.tree_util.register_dataclass
@@ -35,36 +35,6 @@ class Hyperparams:
     ent_coef: Any
     vf_coef: Any
     max_grad_norm: Any
-
-
-class Allowed(NamedTuple):
-    """Which values a field can have."""
-
-    holds: Callable[[Any], bool]
-    words: str
-    """To stand after "must"."""
-
-
-class Effect(NamedTuple):
-    """When a field has an effect."""
-
-    field: str
-    needs: tuple[str, ...]
-    """The fields it depends on."""
-    works: Callable[[Any, Callable[[], Environment]], bool]
-    """`works(config, env)`, where `env()` is the environment."""
-    cure: str
-    """What to do in order to have the effect, to stand after "or"."""
-
-
-_COUNT = Allowed(lambda number: number >= 1, "be at least 1")
-_POSITIVE = Allowed(lambda number: number > 0, "be positive")
-_NOT_NEGATIVE = Allowed(lambda number: number >= 0, "not be negative")
-_SHARE = Allowed(lambda number: 0 <= number <= 1, "lie between 0 and 1")
-LAYERS = Allowed(lambda sizes: min(sizes, default=0) >= 1, "have at least one layer and positive sizes")
-"""Of a torso."""
-
-_MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
 
 def _has_pool(config: Any, _: Any) -> bool:
@@ -85,8 +55,8 @@ def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig:
-    """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
+class RunLayer(CheckedConfig):
+    """What is run: the environment, its copies, and for how long."""
 
     env: str = "smax/3m"
     """Environment, as `jaxrl envs` lists them."""
@@ -98,6 +68,110 @@ class OnPolicyConfig:
     """Environments stepped side by side."""
     num_steps: int = 128
     """Steps of each environment between two updates."""
+    reset: Literal["fresh", "pool"] = "fresh"
+    """Where new episodes begin: in states made for them, or in ones drawn from a pool; see `VectorEnv`."""
+    pool_size: int = 0
+    """Starts in the pool; 0 means num_envs, or as many times that as make 128."""
+    pool_refresh: float = 0.25
+    """Share of the pool that is made anew before every rollout, the oldest first."""
+    num_shards: int = 8
+    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
+    evenly, and any divisor of that can be the number of devices."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {
+        **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), COUNT),
+        "pool_refresh": SHARE,
+        "pool_size": NOT_NEGATIVE,
+    }
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("pool_size", ("reset",), _has_pool, "choose reset=pool"),
+        Effect("pool_refresh", ("reset",), _has_pool, "choose reset=pool"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_updates < 1:
+            raise ValueError(
+                f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
+                f"{self.steps_per_update} steps; use at least total_timesteps={self.steps_per_update}."
+            )
+        if self.num_updates > _MOST_UPDATES:
+            raise ValueError(
+                f"total_timesteps={self.total_timesteps} makes {self.num_updates} updates, more than can be counted; "
+                f"use at most total_timesteps={_MOST_UPDATES * self.steps_per_update}."
+            )
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps in one update."""
+        return self.num_envs * self.num_steps
+
+    @property
+    def num_updates(self) -> int:
+        """Updates in the whole run."""
+        return self.total_timesteps // self.steps_per_update
+
+    @property
+    def starts(self) -> int:
+        """P, the starts in the pool."""
+        return self.pool_size or -(-128 // self.num_envs) * self.num_envs
+
+    def make_env(self) -> Environment:
+        """The environment that `env` names.
+
+        Raises:
+            ValueError: There is none, or a field has no effect in it; the message says which.
+        """
+        env = registry.make(self.env)
+        self.refuse_idle(env)
+        return env
+
+    def idle(
+        self, env: Callable[[], Environment] | None = None, because: Collection[str] | None = None
+    ) -> list[Effect]:
+        """See `CheckedConfig.idle`; without `env`, that which the config names."""
+        return super().idle(env or (lambda: registry.make(self.env)), because)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkLayer(CheckedConfig):
+    """The networks of policy and critic."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Layers of the torso."""
+    activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
+    """Between layers."""
+    memory: Literal["none", "gru", "lstm", "s5"] = "none"
+    """What the policy remembers within an episode; none is feed-forward."""
+    memory_size: int = 64
+    """Features of the memory."""
+    head_hidden: tuple[int, ...] = ()
+    """Layers of the policy and of the value head, after the torso and memory."""
+    squash: bool = False
+    """Keep continuous actions inside their bounds by tanh, instead of letting the environment clip them."""
+    share_torso: bool = True
+    """Policy and value use one torso (and memory) instead of one each."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "hidden": LAYERS,
+        "head_hidden": Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes"),
+        "memory_size": COUNT,
+    }
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("memory_size", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
+        Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory == "s5" and self.memory_size % 2:
+            raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OnPolicyConfig(NetworkLayer, RunLayer):
+    """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
+
     update_epochs: int = 4
     """Passes over each rollout."""
     num_minibatches: int = 4
@@ -134,90 +208,34 @@ class OnPolicyConfig:
     """What the critic predicts: a number, or a distribution over 51 bins (HL-Gauss)."""
     value_range: tuple[float, float] = (-10.0, 10.0)
     """The returns that the bins of hlgauss cover."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Layers of the torso."""
-    activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
-    """Between layers."""
-    memory: Literal["none", "gru", "lstm", "s5"] = "none"
-    """What the policy remembers within an episode; none is feed-forward."""
-    memory_size: int = 64
-    """Features of the memory."""
-    head_hidden: tuple[int, ...] = ()
-    """Layers of the policy and of the value head, after the torso and memory."""
-    squash: bool = False
-    """Keep continuous actions inside their bounds by tanh, instead of letting the environment clip them."""
-    share_torso: bool = True
-    """Policy and value use one torso (and memory) instead of one each."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
-    reset: Literal["fresh", "pool"] = "fresh"
-    """Where new episodes begin: in states made for them, or in ones drawn from a pool; see `VectorEnv`."""
-    pool_size: int = 0
-    """Starts in the pool; 0 means num_envs, or as many times that as make 128."""
-    pool_refresh: float = 0.25
-    """Share of the pool that is made anew before every rollout, the oldest first."""
-    num_shards: int = 8
-    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
-    evenly, and any divisor of that can be the number of devices."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
-        **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), _COUNT),
-        **dict.fromkeys(("update_epochs", "num_minibatches", "memory_size"), _COUNT),
-        **dict.fromkeys(("lr", "max_grad_norm", "target_kl"), _POSITIVE),
-        **dict.fromkeys(("gamma", "gae_lambda", "pool_refresh"), _SHARE),
-        **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef", "sequence_length", "pool_size"), _NOT_NEGATIVE),
+        **dict.fromkeys(("update_epochs", "num_minibatches"), COUNT),
+        **dict.fromkeys(("lr", "max_grad_norm", "target_kl"), POSITIVE),
+        **dict.fromkeys(("gamma", "gae_lambda"), SHARE),
+        **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef", "sequence_length"), NOT_NEGATIVE),
         "value_range": Allowed(lambda ends: ends[0] < ends[1], "have its lower end first"),
-        "hidden": LAYERS,
-        "head_hidden": Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes"),
     }
-    """What a value must be besides its type. None passes where the type has it."""
-
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("memory_size", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
         Effect("sequence_length", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
         Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
         Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
         Effect("target_kl", ("update_epochs", "num_minibatches"), _learns_twice, "raise one of them"),
-        Effect("pool_size", ("reset",), _has_pool, "choose reset=pool"),
-        Effect("pool_refresh", ("reset",), _has_pool, "choose reset=pool"),
-        Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
     )
-    """What some fields need. No rule is about `Hyperparams`, in which the members of one program may differ."""
 
     def __post_init__(self) -> None:
-        for name, hint in _hints(type(self)).items():
-            object.__setattr__(self, name, typed(name, hint, getattr(self, name)))
-        as_seed("seed", self.seed)
-        for name, rule in self.allowed.items():
-            value = getattr(self, name)
-            if value is not None and not rule.holds(value):
-                raise ValueError(f"{name} must {rule.words}, got {value}.")
-        if self.memory == "s5" and self.memory_size % 2:
-            raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
-        self._divisible("num_envs", "num_minibatches")
+        super().__post_init__()
+        self.check_divisible("num_envs", "num_minibatches")
         if self.sequence_length:
-            self._divisible("num_steps", "sequence_length")
-        self._check_pool()
-        if self.num_updates < 1:
+            self.check_divisible("num_steps", "sequence_length")
+        if self.starts % self.shards:
+            works = -(-self.starts // self.shards) * self.shards
             raise ValueError(
-                f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
-                f"{self.steps_per_update} steps; use at least total_timesteps={self.steps_per_update}."
+                f"pool_size={self.pool_size} is not divisible by the {self.shards} shards of the environments; use "
+                f"pool_size={works}."
             )
-        if self.num_updates > _MOST_UPDATES:
-            raise ValueError(
-                f"total_timesteps={self.total_timesteps} makes {self.num_updates} updates, more than can be counted; "
-                f"use at most total_timesteps={_MOST_UPDATES * self.steps_per_update}."
-            )
-
-    @property
-    def steps_per_update(self) -> int:
-        """Environment steps in one update."""
-        return self.num_envs * self.num_steps
-
-    @property
-    def num_updates(self) -> int:
-        """Updates in the whole run."""
-        return self.total_timesteps // self.steps_per_update
 
     @property
     def train_length(self) -> int:
@@ -233,11 +251,6 @@ class OnPolicyConfig:
         rows = self.num_steps // self.train_length
         even = (s for s in range(min(self.num_shards, self.num_envs), 1, -1) if self.num_envs % s == 0)
         return next((s for s in even if self.num_envs // s * rows % self.num_minibatches == 0), 1)
-
-    @property
-    def starts(self) -> int:
-        """P, the starts in the pool."""
-        return self.pool_size or -(-128 // self.num_envs) * self.num_envs
 
     @property
     def value(self) -> ScalarValue | HLGauss:
@@ -260,60 +273,12 @@ class OnPolicyConfig:
         """The environment that `env` names.
 
         Raises:
-            ValueError: There is none, or a field has no effect or makes no sense (there); the message says which.
+            ValueError: There is none, or a field has no effect or makes no sense in it; the message says which.
         """
-        env = registry.make(self.env)
-        for rule in self.idle(env):
-            causes = ", ".join(f"{name}={getattr(self, name)}" for name in rule.needs)
-            raise ValueError(
-                f"{rule.field}={getattr(self, rule.field)} has no effect with {causes}; leave it at "
-                f"{_default(self, rule.field)}, or {rule.cure}."
-            )
+        env = super().make_env()
         policy_head(env.action_space(), squash=self.squash)  # refuses what it cannot make
         space = env.observation_space()
         if self.normalise_obs and (not isinstance(space, Box) or is_picture(space)):
             why = "a convolution takes all places alike" if isinstance(space, Box) else "their numbers are mere names"
             raise ValueError(f"normalise_obs cannot standardise observations in {space}: {why}; leave it False.")
         return env
-
-    def idle(self, env: Environment | None = None, because: Collection[str] | None = None) -> list[Effect]:
-        """Those of `effects` that fields with another value than their default ask for in vain.
-
-        Args:
-            env: The environment; None makes it where it matters.
-            because: Only what depends on one of these fields; None for all.
-        """
-        there = partial(registry.make, self.env) if env is None else lambda: env
-        asked = [rule for rule in self.effects if getattr(self, rule.field) not in (False, _default(self, rule.field))]
-        asked = [rule for rule in asked if because is None or set(rule.needs) & set(because)]
-        return [rule for rule in asked if not rule.works(self, there)]
-
-    def _check_pool(self) -> None:
-        if self.starts % self.shards:
-            works = -(-self.starts // self.shards) * self.shards
-            raise ValueError(
-                f"pool_size={self.pool_size} is not divisible by the {self.shards} shards of the environments; use "
-                f"pool_size={works}."
-            )
-
-    def _divisible(self, total: str, part: str) -> None:
-        """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
-        number, divisor = getattr(self, total), getattr(self, part)
-        if number % divisor:
-            works = max(d for d in range(1, divisor) if number % d == 0)
-            rounded = -(-number // divisor) * divisor
-            raise ValueError(
-                f"{total}={number} is not divisible by {part}={divisor}; use {part}={works} or {total}={rounded}."
-            )
-
-
-@lru_cache
-def _hints(kind: type) -> dict[str, Any]:
-    """The resolved annotation of each field."""
-    hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-
-
-def _default(config: Any, name: str) -> Any:
-    """What a field has if nothing is given."""
-    return next(field.default for field in dataclasses.fields(config) if field.name == name)

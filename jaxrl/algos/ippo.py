@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.config import Effect, OnPolicyConfig
+from jaxrl.algos.config import OnPolicyConfig
+from jaxrl.checked import Effect
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import as_multi_agent
@@ -44,7 +45,6 @@ class TeamConfig(OnPolicyConfig):
     """Which agents share parameters: all, those of one role, none, or a group number for each agent."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
-        *OnPolicyConfig.effects,
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
     )
 

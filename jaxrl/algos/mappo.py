@@ -23,8 +23,8 @@ from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.config import LAYERS, Allowed
 from jaxrl.algos.ippo import TeamConfig
+from jaxrl.checked import LAYERS, Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
@@ -44,7 +44,6 @@ class Config(TeamConfig):
     """Layers of the critic's torso."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
-        **TeamConfig.allowed,
         "critic_hidden": LAYERS,
         "share_torso": Allowed(
             lambda shared: not shared, "be False: mappo's critic does not see what its policy sees (ippo's does)"

@@ -146,7 +146,7 @@ def _checked(words: list[str], flags: LaunchFlags) -> tuple[Path, list[str]]:
     processes = flags.nodes * max(flags.gpus_per_node, 1)
     devices = processes if flags.gpus_per_node else processes * flags.cpus_per_task
     choose_shape(config.shards, run.num_seeds, devices, MeshShape(run.mesh.member, run.mesh.data), processes)
-    run_dir = run.run_dir or new_run_dir(name, config.env)
+    run_dir = run.run_dir or new_run_dir(Path(name).stem, config.env)
     # Named, so that the job finds its own run when it comes back from the queue.
     own = [] if run.run_dir else ["--run-dir", str(run_dir)]
     together = [] if run.hosts.distributed else ["--distributed"]

@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
     config, flags, space = read_space(name, module, argv[1:], SearchFlags(), "search")
     if not space:
         raise ValueError("Say what to search: give a flag a range or several values, e.g. --lr 1e-5:1e-1:log.")
-    run_dir = flags.run_dir or new_run_dir(f"search-{name}", config.env)
+    run_dir = flags.run_dir or new_run_dir(f"search-{Path(name).stem}", config.env)
     options = {k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir")}
     use_cache()
     use_cores()

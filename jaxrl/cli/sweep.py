@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
     name = argv[0]
     module = algos.load(name)
     config, flags, space = read_space(name, module, argv[1:], SweepFlags(), "sweep")
-    run_dir = flags.run_dir or new_run_dir(f"sweep-{name}", config.env)
+    run_dir = flags.run_dir or new_run_dir(f"sweep-{Path(name).stem}", config.env)
     apart = ("preset", "num_seeds", "run_dir", "logger_names", "logger_per_seed")
     options = {k: v for k, v in vars(flags).items() if k not in apart}
     options["logger"] = flags.chosen_logger()

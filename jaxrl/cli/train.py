@@ -91,7 +91,8 @@ class RunFlags(LoggerFlags):
 def main(argv: list[str]) -> int:
     """`jaxrl train ALGO …`; returns the exit code."""
     if not argv or argv[0].startswith("-"):
-        text = f"usage: jaxrl train ALGO --env ID [flags]\n\nALGO is one of: {', '.join(algos.names())}.\n"
+        known = f"{', '.join(algos.names())}, or a file such as ./my_ppo.py"
+        text = f"usage: jaxrl train ALGO --env ID [flags]\n\nALGO is {known}.\n"
         if not {"-h", "--help"} & set(argv):
             raise ValueError(f"Say which algorithm: jaxrl train ALGO, where ALGO is one of {', '.join(algos.names())}.")
         print(text + "`jaxrl train ALGO --help` tells its flags.")
@@ -100,7 +101,7 @@ def main(argv: list[str]) -> int:
     module = algos.load(name)
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
-        flags = dataclasses.replace(flags, run_dir=new_run_dir(name, config.env))
+        flags = dataclasses.replace(flags, run_dir=new_run_dir(Path(name).stem, config.env))
     apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts")
     options = {k: v for k, v in vars(flags).items() if k not in apart}
     options["logger"] = flags.chosen_logger()

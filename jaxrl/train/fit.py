@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.fields import as_whole
+from jaxrl.source_file import check_not_loading
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.folder.continuation import Resume
 from jaxrl.train.health.nan_guard import OnNan, handle_nan
@@ -90,6 +91,7 @@ def fit(
         UnsavedError: Training came to its end, but not all of it could be saved; it holds the result.
         CheckpointError: Nothing good is found to resume.
     """
+    check_not_loading()
     updates = (segment or Segment(0, config.num_updates)).last
     intervals = Intervals(updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
     who = Members.of(config, _members(num_seeds, members))

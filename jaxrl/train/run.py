@@ -16,7 +16,7 @@ from jaxrl.train.cost.time_split import rollout_share
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.continuation import Resume, entered
 from jaxrl.train.folder.provenance import on_devices
-from jaxrl.train.folder.run_folder import describe_run
+from jaxrl.train.folder.run_folder import algorithm_name, describe_run
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.hooks import Hook, OnRow, RowHook
 from jaxrl.train.intervals import Intervals
@@ -113,8 +113,7 @@ class Training:
     def title(self) -> str:
         """For example `ippo on smax/3m, 4 seeds`."""
         count, what = len(self.members), "seeds" if self.own is None else "members"
-        name = describe_run(self.config, count)["algorithm"]
-        return f"{name} on {self.config.env}" + (f", {count} {what}" if count > 1 else "")
+        return f"{algorithm_name(type(self.config))} on {self.config.env}" + (f", {count} {what}" if count > 1 else "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -84,7 +84,7 @@ def test_the_team_that_is_meant_is_told_beside_the_encoded_observations(seen, in
     state = algo.init(jax.random.key(0))
     kernel = state.params["critic"]["params"]["torso"]["Torso_0"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape == (inputs + 2 * rivals, 8)
-    prediction = collect(algo, state, jax.random.key(1)).value
+    prediction = collect(algo, state, jax.random.key(1)).extras["value"]
     assert bool((prediction[..., 0] == prediction[..., 1]).all()) is not rivals
 
 
@@ -105,7 +105,7 @@ def test_vectors_of_any_numbers_are_standardised(name, seen):
     algo = MODULES[name].make(config_of(name, seen, normalise_obs=True))
     first = algo.init(jax.random.key(0))
     state, _ = jax.jit(algo.update)(first)
-    for moments in filter(None, (state.normaliser.obs, state.normaliser.state)):
+    for moments in filter(None, (state.normaliser.obs, state.normaliser.global_state)):
         assert np.abs(moments.mean).max() <= 1
         assert 0 < np.max(moments.variance) < 1
     agent = agent_of(algo)

@@ -126,6 +126,8 @@ IDLE = [  # algorithm, a field with a value that has no effect, what gives it on
     (ppo, {"value_range": (0.0, 1.0)}, {"value_loss": "hlgauss"}),
     (ppo, {"clip_value": True}, {"value_loss": "mse"}),
     (ppo, {"target_kl": 0.02}, {"update_epochs": 2}),
+    (ppo, {"pool_size": 64}, {"reset": "pool"}),
+    (ppo, {"pool_refresh": 0.5}, {"reset": "pool"}),
     (ppo, {"squash": True}, {"env": "classic/pendulum"}),
     (ippo, {"sharing": "none"}, {"env": "probe/credit"}),
     (mappo, {"sharing": (0,)}, {"env": "probe/credit", "sharing": (0, 0)}),
@@ -155,7 +157,8 @@ def test_switched_off_is_never_in_vain():
 
 
 class _Unchecked(mappo.Config):
-    effects = ()
+    def idle(self, env=None, because=None):
+        return []
 
 
 # Another value for every field: whoever adds a field says here what could be typed.
@@ -187,16 +190,23 @@ OTHER: dict[str, Any] = {
     "share_torso": True,
     "sequence_length": 4,
     "reset": "pool",
+    "pool_size": 8,
+    "pool_refresh": 0.5,
     "num_shards": 2,
     "sharing": "none",
     "critic_hidden": (7,),
 }
 
 
+IDLE_ALONE = {
+    *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh")
+}
+
+
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(mappo.Config)])
 def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
     """No field is accepted and ignored; and what is refused for that reason would indeed run the same."""
-    if field in ("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl"):
+    if field in IDLE_ALONE:
         with pytest.raises(ValueError, match=f"{field}=.* has no effect"):
             _program(mappo.Config, {field: OTHER[field]})
         # `target_kl` is computed, only too late for anything to be left out.

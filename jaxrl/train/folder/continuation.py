@@ -23,11 +23,12 @@ from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import run_differences
+from jaxrl.train.folder.sources import keep_sources
 from jaxrl.train.folder.trust import vouch
 
 __all__ = ["Begun", "Resume", "Stage", "check_unfinished", "decide", "entered", "read_about"]
 
-_KEPT = ("command", "rollout_share", "trust_id")
+_KEPT = ("command", "rollout_share", "sources", "trust_id")
 """What run.json goes on saying when a run is continued, besides its notes."""
 
 Resume = Literal[True, False, "auto"]
@@ -150,7 +151,7 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
     held.enter_context(locked(folder.path))
     if not resume:
         RunFolder.create(folder.path)  # once more: another process may have been quicker
-        return Begun(folder, about | vouch(about), False)
+        return _begun(folder, config, about)
     stage = decide(folder, config, about)
     if stage is Stage.DIVERGED:
         raise DivergedError(_diverged(folder))
@@ -166,8 +167,14 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
         )
     if stage is Stage.FRESH:
         _begin_anew(folder)
-        return Begun(folder, about | vouch(about), False)
+        return _begun(folder, config, about)
     return Begun(folder, _continued(folder.read(), about), True)
+
+
+def _begun(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
+    """A run from its beginning: the user's own files are kept, and that it is this user's is remembered."""
+    keep_sources(folder.path, config)
+    return Begun(folder, about | vouch(about), False)
 
 
 def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:

@@ -10,17 +10,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from jaxrl.source_file import source_of
 from jaxrl.train.folder.disk import check_writable, refuse_link, why
 from jaxrl.train.folder.json_file import write_json
 from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.provenance import device_names, git_state, versions
 from jaxrl.train.folder.run_info import RowCheck, read_run_info
+from jaxrl.train.folder.sources import FOLDER, describe_sources, portable_env
 from jaxrl.train.folder.typed import dataclass_from_json, spelled
 
 __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
 
-_LEFTOVERS = ("live.", "events.jsonl", "interrupted-", ".probe-", LOCK)
+_LEFTOVERS = (FOLDER, "live.", "events.jsonl", "interrupted-", ".probe-", LOCK)
 _UNFINISHED = ".json.new"
 """How the name of a JSON file ends that was to be written."""
 
@@ -141,8 +143,8 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
     return {
         "status": "running",
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "algorithm": kind.__module__.rpartition(".")[2],
-        "env": config.env,
+        "algorithm": algorithm_name(kind),
+        "env": portable_env(config.env),
         "seed": config.seed,
         "num_seeds": num_seeds,
         "config": config_to_json(config),
@@ -151,17 +153,28 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
         "git": git_state(),
         "devices": device_names(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        **describe_sources(config),
     }
 
 
+def algorithm_name(kind: type) -> str:
+    """What an algorithm is called, by its config's class: the name of its module or of its file."""
+    file = source_of(kind)
+    return kind.__module__.rpartition(".")[2] if file is None else file.path.stem
+
+
 def class_name(config: Any) -> str:
-    """The class of a config, `"module:Class"`."""
-    return f"{type(config).__module__}:{type(config).__qualname__}"
+    """The class of a config, `"module:Class"`; the module of a user's own file is named by its hash."""
+    file = source_of(type(config))
+    return f"{type(config).__module__ if file is None else file.module_name}:{type(config).__qualname__}"
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
     """A config dataclass as JSON-able data, in which infinite numbers are words: JSON knows none."""
-    return json.loads(json.dumps(spelled(dataclasses.asdict(config))))
+    content = dataclasses.asdict(config)
+    if isinstance(content.get("env"), str):
+        content["env"] = portable_env(content["env"])
+    return json.loads(json.dumps(spelled(content)))
 
 
 def config_from_json(config_class: type, data: dict[str, Any]) -> Any:

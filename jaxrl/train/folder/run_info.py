@@ -74,6 +74,14 @@ class Evaluation(_Played, total=False):
     win_rate: Measure
 
 
+class Source(TypedDict):
+    """A file of the user's own that the run is made of."""
+
+    file: str
+    path: str
+    sha256: str
+
+
 class _Needed(TypedDict):
     algorithm: str
     env: str
@@ -90,6 +98,8 @@ class RunInfo(_Needed, total=False):
     command: str
     config_class: str
     trust_id: str
+    sources: dict[str, Source]
+    segment: list[int]
     members: list[dict[str, int | float | Any]] | None
     mesh: Mesh
     options: Options

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxrl.train.folder.run_folder import class_name, config_from_json, config_to_json
+from jaxrl.train.folder.sources import describe_sources
 from jaxrl.train.lineage import Lineage
 from jaxrl.train.members import describe_member
 
@@ -49,7 +50,7 @@ def wanted(
     """
     count = members if isinstance(members, int) else len(members)
     about = {"config": config_to_json(config), "config_class": class_name(config), "num_seeds": count}
-    about["options"] = dict(options)
+    about |= {"options": dict(options), **describe_sources(config)}
     if not isinstance(members, int):
         about["members"] = [dict(own) for own in members]
     if segment is not None:
@@ -67,7 +68,8 @@ def run_differences(config: Any, there: Mapping[str, Any], here: Mapping[str, An
         there: The run.json.
         here: What is asked for, see `wanted`.
     """
-    return [*differences(_deciding(config, there), _deciding(config, here)), *_other_members(there, here)]
+    changed = _changed_files(there, here)
+    return changed or [*differences(_deciding(config, there), _deciding(config, here)), *_other_members(there, here)]
 
 
 def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
@@ -78,6 +80,16 @@ def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
     own = about["config"]
     same = about["config_class"] == class_name(config)
     return config_to_json(config_from_json(type(config), own)) if same else own
+
+
+def _changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """The files of the user's own that have other content now."""
+    before, now = there.get("sources", {}), here.get("sources", {})
+    return [
+        f"{now[role]['path']} has changed since"
+        for role in now
+        if role in before and before[role]["sha256"] != now[role]["sha256"]
+    ]
 
 
 def _deciding(config: Any, about: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl.registry import own_code
+from jaxrl.source_file import load_source
 from jaxrl.train.folder.json_file import read_json, write_json
+from jaxrl.train.folder.sources import kept_algorithm, kept_env
 
-__all__ = ["UntrustedRunError", "known_class", "trusted_class", "vouch"]
+__all__ = ["UntrustedRunError", "check_env", "known_class", "trusted_class", "vouch"]
 
 _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
@@ -47,14 +50,15 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     if (known := known_class(name)) is not None:
         return known
     module = name.partition(":")[0]
+    kept = kept_algorithm(about, path)
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
             raise UntrustedRunError(
-                f"Loading {path} would execute the module {module}, none of jaxrl's algorithms, because its run.json "
-                f"names {name}. If you trust whoever made it, add --trust (in Python, trust=True)."
+                f"Loading {path} would execute {kept.path if kept else f'the module {module}'}, which is none of "
+                f"jaxrl's algorithms. If you trust whoever made the run, add --trust (in Python, trust=True)."
             )
         try:
-            importlib.import_module(module)
+            importlib.import_module(module) if kept is None else load_source(kept, beside=False)
         except ImportError as error:
             raise ImportError(
                 f"{path} was made by the algorithm in the module {module}, which cannot be imported here ({error}); "
@@ -67,6 +71,32 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
             f"`make`. A run of a script is loaded in that script; `jaxrl` needs a module that it can import."
         )
     return found
+
+
+def check_env(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
+    """Make sure of the user's own code that a run's environment needs, and load it from its copy.
+
+    Args:
+        about: The content of run.json.
+        path: Of the run folder.
+        trust: Execute whatever it names.
+
+    Raises:
+        UntrustedRunError: Code would be executed that neither `trust` nor this user's records allow.
+        ValueError: The copy is not what run.json says.
+    """
+    own = own_code(str(about["config"].get("env", about["env"])))
+    if own is None:
+        return
+    kept = kept_env(about, path)
+    loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
+    if not (loaded or trust or _vouched(about)):
+        raise UntrustedRunError(
+            f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its environment is "
+            f"defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
+        )
+    if kept is not None:
+        load_source(kept, beside=False)
 
 
 def known_class(name: str) -> type | None:
@@ -125,8 +155,11 @@ def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
     """The code that a run names and that is not the library's, by what it is."""
     from jaxrl import algos
 
-    name = about["config_class"]
-    return {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
+    name, env = about["config_class"], str(about["config"].get("env", about["env"]))
+    code = {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
+    if own_code(env) is not None:
+        code["env"] = env
+    return code | {f"{role}_sha256": source["sha256"] for role, source in about.get("sources", {}).items()}
 
 
 def _place() -> Path:

@@ -1,0 +1,124 @@
+"""Configurations that check themselves: types, ranges, and fields that would have no effect."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+from jaxrl.environment import Environment
+from jaxrl.fields import as_seed, typed
+
+__all__ = [
+    "COUNT",
+    "LAYERS",
+    "NOT_NEGATIVE",
+    "POSITIVE",
+    "SHARE",
+    "Allowed",
+    "CheckedConfig",
+    "Effect",
+]
+
+
+class Allowed(NamedTuple):
+    """The values that a field can have."""
+
+    holds: Callable[[Any], bool]
+    words: str
+    """What follows "must" in the message."""
+
+
+class Effect(NamedTuple):
+    """When a field has an effect."""
+
+    field: str
+    needs: tuple[str, ...]
+    """The fields it depends on."""
+    works: Callable[[Any, Callable[[], Environment]], bool]
+    """`works(config, env)`, where `env()` is the environment."""
+    cure: str
+    """How to give it an effect; follows "or" in the message."""
+
+
+COUNT = Allowed(lambda number: number >= 1, "be at least 1")
+POSITIVE = Allowed(lambda number: number > 0, "be positive")
+NOT_NEGATIVE = Allowed(lambda number: number >= 0, "not be negative")
+SHARE = Allowed(lambda number: 0 <= number <= 1, "lie between 0 and 1")
+LAYERS = Allowed(lambda sizes: min(sizes, default=0) >= 1, "have at least one layer and positive sizes")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckedConfig:
+    """A frozen dataclass with a field `seed`, whose values are converted to their types and checked when it is made.
+
+    Each class of a hierarchy states the rules for its own fields in `allowed` and `effects`.
+    """
+
+    allowed: ClassVar[dict[str, Allowed]] = {}
+    """What a value must be besides its type. None passes where the type has it."""
+    effects: ClassVar[tuple[Effect, ...]] = ()
+    """What some fields need. No rule is about hyperparameters in which the members of one program may differ."""
+
+    def __post_init__(self) -> None:
+        for name, hint in _hints(type(self)).items():
+            object.__setattr__(self, name, typed(name, hint, getattr(self, name)))
+        as_seed("seed", getattr(self, "seed", 0))
+        for name, rule in {name: rule for kind in self._kinds() for name, rule in kind.allowed.items()}.items():
+            value = getattr(self, name)
+            if value is not None and not rule.holds(value):
+                raise ValueError(f"{name} must {rule.words}, got {value}.")
+
+    def refuse_idle(self, env: Environment) -> None:
+        """Raise for a field that has no effect in this environment.
+
+        Raises:
+            ValueError: The message says what to type instead.
+        """
+        for rule in self.idle(lambda: env):
+            causes = ", ".join(f"{name}={getattr(self, name)}" for name in rule.needs)
+            raise ValueError(
+                f"{rule.field}={getattr(self, rule.field)} has no effect with {causes}; leave it at "
+                f"{_default(self, rule.field)}, or {rule.cure}."
+            )
+
+    def idle(self, env: Callable[[], Environment], because: Collection[str] | None = None) -> list[Effect]:
+        """The rules that fields with another value than their default break: these fields have no effect.
+
+        Args:
+            env: Makes the environment; called only where it matters.
+            because: Only what depends on one of these fields; None for all.
+        """
+        rules = [rule for kind in self._kinds() for rule in vars(kind).get("effects", ())]
+        asked = [rule for rule in rules if getattr(self, rule.field) not in (False, _default(self, rule.field))]
+        asked = [rule for rule in asked if because is None or set(rule.needs) & set(because)]
+        return [rule for rule in asked if not rule.works(self, env)]
+
+    def check_divisible(self, total: str, part: str) -> None:
+        """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
+        number, divisor = getattr(self, total), getattr(self, part)
+        if number % divisor:
+            works = max(d for d in range(1, divisor) if number % d == 0)
+            rounded = -(-number // divisor) * divisor
+            raise ValueError(
+                f"{total}={number} is not divisible by {part}={divisor}; use {part}={works} or {total}={rounded}."
+            )
+
+    @classmethod
+    def _kinds(cls) -> list[type[CheckedConfig]]:
+        """The classes of the hierarchy, the most general first."""
+        return [kind for kind in reversed(cls.__mro__) if issubclass(kind, CheckedConfig)]
+
+
+@lru_cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The resolved annotation of each field."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _default(config: Any, name: str) -> Any:
+    """The value of a field if nothing is given."""
+    return next(field.default for field in dataclasses.fields(config) if field.name == name)

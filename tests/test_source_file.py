@@ -1,0 +1,120 @@
+"""Code in files of the user's own: loaded by path, named by content, and not mistaken for a later version."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import jaxrl
+from jaxrl import algos
+from jaxrl.errors import UnknownNameError
+from jaxrl.registry import own_code
+from jaxrl.source_file import SourceFile, load_source, source_of
+
+ENV = """
+from jaxrl.envs.classic.cartpole import CartPole
+
+class Mine(CartPole):
+    pass
+
+class Options(CartPole):
+    def __init__(self, length: int = 3) -> None:
+        super().__init__(max_steps=length)
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_imported_once_and_another_content_is_another_module(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.py", "class A:\n    pass\n")
+    first = load_source(path)
+    assert load_source(path) is first
+    assert source_of(first.A).sha256 == SourceFile(path).sha256  # pyright: ignore[reportOptionalMemberAccess]
+    second = load_source(write(path, "class A:\n    x = 1\n"))
+    assert second is not first
+    assert second.A.x == 1
+    assert source_of(jaxrl.VectorEnv) is None
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = write(tmp_path / "broken.py", "import json\n1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        load_source(path)
+    assert SourceFile(path).module_name not in sys.modules
+    with pytest.raises(UnknownNameError, match="There is no file"):
+        load_source(tmp_path / "nothing.py")
+
+
+def test_a_script_imports_what_lies_beside_it_and_a_kept_copy_does_not(tmp_path: Path) -> None:
+    write(tmp_path / "beside_it.py", "x = 3\n")
+    path = write(tmp_path / "script.py", "import beside_it\ny = beside_it.x\n")
+    with pytest.raises(ModuleNotFoundError):
+        load_source(path, beside=False)
+    assert load_source(path).y == 3
+    assert str(tmp_path) not in sys.path
+
+
+def test_environments_are_made_from_files_and_modules(tmp_path: Path) -> None:
+    path = write(tmp_path / "my_env.py", ENV)
+    assert type(jaxrl.make(f"{path}:Mine")).__name__ == "Mine"
+    assert int(jaxrl.make(f"{path}:Options?length=5").default_params.max_steps) == 5
+    assert type(jaxrl.make("jaxrl.envs.classic.cartpole:CartPole")).__name__ == "CartPole"
+    assert own_code(f"{path}:Options?length=5") == (str(path), "Options")
+    assert own_code("smax/3m") is None
+    assert own_code("gymnax:CartPole-v1") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("{folder}/my_env.py:Min", "There is no class 'Min' in .*Did you mean Mine"),
+        ("{folder}/other.py:Mine", "There is no file .*other.py"),
+        ("no_such_module:Mine", "cannot be imported.*FILE.py:CLASS"),
+    ],
+)
+def test_a_wrong_name_is_told(tmp_path: Path, name: str, sentence: str) -> None:
+    write(tmp_path / "my_env.py", ENV)
+    with pytest.raises(UnknownNameError, match=sentence):
+        jaxrl.make(name.format(folder=tmp_path))
+
+
+def test_an_installed_package_registers_its_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the entry-point group `jaxrl.envs`: a module that registers when it is imported."""
+    from jaxrl import registry
+
+    package = tmp_path / "their_envs.py"
+    write(package, "import jaxrl\njaxrl.register('theirs/cart', 'jaxrl.envs.classic.cartpole:CartPole')\n")
+    info = tmp_path / "their_envs-1.0.dist-info"
+    info.mkdir()
+    write(info / "METADATA", "Metadata-Version: 2.1\nName: their-envs\nVersion: 1.0\n")
+    write(info / "entry_points.txt", "[jaxrl.envs]\ntheirs = their_envs\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for table in ("_FACTORIES", "_FIXED", "_ALIASES"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    registry._load.cache_clear()
+    assert "theirs/cart" in jaxrl.list_envs("theirs/*")
+    assert jaxrl.make("theirs/cart").name == "theirs/cart"
+
+
+def test_algorithms_are_loaded_by_path(tmp_path: Path) -> None:
+    from jaxrl.algos import ppo
+
+    assert algos.load("ppo") is ppo
+    assert algos.load(ppo.__file__) is ppo
+    with pytest.raises(TypeError, match="is no algorithm: it has no Config and no PRESETS and no make"):
+        algos.load(write(tmp_path / "empty.py", "x = 1\n"))
+    with pytest.raises(UnknownNameError, match=r"no algorithm 'pp'.*ppo.*such as ./my_ppo.py"):
+        algos.load("pp")
+
+
+def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    from jaxrl.algos import ppo
+
+    text = "import jaxrl\nfrom jaxrl.algos import ppo\nc = ppo.Config()\njaxrl.fit(ppo.make(c), c)\n"
+    with pytest.raises(RuntimeError, match=r'trains when it is imported.*if __name__ == "__main__":'):
+        load_source(write(tmp_path / "trains.py", text))
+    config = ppo.Config(num_envs=4, num_steps=4, total_timesteps=32, hidden=(4,))
+    assert jaxrl.fit(ppo.make(config), config, eval_episodes=4, quiet=True).evaluation

@@ -1,0 +1,135 @@
+"""Runs of the user's own files: the copy in the run folder is what later commands use, if it may be executed."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import toy_algorithm
+
+import jaxrl
+from jaxrl import algos, source_file
+from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.folder.trust import UntrustedRunError
+from jaxrl.train.rerun import repeated, rerun
+
+OPTIONS: dict[str, Any] = {"pictures": False, "quiet": True, "eval_episodes": 4}
+ENV = "from toy_algorithm import Countdown\n\n\nclass Mine(Countdown):\n    pass\n"
+
+
+def forget() -> None:
+    """As in another process: no file of the user's own is loaded."""
+    for name in list(source_file._FILES):
+        del sys.modules[name], source_file._FILES[name]
+
+
+def write_algorithm(path: Path) -> ModuleType:
+    """The toy as a file, whose config makes the environment that it names."""
+    text = Path(toy_algorithm.__file__).read_text()
+    text = text.replace(
+        "        return Countdown()", "        return Countdown() if 'toy' in self.env else jaxrl.make(self.env)"
+    )
+    path.write_text(text)
+    return algos.load(path)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A finished run whose algorithm and environment come from files."""
+    module = write_algorithm(tmp_path / "mine.py")
+    (tmp_path / "my_env.py").write_text(ENV)
+    config = module.Config(env=f"{tmp_path}/my_env.py:Mine", total_timesteps=32)
+    jaxrl.fit(module.make(config), config, tmp_path / "run", **OPTIONS)
+    forget()
+    return tmp_path / "run"
+
+
+def test_the_run_folder_tells_and_keeps_the_files(made: Path) -> None:
+    about = RunFolder(made).read()
+    assert about["algorithm"] == "mine"
+    assert about["env"] == about["config"]["env"] == "source/my_env.py:Mine"
+    assert {role: source["file"] for role, source in about["sources"].items()} == {
+        "algorithm": "source/mine.py",
+        "env": "source/my_env.py",
+    }
+    for source in about["sources"].values():
+        assert source_file.SourceFile(made / source["file"]).sha256 == source["sha256"]
+
+
+def test_another_process_uses_the_kept_files_and_says_if_the_originals_differ(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made.parent / "mine.py").write_text("raise RuntimeError('the new version must not run')\n")
+    (made.parent / "my_env.py").unlink()
+    run = load_run(made)
+    assert type(run.env).__name__ == "Mine"
+    assert f"{made.parent / 'mine.py'} has changed since this run was made" in capsys.readouterr().err
+    state = run.restore()
+    again = rerun(run, made.parent / "again", quiet=True)
+    jax.tree.map(np.testing.assert_array_equal, state.params, again.state.params)
+    assert RunFolder(made.parent / "again").read()["sources"]["env"]["sha256"] == run.about["sources"]["env"]["sha256"]
+
+
+def test_a_run_is_continued_with_its_kept_files(tmp_path: Path) -> None:
+    module = write_algorithm(tmp_path / "mine.py")
+    (tmp_path / "my_env.py").write_text(ENV)
+    config = module.Config(env=f"{tmp_path}/my_env.py:Mine")
+    shared = {**OPTIONS, "checkpoint_every_updates": 2}
+    whole = jaxrl.fit(module.make(config), config, tmp_path / "whole", **shared)
+    jaxrl.fit(module.make(config), config, tmp_path / "run", on_row=lambda row: row["timesteps"] >= 40, **shared)
+    forget()
+    (tmp_path / "my_env.py").write_text("raise RuntimeError\n")
+    run = load_run(tmp_path / "run")
+    done = jaxrl.fit(run.algo, run.config, run.folder.path, **{**repeated(run), "resume": True, "quiet": True})
+    jax.tree.map(np.testing.assert_array_equal, done.state.params, whole.state.params)
+
+
+def test_a_changed_file_is_another_run(made: Path) -> None:
+    path = made.parent / "mine.py"
+    path.write_text(path.read_text() + "\n# another version\n")
+    module = algos.load(path)
+    config = module.Config(env=f"{made.parent}/my_env.py:Mine", total_timesteps=32)
+    with pytest.raises(FileExistsError, match=r"already holds another run: .*mine.py has changed since"):
+        jaxrl.fit(module.make(config), config, made, resume=True, **OPTIONS)
+
+
+def test_a_strangers_run_executes_nothing_without_trust(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = tmp_path / "executed"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    for name in ("mine", "my_env"):
+        place = made / "source" / f"{name}.py"
+        place.write_text(f"import pathlib; pathlib.Path({str(canary)!r}).touch()\n" + place.read_text())
+    with pytest.raises(ValueError, match="is not the file that the run was made with"):
+        load_run(made)
+    assert not canary.exists()
+
+
+def test_without_a_record_of_this_user_the_files_are_not_executed(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    with pytest.raises(UntrustedRunError, match=r"would execute .*source/mine.py.* --trust"):
+        load_run(made)
+    assert not source_file._FILES
+    assert type(load_run(made, trust=True).env).__name__ == "Mine"
+
+
+def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jaxrl.algos import ppo
+
+    (tmp_path / "my_env.py").write_text(ENV)
+    sizes = {"num_envs": 4, "num_steps": 4, "total_timesteps": 32, "hidden": (4,)}
+    config = ppo.Config(env=f"{tmp_path}/my_env.py:Mine", **sizes)
+    jaxrl.fit(ppo.make(config), config, tmp_path / "run", **OPTIONS)
+    forget()
+    assert type(load_run(tmp_path / "run").env).__name__ == "Mine"
+    forget()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    with pytest.raises(UntrustedRunError, match=r"source/my_env.py, where its environment is defined.*--trust"):
+        load_run(tmp_path / "run")
