@@ -53,7 +53,7 @@ def recover(task: str, method: str, seed: int) -> dict[str, Any]:
         "method": method,
         "seed": seed,
         "best": found.best,
-        "schedule": found.schedule,
+        "lineage": found.lineage,
         "test": scores,
         "recovered": sum(scores) / len(scores) >= goal,
         "test_seeds_at_goal": sum(score >= goal for score in scores),

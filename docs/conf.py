@@ -41,12 +41,17 @@ def setup(app: Sphinx) -> None:
 
 
 def _check_tables(app: Sphinx) -> None:
-    """Before anything is read: the tables of environments must be those of the environments."""
-    pages = tables.stale()
-    if pages:
-        raise ExtensionError(f"The tables of {', '.join(pages)} are out of date; run python docs/tables.py")
+    """Before anything is read: tables must be those of the environments and of the raw numbers."""
+    if found := tables.stale(tables.all_tables()):
+        raise ExtensionError(f"These tables are out of date: {', '.join(found)}. Run python docs/tables.py")
 
 
 def _name_outside_files(app: Sphinx, page: str, source: list[str]) -> None:
-    """Links that leave docs/ work on a code host only; on the site the file is named."""
-    source[0] = re.sub(r"\[[^\]]+\]\(\.\./([^)]+)\)", r"`\1`", source[0])
+    """Links that leave docs/ work on a code host only; on the site the file's name follows the words."""
+
+    def named(link: re.Match[str]) -> str:
+        words, path = link.groups()
+        return f"`{path}`" if words in path else f"{words} (`{path}`)"
+
+    if "/" not in page:  # in docs/notebooks, ../ is still inside
+        source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)", named, source[0])

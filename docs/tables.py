@@ -1,13 +1,14 @@
-"""The tables of docs/classic.md, docs/probe.md and docs/environments.md, made from the environments themselves.
+"""The generated tables of all pages: `python docs/tables.py` writes them; the site and the tests fail if one is stale.
 
-`python docs/tables.py` writes them anew; building the site and the tests fail if a page has another one. The tables of
-docs/smax.md and docs/mpe.md have more columns and scripts of their own, in tests/envs/*/test_docs.py.
+This file makes the tables of environments, from the environments themselves; baselines/result_tables.py makes those of
+results, from raw numbers. The tables of scenarios in docs/smax.md and docs/mpe.md have scripts of their own,
+tests/envs/smax/test_docs.py and tests/envs/mpe/test_docs.py.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,28 +18,39 @@ from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
+Row = tuple[str, ...]
+Tables = Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]]
+"""For each page the function behind each table, by the name that its marker has."""
 
 
-def stale(write: bool = False) -> list[str]:
-    """The pages whose table is not what the environments say; with `write` they are corrected."""
-    pages = []
-    for page, make in TABLES.items():
-        path = FOLDER / page
-        text = path.read_text(encoding="utf-8")
-        before, begin, rest = text.partition("<!-- table -->\n")
-        _, end, after = rest.partition("<!-- end of table -->")
-        if not end:
-            raise ValueError(f"{page} needs the lines <!-- table --> and <!-- end of table -->.")
-        new = before + begin + "\n" + make() + "\n" + end + after
-        if new != text:
-            pages.append(page)
-            if write:
-                path.write_text(new, encoding="utf-8")
-    return pages
+def stale(pages: Tables, write: bool = False) -> list[str]:
+    """The tables that are not what their functions say; with `write` they are corrected.
+
+    A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`.
+
+    Raises:
+        ValueError: A page lacks a table's markers.
+    """
+    found = []
+    for path, tables in pages.items():
+        old = text = path.read_text(encoding="utf-8")
+        for name, make in tables.items():
+            marker = f"<!-- table: {name} -->\n"
+            before, begin, rest = text.partition(marker)
+            shown, end, after = rest.partition("<!-- end of table -->")
+            if not end:
+                raise ValueError(f"{path.name} needs the lines {marker.strip()} and <!-- end of table -->.")
+            table = f"\n{markdown(make())}\n"
+            if shown != table:
+                found.append(f"{path.name}: {name}")
+            text = before + begin + table + end + after
+        if write and text != old:
+            path.write_text(text, encoding="utf-8")
+    return found
 
 
-def families() -> str:
-    """A row a family."""
+def families() -> list[Row]:
+    """A row per family."""
     rows = [("family", "environments", "agents", "observation", "actions", "page")]
     for family, page in (("smax", "smax"), ("mpe", "mpe"), ("classic", "classic"), ("probe", "probe")):
         envs = [jaxrl.make(name) for name in jaxrl.list_envs(f"{family}/*")]
@@ -48,20 +60,20 @@ def families() -> str:
         rows.append(
             (f"`{family}/…`", str(len(envs)), span(agents), span(sizes), span(counts), f"[{page}.md]({page}.md)")
         )
-    return markdown(rows)
+    return rows
 
 
-def single(family: str) -> Callable[[], str]:
-    """A row an environment, with spaces and limits."""
+def single(family: str) -> Callable[[], list[Row]]:
+    """A row per environment, with spaces and limits."""
 
-    def table() -> str:
+    def table() -> list[Row]:
         rows = [("name", "also called", "agents", "observation", "actions", "at most")]
         for name in jaxrl.list_envs(f"{family}/*"):
             env = jaxrl.make(name)
             agents = str(env.num_agents) if isinstance(env, MultiAgentEnvironment) else "–"
             spaces = (describe(env.observation_space()), describe(env.action_space()))
             rows.append((f"`{name}`", aliases(name), agents, *spaces, limit(env)))
-        return markdown(rows)
+        return rows
 
     return table
 
@@ -95,14 +107,24 @@ def span(numbers: list[int]) -> str:
     return str(min(numbers)) if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
 
 
-def markdown(rows: list[tuple[str, ...]]) -> str:
+def markdown(rows: Iterable[Row]) -> str:
     """Rows as a table, the first as its head."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]]) + "\n"
+    head, *body = rows
+    lines = [f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *body)]
+    return "\n".join(line.replace("|  |", "| |") for line in lines) + "\n"
 
 
-TABLES = {"environments.md": families, "classic.md": single("classic"), "probe.md": single("probe")}
+def all_tables() -> Tables:
+    """Those of the environments and those of the results."""
+    folder = str(FOLDER.parent / "baselines")
+    sys.path.append(folder)
+    try:
+        from result_tables import TABLES
+    finally:
+        sys.path.remove(folder)
+    environments = {"environments.md": families, "classic.md": single("classic"), "probe.md": single("probe")}
+    return {**{FOLDER / page: {"environments": make} for page, make in environments.items()}, **TABLES}
+
 
 if __name__ == "__main__":
-    print("Rewritten:", stale(write=True))
-    sys.exit()
+    print("Rewritten:", ", ".join(stale(all_tables(), write=True)) or "nothing")

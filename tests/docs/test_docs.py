@@ -1,50 +1,108 @@
-"""The documentation cannot drift: tables come from the environments, code runs, the site builds without warnings."""
+"""The documentation cannot drift: tables come from environments and raw numbers, code runs, the site builds."""
 
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import pytest
+from pages import ROOT, blocks
 
 from jaxrl import algos
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-# Blocks marked `python` are ours, and run; those marked `py` show other libraries.
-LONG = {"interop.md", "from_jaxmarl.md", "from_purejaxrl.md", "from_cleanrl.md", "from_sb3.md"}
-PAGES = ["environments.md", "from_gymnax.md", *sorted(LONG)]
+# Blocks marked `python` are ours, and run; those marked `py` show other libraries, or parts of something.
+QUICK = ["../README.md", "environments.md", "from_gymnax.md"]
+LONG = [
+    "tour.md",
+    "your_own_algorithm.md",
+    "interop.md",
+    "from_jaxmarl.md",
+    "from_purejaxrl.md",
+    "from_cleanrl.md",
+    "from_sb3.md",
+]
+TIMES = ("500_000", "20_480")  # what pages train for, and the tests'
 
 
-def blocks(page: str) -> list[str]:
-    return [text.partition("```")[0] for text in (DOCS / page).read_text(encoding="utf-8").split("```python\n")[1:]]
-
-
-@pytest.mark.parametrize("page", [pytest.param(p, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES])
+@pytest.mark.parametrize("page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in LONG)])
 def test_code_runs(page):
     for library in ("gymnax", "jaxmarl", "gymnasium", "pettingzoo"):
         pytest.importorskip(library)
+    code_blocks = blocks(DOCS / page, "python")
+    assert code_blocks
     names = {"__name__": "docs"}
     with jax.debug_key_reuse(False):  # a page repeats keys where that is simpler to read
-        for number, code in enumerate(blocks(page)):
-            exec(compile(code, f"{page}, block {number}", "exec"), names)
+        for number, code in enumerate(code_blocks):
+            exec(compile(code.replace(*TIMES), f"{page}, block {number}", "exec"), names)
 
 
-def test_tables_are_those_of_the_environments():
+def test_readme_is_short():
+    words = (ROOT / "README.md").read_text(encoding="utf-8").split()
+    assert len(words) <= 700, "Move what is not needed at first sight to docs/."
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
     spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
     assert spec is not None
     assert spec.loader is not None
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    assert tables.stale() == [], "Run python docs/tables.py"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_those_of_environments_and_raw_numbers(tables):
+    assert tables.stale(tables.all_tables()) == [], "Run python docs/tables.py"
+
+
+def test_every_table_has_a_function_and_every_function_a_table(tables):
+    """A table that nobody makes would never be stale."""
+    made = {(path, name) for path, each in tables.all_tables().items() for name in each}
+    pages = [path for folder in ("docs", "baselines") for path in (ROOT / folder).glob("**/*.md")]
+    marker = "<!-- table: "
+    shown = [
+        (path, line.removeprefix(marker).removesuffix(" -->"))
+        for path in [ROOT / "README.md", *pages]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith(marker)
+    ]
+    assert sorted(shown) == sorted(made)
+
+
+def test_another_number_is_found_and_corrected(tables, tmp_path: Path):
+    page = tmp_path / "page.md"
+    old = "<!-- table: wins -->\n\n| seed | wins |\n| --- | --- |\n| 0 | 0.97 |\n\n<!-- end of table -->\n\nAfter.\n"
+    page.write_text(old, encoding="utf-8")
+    made = {page: {"wins": lambda: [("seed", "wins"), ("0", "0.79")]}}
+    assert tables.stale(made) == ["page.md: wins"]
+    assert page.read_text(encoding="utf-8") == old
+    assert tables.stale(made, write=True) == ["page.md: wins"]
+    assert page.read_text(encoding="utf-8") == old.replace("0.97", "0.79")
+    assert tables.stale(made) == []
+    with pytest.raises(ValueError, match="needs the lines <!-- table: losses -->"):
+        tables.stale({page: {"losses": lambda: [("seed", "losses")]}})
+
+
+def test_every_raw_number_of_a_run_is_shown(tables):
+    """Runs that are recorded stand in a table of docs/results.md, named by folder in baselines/README.md."""
+    baselines = (ROOT / "baselines" / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "baselines" / "results").iterdir():
+        if path.suffix != ".txt":  # notes from tuning, named in baselines/history.md
+            assert f"baselines/results/{path.name}" in baselines, (
+                f"Say in baselines/README.md how {path.name} was made."
+            )
 
 
 def test_every_algorithm_has_a_page():
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     for name in algos.names():
-        assert (DOCS / f"{name}.md").is_file(), f"Write docs/{name}.md: equations, details, results, command."
+        assert (DOCS / f"{name}.md").is_file(), (
+            f"Write docs/{name}.md: equations, details, command, link to its results."
+        )
         assert f"\n{name}\n" in index, f"Name {name} under Algorithms in docs/index.md."
 
 
