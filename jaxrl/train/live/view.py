@@ -69,7 +69,7 @@ class RunView:
     evaluation: dict[str, Any] | None = None
     """The last evaluation."""
     bands: dict[str, Band] = dataclasses.field(default_factory=dict)
-    """By name: win_rate, return_mean, length_mean, each kind of agent (`returns/wolf` …), each loss (`losses/policy` …)."""
+    """By name: win_rate, return_mean, length_mean, each kind of agent (`returns/wolf` …), loss (`losses/policy` …)."""
     timesteps: list[int] = dataclasses.field(default_factory=list)
     """The timesteps of each row, as long as the bands."""
     message: str = ""
