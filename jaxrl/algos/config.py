@@ -1,4 +1,4 @@
-"""What the configurations of the PPO family have in common."""
+"""The common part of the PPO family's configurations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["LAYERS", "Allowed", "Effect", "Hyperparams", "OnPolicyConfig"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Hyperparams:
-    """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it."""
+    """The scalar hyperparameters that can change without recompiling: a pytree in the train state, fit for `vmap`."""
 
     lr: Any
     gamma: Any
@@ -38,11 +38,11 @@ class Hyperparams:
 
 
 class Allowed(NamedTuple):
-    """Which values a field can have."""
+    """The values that a field can have."""
 
     holds: Callable[[Any], bool]
     words: str
-    """To stand after "must"."""
+    """A description that follows "must" in messages."""
 
 
 class Effect(NamedTuple):
@@ -54,7 +54,7 @@ class Effect(NamedTuple):
     works: Callable[[Any, Callable[[], Environment]], bool]
     """`works(config, env)`, where `env()` is the environment."""
     cure: str
-    """What to do in order to have the effect, to stand after "or"."""
+    """What to do to get the effect; it follows "or" in messages."""
 
 
 _COUNT = Allowed(lambda number: number >= 1, "be at least 1")
@@ -62,7 +62,7 @@ _POSITIVE = Allowed(lambda number: number > 0, "be positive")
 _NOT_NEGATIVE = Allowed(lambda number: number >= 0, "not be negative")
 _SHARE = Allowed(lambda number: 0 <= number <= 1, "lie between 0 and 1")
 LAYERS = Allowed(lambda sizes: min(sizes, default=0) >= 1, "have at least one layer and positive sizes")
-"""Of a torso."""
+"""The rule for the layers of a torso."""
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
@@ -76,7 +76,7 @@ def _has_memory(config: Any, _: Any) -> bool:
 
 
 def _learns_twice(config: Any, _: Any) -> bool:
-    """A policy that has learned nothing from a rollout yet has not moved."""
+    """Whether a rollout has more than one optimiser step: before the first, the policy has not moved."""
     return config.update_epochs * config.num_minibatches > 1
 
 
@@ -86,79 +86,79 @@ def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig:
-    """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
+    """The fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
 
     env: str = "smax/3m"
-    """Environment, as `jaxrl envs` lists them."""
+    """Environment; `jaxrl envs` lists them."""
     seed: int = 0
-    """Everything random follows from it."""
+    """Seed of all random numbers."""
     total_timesteps: int = 1_000_000
-    """Environment steps in all; rounded down to whole updates."""
+    """Environment steps in total, rounded down to whole updates."""
     num_envs: int = 128
-    """Environments stepped side by side."""
+    """Environments stepped in parallel."""
     num_steps: int = 128
     """Steps of each environment between two updates."""
     update_epochs: int = 4
     """Passes over each rollout."""
     num_minibatches: int = 4
-    """Optimiser steps a pass."""
+    """Optimiser steps per pass."""
     optimizer: Literal["adam", "muon"] = "adam"
-    """How steps are made of gradients; muon turns the matrices of hidden layers by orthogonal steps."""
+    """Optimiser; muon takes orthogonalised steps for the matrices of hidden layers."""
     lr: float = 2.5e-4
     """Learning rate."""
     anneal_lr: bool = True
-    """Let the learning rate fall linearly to zero."""
+    """Decrease the learning rate linearly to zero."""
     gamma: float = 0.99
     """Discount factor."""
     gae_lambda: float = 0.95
-    """Decay of the trace in generalised advantage estimation."""
+    """Trace decay in generalised advantage estimation."""
     clip_eps: float = 0.2
-    """Probability ratios are clipped to 1 - clip_eps … 1 + clip_eps."""
+    """Clip probability ratios to 1 - clip_eps … 1 + clip_eps."""
     clip_value: bool = True
-    """Clip the value as well, by the same clip_eps."""
+    """Clip the value as well, with the same clip_eps."""
     ent_coef: float = 0.01
     """Weight of the entropy bonus."""
     anneal_ent: bool = False
-    """Let the entropy bonus fall linearly to zero."""
+    """Decrease the entropy bonus linearly to zero."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
-    """Gradients are scaled down to this global norm; 1e9 leaves them as they are."""
+    """Scale gradients down to this global norm; 1e9 leaves them unchanged."""
     target_kl: float | None = None
-    """Learn no more from a rollout once a minibatch's approximate KL divergence exceeds this."""
+    """Stop learning from a rollout once a minibatch's approximate KL divergence exceeds this."""
     normalise_obs: bool = False
-    """Standardise observations by the mean and deviation of all that was seen."""
+    """Standardise observations by the mean and deviation of all observations so far."""
     normalise_reward: bool = False
     """Divide rewards by the deviation of the discounted returns."""
     value_loss: Literal["mse", "hlgauss"] = "mse"
-    """What the critic predicts: a number, or a distribution over 51 bins (HL-Gauss)."""
+    """Output of the critic: a number, or a distribution over 51 bins (HL-Gauss)."""
     value_range: tuple[float, float] = (-10.0, 10.0)
-    """The returns that the bins of hlgauss cover."""
+    """Range of returns that the bins of hlgauss cover."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
-    """Between layers."""
+    """Activation function between layers."""
     memory: Literal["none", "gru", "lstm", "s5"] = "none"
-    """What the policy remembers within an episode; none is feed-forward."""
+    """Memory within an episode; none is feed-forward."""
     memory_size: int = 64
-    """Features of the memory."""
+    """Number of features in the memory."""
     head_hidden: tuple[int, ...] = ()
-    """Layers of the policy and of the value head, after the torso and memory."""
+    """Layers of the policy head and of the value head, after torso and memory."""
     squash: bool = False
-    """Keep continuous actions inside their bounds by tanh, instead of letting the environment clip them."""
+    """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
     share_torso: bool = True
-    """Policy and value use one torso (and memory) instead of one each."""
+    """Share one torso (and memory) between policy and value, instead of one each."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Where new episodes begin: in states made for them, or in ones drawn from a pool; see `VectorEnv`."""
+    """Start of new episodes: a newly made state, or one drawn from a pool; see `VectorEnv`."""
     pool_size: int = 0
-    """Starts in the pool; 0 means num_envs, or as many times that as make 128."""
+    """Starts in the pool; 0 means num_envs, or the smallest multiple of it that is at least 128."""
     pool_refresh: float = 0.25
-    """Share of the pool that is made anew before every rollout, the oldest first."""
+    """Share of the pool that is renewed before every rollout, the oldest first."""
     num_shards: int = 8
-    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
-    evenly, and any divisor of that can be the number of devices."""
+    """Maximum number of shards, each with its own random numbers; the actual number divides environments and
+    minibatches evenly, and any divisor of it can be the number of devices."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), _COUNT),
@@ -170,7 +170,7 @@ class OnPolicyConfig:
         "hidden": LAYERS,
         "head_hidden": Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes"),
     }
-    """What a value must be besides its type. None passes where the type has it."""
+    """Rules for values, besides their types. None is accepted if the type allows it."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("memory_size", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
@@ -182,7 +182,7 @@ class OnPolicyConfig:
         Effect("pool_refresh", ("reset",), _has_pool, "choose reset=pool"),
         Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
     )
-    """What some fields need. No rule is about `Hyperparams`, in which the members of one program may differ."""
+    """When some fields have an effect. No rule is about `Hyperparams`, which may differ within one program."""
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
@@ -221,14 +221,14 @@ class OnPolicyConfig:
 
     @property
     def train_length(self) -> int:
-        """Steps in a training sequence; one for a feed-forward network."""
+        """Steps per training sequence; one for a feed-forward network."""
         return 1 if self.memory == "none" else self.sequence_length or self.num_steps
 
     @property
     def shards(self) -> int:
         """S, the logical shards: the largest number up to `num_shards` that splits environments and minibatches evenly.
 
-        Each shard has random numbers of its own, so results do not depend on how shards are spread over devices.
+        Each shard has its own random numbers, so results do not depend on how shards are spread over devices.
         """
         rows = self.num_steps // self.train_length
         even = (s for s in range(min(self.num_shards, self.num_envs), 1, -1) if self.num_envs % s == 0)
@@ -241,17 +241,17 @@ class OnPolicyConfig:
 
     @property
     def value(self) -> ScalarValue | HLGauss:
-        """What the critic predicts."""
+        """The form of the critic's prediction."""
         return ScalarValue() if self.value_loss == "mse" else HLGauss(*self.value_range)
 
     @property
     def hyperparams(self) -> Hyperparams:
-        """The fields that ride in the train state, as float32 scalars."""
+        """The fields that are kept in the train state, as float32 scalars."""
         fields = [field.name for field in dataclasses.fields(Hyperparams)]
         return Hyperparams(**{name: np.float32(getattr(self, name)) for name in fields})
 
     def annealed(self, h: Hyperparams, update: jax.Array) -> Hyperparams:
-        """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
+        """The hyperparameters for an update, given their initial values and the number of updates done."""
         lr = annealed("linear" if self.anneal_lr else "constant", h.lr, update, self.num_updates)
         ent_coef = annealed("linear" if self.anneal_ent else "constant", h.ent_coef, update, self.num_updates)
         return dataclasses.replace(h, lr=lr, ent_coef=ent_coef)
@@ -260,7 +260,8 @@ class OnPolicyConfig:
         """The environment that `env` names.
 
         Raises:
-            ValueError: There is none, or a field has no effect or makes no sense (there); the message says which.
+            ValueError: There is no such environment, or a field has no effect or makes no sense with it; the message
+                says which.
         """
         env = registry.make(self.env)
         for rule in self.idle(env):
@@ -277,11 +278,11 @@ class OnPolicyConfig:
         return env
 
     def idle(self, env: Environment | None = None, because: Collection[str] | None = None) -> list[Effect]:
-        """Those of `effects` that fields with another value than their default ask for in vain.
+        """The rules in `effects` that non-default fields violate: those fields have no effect.
 
         Args:
-            env: The environment; None makes it where it matters.
-            because: Only what depends on one of these fields; None for all.
+            env: The environment; None makes it if needed.
+            because: Only rules that depend on one of these fields; None for all rules.
         """
         there = partial(registry.make, self.env) if env is None else lambda: env
         asked = [rule for rule in self.effects if getattr(self, rule.field) not in (False, _default(self, rule.field))]
@@ -297,7 +298,7 @@ class OnPolicyConfig:
             )
 
     def _divisible(self, total: str, part: str) -> None:
-        """Raise unless field `total` is a multiple of field `part`, and name a value that works."""
+        """Raise unless field `total` is a multiple of field `part`; the message names values that work."""
         number, divisor = getattr(self, total), getattr(self, part)
         if number % divisor:
             works = max(d for d in range(1, divisor) if number % d == 0)
@@ -315,5 +316,5 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _default(config: Any, name: str) -> Any:
-    """What a field has if nothing is given."""
+    """The default value of a field."""
     return next(field.default for field in dataclasses.fields(config) if field.name == name)
