@@ -1,4 +1,4 @@
-"""What the training side knows of an algorithm, and all it knows: three functions, a train state, a configuration."""
+"""The whole interface between training and algorithms: three functions, a train state, a configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "scan_updates",
 ]
 
-# What one update reports, reduced on the device: scalars
+# The metrics of one update, reduced on the device to scalars:
 #   episodes, return_sum, length_sum     over the episodes that ended in this rollout (agents' mean return)
 #   won_sum                              only where the environment's info has "won"
 #   return_sums: {kind: sum}             only with several kinds of agents (see `MultiAgentEnvironment.kinds`)
@@ -33,7 +33,7 @@ __all__ = [
 Metrics = dict[str, Any]
 
 Role = Literal["learned", "per_environment", "replicated", "nested"]
-"""What a field of a train state is: see `Learned`, `PerEnvironment`, `Replicated` and `Nested`."""
+"""The role of a field in a train state: see `Learned`, `PerEnvironment`, `Replicated` and `Nested`."""
 
 T = TypeVar("T")
 
@@ -47,11 +47,11 @@ Replicated = Annotated[T, "replicated"]
 """A field that is the same on every device, such as a random key or a counter."""
 
 Nested = Annotated[T, "nested"]
-"""A field that is a train state itself, with roles of its own."""
+"""A field that is itself a train state, whose fields have their own roles."""
 
 
 class TrainState(Protocol):
-    """A train state: a frozen dataclass, registered as a pytree, whose fields are declared by one of four roles.
+    """A train state: a frozen dataclass, registered as a pytree, whose fields each declare one of four roles.
 
         class TrainState:
 
@@ -65,7 +65,7 @@ class TrainState(Protocol):
 
 
 class RunConfig(Protocol):
-    """What `fit` asks of an algorithm's configuration, a frozen dataclass."""
+    """What `fit` needs from an algorithm's configuration, a frozen dataclass."""
 
     @property
     def env(self) -> str:
@@ -74,7 +74,7 @@ class RunConfig(Protocol):
 
     @property
     def seed(self) -> int:
-        """Everything random follows from it."""
+        """The seed of all random numbers."""
         ...
 
     @property
@@ -108,12 +108,12 @@ class Act(Protocol):
 
 
 class Algorithm(NamedTuple):
-    """Three pure functions, in the manner of optax; `jit`, `vmap` and `scan` them as you like."""
+    """Three pure functions, in the style of optax; `jit`, `vmap` and `scan` them as you like."""
 
     init: Callable[..., Any]
     """`init(key, hyperparams=None) -> state`: the whole train state, a pytree. Consumes `key`."""
     update: Callable[[Any], tuple[Any, Metrics]]
-    """`update(state) -> (state, metrics)`: one rollout of `num_envs * num_steps` steps and its optimisation."""
+    """`update(state) -> (state, metrics)`: one rollout of `num_envs * num_steps` steps, and optimisation on it."""
     act: Act
     """`act(state, obs, carry=None, key=None, *, action_mask=None, reset=None) -> (action, carry)`.
 
@@ -132,19 +132,19 @@ def scan_updates(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, 
 
 
 def field_names(state: Any, role: Role) -> tuple[str, ...]:
-    """The fields of a train state, or of its class, that have a role, in their order.
+    """The fields of a train state, or of its class, that have the given role, in order.
 
     Raises:
-        TypeError: It is no dataclass, or one of its fields declares no role.
+        TypeError: It is not a dataclass, or one of its fields declares no role.
     """
     return tuple(name for name, own in _roles(state if isinstance(state, type) else type(state)).items() if own == role)
 
 
 def map_fields(function: Callable[[Role, Any], Any], state: Any) -> Any:
-    """The train state with `function(role, value)` for the value of each field; nested ones by their own fields.
+    """The train state with each field's value replaced by `function(role, value)`; nested states are mapped by field.
 
     Raises:
-        TypeError: As `field_names`.
+        TypeError: See `field_names`.
     """
     new = {}
     for name, role in _roles(type(state)).items():

@@ -1,4 +1,4 @@
-"""How fast environments are: ours, and a peer library's under the same conditions in the same process."""
+"""Measure the speed of environments: ours, and a peer library's under the same conditions in the same process."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ __all__ = ["Comparison", "Measurement", "compare"]
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One library's numbers. A step is one step of one environment, whatever the number of agents."""
+    """The numbers of one library. A step is one step of one environment, regardless of the number of agents."""
 
     library: str
     steps_per_second: float
-    """Median over the repeats."""
+    """The median over the repeats."""
     runs: list[float]
     """Steps per second of every repeat."""
     compile_seconds: float
     state_bytes: float | None
-    """Of one environment between steps; None where Python steps them."""
+    """Bytes of one environment's state between steps; None if Python steps the environments."""
     temporary_bytes: float | None
-    """What the compiled program needs besides, divided by the number of environments."""
+    """Further bytes that the compiled program needs, divided by the number of environments."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What `compare` found, with all that is needed to repeat it."""
+    """The result of `compare`, with everything needed to repeat it."""
 
     env: str
     num_envs: int
     steps: int
-    """Steps of each environment in one repeat."""
+    """Steps of each environment per repeat."""
     reset: str
     ours: Measurement
     peer: Measurement | None
@@ -83,21 +83,21 @@ def compare(
 ) -> Comparison:
     """Measure `VectorEnv(make(env_id), num_envs)` with random actions, and a peer's version of it alternately.
 
-    Both run a compiled scan over `steps` steps in which all observations and rewards are consumed (EnvPool, which is
-    no JAX, a loop in Python). Compilation and one warm-up run are not counted. Repeats alternate, so that both see the
-    same load of the machine.
+    Both run a compiled scan over `steps` steps in which all observations and rewards are consumed (EnvPool, which does
+    not use JAX, runs in a Python loop). Compilation and one warm-up run are not counted. Repeats alternate, so that
+    both see the same machine load.
 
     Args:
         env_id: A name such as `"smax/3m"`.
         num_envs: B, environments in parallel.
         against: The peer library, or None to measure ours alone.
-        steps: Steps in one repeat.
-        repeats: Repeats.
-        reset: How our ended episodes begin anew, see `VectorEnv`.
-        seed: Of the random actions.
+        steps: Steps per repeat.
+        repeats: The number of repeats.
+        reset: How our ended episodes restart, see `VectorEnv`.
+        seed: The seed of the random actions.
 
     Raises:
-        ImportError: The peer is not installed; the message names the pip line.
+        ImportError: The peer is not installed; the message has the command that installs it.
         ValueError: The peer has no such environment, or a count is not positive.
     """
     for name, count in (("steps", steps), ("repeats", repeats)):
@@ -141,7 +141,7 @@ def _ours(env_id: str, num_envs: int, reset: Any) -> Compiled:
 
 
 class _Program(NamedTuple):
-    """So many steps of B environments, ready to run."""
+    """A fixed number of steps of B environments, ready to run."""
 
     run: Callable[[int], Any]  # from a seed
     compile_seconds: float
@@ -150,7 +150,7 @@ class _Program(NamedTuple):
 
 
 def _program(envs: Compiled | Hosted, num_envs: int, steps: int) -> _Program:
-    """Make `steps` steps of the environments one program, compiled where that is possible."""
+    """One program that takes `steps` steps of the environments, compiled if possible."""
     if isinstance(envs, Hosted):
 
         def loop(seed: int) -> float:

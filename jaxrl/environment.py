@@ -1,4 +1,4 @@
-"""The one contract that all environments share: pure functions of (key, state, action, params)."""
+"""The contract that all environments share: pure functions of (key, state, action, params)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Tree = TypeVar("Tree")
 class Environment:
     """A single-agent environment.
 
-    An author writes `reset_env`, `step_env`, `observation_space`, `action_space` and, where there is something to
-    vary, `default_params`. Everything else follows. All methods are pure, so `jit`, `vmap` and `scan` apply.
+    An author writes `reset_env`, `step_env`, `observation_space`, `action_space` and, if there is something to vary,
+    `default_params`. Everything else follows. All methods are pure, so `jit`, `vmap` and `scan` apply.
 
     `params` is a pytree of arrays (physics, levels, limits …); `None` stands for `default_params`. It can be vmapped.
     """
 
     name: ClassVar[str] | str = "environment"
     intended: tuple[str, ...] = ()
-    """What `jaxrl.check_env` would take for a mistake, but is meant here, by the names of its checks, such as
-    `("same_start",)` for a puzzle that always begins alike. docs/environments.md lists them."""
+    """The names of checks of `jaxrl.check_env` whose findings are intended here, such as `("same_start",)` for a puzzle
+    that always starts the same way. docs/environments.md lists them."""
 
     @property
     def default_params(self) -> Any:
-        """The default parameters, a pytree of NumPy arrays (so making an environment touches no device)."""
+        """The default parameters, a pytree of NumPy arrays (so that making an environment touches no device)."""
         return None
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
@@ -58,7 +58,7 @@ class Environment:
         raise NotImplementedError
 
     def action_space(self, params: Any = None) -> Space:
-        """The space of one agent's action. Actions outside are clipped, never undefined."""
+        """The space of one agent's action. Actions outside are clipped, so their effect is always defined."""
         raise NotImplementedError
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
@@ -67,10 +67,10 @@ class Environment:
         return self.reset_env(key, self._params(params))
 
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
-        """One step; where the episode ends, the returned observation and state belong to the next episode.
+        """One step; if the episode ends, the returned observation and state belong to the next episode.
 
-        `info["final_observation"]` is always what the agent saw before such a reset, so that a truncated episode can
-        be bootstrapped from it, and `info["final_state"]` the state that goes with it. Consumes `key`.
+        `info["final_observation"]` is always the observation before such a reset, so that a truncated episode can be
+        bootstrapped from it, and `info["final_state"]` is the corresponding state. Consumes `key`.
         """
         check_key(key, f"{self.name}.step")
         params = self._params(params)
@@ -78,7 +78,7 @@ class Environment:
         return auto_reset(self.step_env(key_step, state, action, params), self.reset_env(key_reset, params))
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Two keys from that of `step`: for `step_env`, and for `reset_env` should the episode end. Consumes `key`."""
+        """Split the key of `step` in two: for `step_env`, and for `reset_env` if the episode ends. Consumes `key`."""
         key_step, key_reset = jax.random.split(key)
         return key_step, key_reset
 
@@ -93,7 +93,7 @@ class Environment:
         """`step` for B environments at once, equal to `vmap(step)`. Leading axes are `[B]`; `params` is shared.
 
         Environments with a faster batched kernel override this. `reset_to` is `(observation, state)` with leading
-        axis B: where given, ended episodes continue from there instead of from a fresh reset.
+        axis B: if given, ended episodes continue from there instead of from a fresh reset.
         """
         params = self._params(params)
         if reset_to is None:
@@ -103,36 +103,36 @@ class Environment:
         return auto_reset(stepped, reset_to)
 
     def observation(self, state: Any, params: Any = None) -> Any:
-        """What is seen in `state`. A trainer that has it makes final observations only where an episode was cut.
+        """The observation of `state`. It lets a trainer compute final observations only where an episode was cut.
 
-        Not every environment has it: some observations hold more than the state, such as the last action.
+        Not every environment has it: some observations contain more than the state, such as the last action.
         """
         raise NotImplementedError(f"{self.name} observes only as it steps; take the observation from reset and step.")
 
     @property
     def has_observation(self) -> bool:
-        """Whether `observation` tells what is seen in a state; a wrapper says what the environment inside says."""
+        """Whether `observation` is implemented; a wrapper returns the answer of the environment inside."""
         return type(self).observation is not Environment.observation
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
-        """Which discrete actions can be chosen in `state`: bool `[A]` (here: all of them)."""
+        """Which discrete actions can be chosen in `state`: bool `[A]` (by default: all of them)."""
         return jnp.ones(_num_actions(self.action_space(params)), bool)
 
     def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
         """The F states that `step_env(key, …)` passes through, for smooth pictures: leaves `[F, …]`, its result last.
 
-        Here F = 1; an environment that integrates in smaller time steps may show them. Consumes `key`.
+        By default F = 1; an environment that integrates in smaller time steps may return them. Consumes `key`.
         """
         _, state, *_ = self.step_env(key, state, action, self._params(params))
         return jax.tree.map(lambda leaf: leaf[None], state)
 
     def draw(self, states: Any, params: Any = None) -> Scene:
-        """Successive states of one episode (NumPy leaves `[F, …]`) as shapes; GIFs and HTML replays are made of it."""
+        """Draw successive states of an episode (NumPy leaves `[F, …]`) as shapes, for GIFs and HTML replays."""
         raise NotImplementedError(f"{self.name} has no picture yet.")
 
     def render(self, state: Any, params: Any = None) -> np.ndarray:
         """A picture of one state, uint8 `[H, W, 3]`. Runs on the host, needs Pillow (extra `viz`)."""
-        from jaxrl.render import compose, rasterise  # loaded for those who look
+        from jaxrl.render import compose, rasterise  # imported only when needed
 
         states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
         return rasterise(compose.with_captions(self.draw(states, params)), width=480)[0]
@@ -145,9 +145,9 @@ class Environment:
 class MultiAgentEnvironment(Environment):
     """An environment with N agents: arrays with a leading agent axis instead of dicts.
 
-    Observations, actions, rewards and masks are `[N, …]`; `terminated` and `truncated` are scalars, they end the
-    episode for everybody. Agents with different spaces are padded to the common `observation_space` and `action_space`;
-    `agent_observation_spaces` and `agent_action_spaces` tell the true ones.
+    Observations, actions, rewards and masks are `[N, …]`; `terminated` and `truncated` are scalars and end the episode
+    for all agents. Agents with different spaces are padded to the common `observation_space` and `action_space`;
+    `agent_observation_spaces` and `agent_action_spaces` give the true ones.
     """
 
     agents: tuple[str, ...] = ()
@@ -159,23 +159,23 @@ class MultiAgentEnvironment(Environment):
 
     @property
     def teams(self) -> tuple[int, ...]:
-        """The team of each agent; the members of a team share one reward (here: everybody is alone)."""
+        """The team of each agent; the members of a team share one reward (by default: each agent is its own team)."""
         return tuple(range(self.num_agents))
 
     @property
     def roles(self) -> tuple[int, ...]:
-        """The role of each agent, counted from 0: those with one role see, do and want the same kind of things.
+        """The role of each agent, from 0: agents with the same role share the kind of observation, action and goal.
 
-        Here it follows from the names: `"adversary_0"` and `"adversary_1"` play one role, `"agent_0"` another.
+        By default, it follows from the names: `"adversary_0"` and `"adversary_1"` have one role, `"agent_0"` another.
         """
         numbers = {agent: role for role, kind in enumerate(self.kinds.values()) for agent in kind}
         return tuple(numbers[i] for i in range(self.num_agents))
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:
-        """The numbers of the agents by the stems of their names.
+        """The indices of the agents by the stems of their names.
 
-        For example `{"adversary": (0, 1), "agent": (2,)}`. Where there are several, returns are also told for each.
+        For example `{"adversary": (0, 1), "agent": (2,)}`. If there are several, returns are also reported for each.
         """
         kinds: dict[str, tuple[int, ...]] = {}
         for i, agent in enumerate(self.agents):
@@ -198,21 +198,21 @@ class MultiAgentEnvironment(Environment):
         return jnp.ones((self.num_agents, _num_actions(self.action_space(params))), bool)
 
     def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
-        """Which agents are alive and acting in `state`: bool `[N]` (here: all of them)."""
+        """Which agents are alive and acting in `state`: bool `[N]` (by default: all of them)."""
         return jnp.ones(self.num_agents, bool)
 
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
-        """What a central critic may see: float32 `[G]`."""
+        """The input of a central critic: float32 `[G]`."""
         raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
 
     @property
     def has_global_state(self) -> bool:
-        """Whether there is a `global_state`; a wrapper says what the environment inside says."""
+        """Whether `global_state` is implemented; a wrapper returns the answer of the environment inside."""
         return type(self).global_state is not MultiAgentEnvironment.global_state
 
 
 def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
-    """Replace the observation and state of ended episodes by `reset_to`, and keep the true ones in `info`.
+    """Replace the observation and state of ended episodes by `reset_to`, and keep the final ones in `info`.
 
     Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
     """
@@ -224,7 +224,7 @@ def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
 
 
 def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
-    """`jnp.where` over two equal pytrees; `mask` has the leading axes of every leaf."""
+    """`jnp.where` over two pytrees of the same structure; `mask` has the leading axes of every leaf."""
 
     def pick(a: Any, b: Any) -> jax.Array:
         return jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b)
@@ -233,9 +233,9 @@ def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
 
 
 def as_arrays(tree: Tree) -> Tree:
-    """The tree with its Python numbers as 32-bit NumPy scalars, which is what default parameters should be.
+    """The tree with its Python numbers as 32-bit NumPy scalars, as default parameters should be.
 
-    Such leaves can be vmapped, and changing their value never compiles anything again. Arrays stay as they are.
+    Such leaves can be vmapped, and changing their values never triggers recompilation. Arrays stay as they are.
     """
 
     def convert(leaf: Any) -> Any:

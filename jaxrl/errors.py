@@ -1,4 +1,4 @@
-"""The errors that jaxrl raises on purpose, and the sentences that they share."""
+"""The errors that jaxrl raises on purpose, and the texts that they share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["CheckpointError", "DivergedError", "MissingExtraError", "UnknownName
 
 
 class UnknownNameError(ValueError):
-    """A name that nothing is registered under; the message lists the nearest ones."""
+    """A name is not registered; the message lists the nearest names."""
 
 
 class MissingExtraError(ImportError):
-    """A package is missing that only some features need; the message names the pip line."""
+    """A package that only some features need is missing; the message has the command that installs it."""
 
 
 class DivergedError(RuntimeError):
@@ -21,7 +21,7 @@ class DivergedError(RuntimeError):
 
     Args:
         text: The message.
-        update: The one that made the run end, counted from 1; None if only its outcome is known.
+        update: The update that ended the run, counted from 1; None if only the outcome is known.
     """
 
     def __init__(self, text: str, update: int | None = None) -> None:
@@ -30,11 +30,11 @@ class DivergedError(RuntimeError):
 
 
 class CheckpointError(RuntimeError):
-    """No checkpoint can be written, or none that is good and fits can be read."""
+    """No checkpoint can be written, or there is no good and matching one to read."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence that names the known words nearest to `name`."""
+    """A sentence that lists the known names nearest to `name`."""
     lowered = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.4)
     inside = [k for low, k in lowered.items() if name.lower() in low and low not in close]

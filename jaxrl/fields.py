@@ -1,6 +1,6 @@
-"""Values that users type, made sure of: each is what its annotation says, or a sentence says what it must be.
+"""Checks values that users type: each fits its annotation, or a message says what it must be.
 
-Whole floats such as 2e4 pass for whole numbers, NumPy's numbers and lists for Python's own numbers and tuples.
+Whole floats such as 2e4 count as whole numbers, NumPy's numbers as Python numbers, and lists as tuples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 __all__ = ["MAX_SEED", "as_seed", "as_whole", "settled", "typed"]
 
 MAX_SEED = 2**32 - 1
-"""JAX makes keys of seeds modulo 2^32, so a larger one would silently repeat another run."""
+"""JAX makes keys from seeds modulo 2^32, so a larger seed would silently repeat another run."""
 
 _TINY, _HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
@@ -25,17 +25,17 @@ Config = TypeVar("Config")
 
 
 def typed(name: str, hint: Any, value: Any) -> Any:
-    """`value` as the annotation `hint` has it: bool, int, float, str, a Literal, tuples and unions of these.
+    """`value` converted to the annotation `hint`: bool, int, float, str, a Literal, tuples and unions of these.
 
-    Other annotations take any value.
+    Other annotations accept any value.
 
     Args:
-        name: What the value is called in the message.
-        hint: The annotation, resolved (see `typing.get_type_hints`).
-        value: What was given.
+        name: The name of the value in messages.
+        hint: The resolved annotation (see `typing.get_type_hints`).
+        value: The given value.
 
     Raises:
-        ValueError: It is something else, or a float that is not finite in float32.
+        ValueError: The value does not fit, or is a float that is not finite in float32.
     """
     try:
         return _converted(hint, value)
@@ -47,7 +47,7 @@ def as_whole(name: str, value: Any, least: int = 1) -> int:
     """`value` as an int.
 
     Raises:
-        ValueError: It is no whole number, or less than `least`.
+        ValueError: It is not a whole number, or less than `least`.
     """
     number = typed(name, int, value)
     if number < least:
@@ -59,7 +59,7 @@ def as_seed(name: str, value: Any) -> int:
     """`value` as a seed, an int from 0 to `MAX_SEED`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a valid seed.
     """
     number = typed(name, int, value)
     if not 0 <= number <= MAX_SEED:
@@ -68,15 +68,15 @@ def as_seed(name: str, value: Any) -> int:
 
 
 def settled(config: Config, because: Collection[str] | None = None, keep: Collection[str] = ()) -> Config:
-    """A config without leftovers: what has no effect because of certain fields goes back to its default.
+    """A config without leftovers: fields that have no effect because of other fields go back to their defaults.
 
-    For a preset, or another base, of which some fields were replaced: `memory="none"` leaves a `memory_size` behind
-    that nobody has asked for.
+    This is for a preset, or another base, with some fields replaced: `memory="none"` leaves behind a `memory_size`
+    that the user did not ask for.
 
     Args:
-        config: A config; one without a method `idle` (see `OnPolicyConfig.idle`) comes back as it is.
+        config: A config; one without a method `idle` (see `OnPolicyConfig.idle`) is returned unchanged.
         because: The fields that were replaced; None for all.
-        keep: Fields that are left as they are.
+        keep: Fields to leave unchanged.
     """
     if not hasattr(config, "idle"):
         return config
@@ -87,7 +87,7 @@ def settled(config: Config, because: Collection[str] | None = None, keep: Collec
 
 
 class _OtherError(Exception):
-    """The value is not what the annotation says."""
+    """The value does not fit the annotation."""
 
 
 def _converted(hint: Any, value: Any) -> Any:
@@ -109,7 +109,7 @@ def _converted(hint: Any, value: Any) -> Any:
 
 
 def _first(arms: tuple[Any, ...], value: Any) -> Any:
-    """`value` as the first of the annotations that takes it."""
+    """`value` converted to the first annotation that accepts it."""
     for arm in arms:
         try:
             return _converted(arm, value)
@@ -127,13 +127,13 @@ def _tuple(arms: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
 
 
 def _int(value: Any) -> int:
-    """Integers, and reals without a fraction; True and False are neither."""
+    """Convert integers, and reals without a fraction; True and False are rejected."""
     _checked(value, isinstance(value, Real) and not isinstance(value, bool))
     return int(_checked(value, isinstance(value, Integral) or float(value).is_integer()))
 
 
 def _float(value: Any) -> float:
-    """Reals that float32, in which everything is computed, has as well."""
+    """Convert reals within the range of float32, in which everything is computed."""
     _checked(value, isinstance(value, Real) and not isinstance(value, bool))
     number = float(value)
     return _checked(number, number == 0 or _TINY <= abs(number) <= _HUGE)
@@ -146,7 +146,7 @@ def _checked(value: Any, fits: bool) -> Any:
 
 
 def _words(hint: Any) -> str:
-    """What the annotation asks for, to stand after "must be"."""
+    """A description of the annotation that follows "must be"."""
     origin, arms = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(_words, arms))

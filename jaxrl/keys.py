@@ -1,4 +1,4 @@
-"""Random keys as they come from users: typed ones, or a sentence that says how to make one."""
+"""Checks random keys from users: they must be typed keys, or a message says how to make one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["check_key"]
 
 
 def check_key(key: Any, taker: str) -> None:
-    """Raise unless `key` holds typed keys, of whatever shape.
+    """Raise unless `key` holds typed keys, of any shape.
 
     Args:
-        key: What was given.
-        taker: Who takes it, as the subject of the sentence.
+        key: The given value.
+        taker: The function that takes it, as the subject of the message.
 
     Raises:
-        TypeError: It is of the old kind, a seed, or no key at all.
+        TypeError: It is an old-style key, a seed, or not a key at all.
     """
     dtype = getattr(key, "dtype", None)
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):

@@ -1,6 +1,6 @@
-"""Other libraries' versions of our environments, under random actions, for `jaxrl.bench`.
+"""Other libraries' versions of our environments with random actions, for `jaxrl.bench`.
 
-Each is a function of our name for the environment and B, the number of copies.
+Each is a function of our name for the environment and of B, the number of copies.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["PEERS", "Compiled", "Hosted", "total"]
 
 
 class Compiled(NamedTuple):
-    """Environments as pure functions: they can be measured as one compiled scan."""
+    """Environments as pure functions, which can be measured as one compiled scan."""
 
     reset: Callable[[jax.Array], Any]  # key -> state of B environments
     step: Callable[[jax.Array, Any], tuple[Any, jax.Array]]  # key, state -> state, sum of observations and rewards
 
 
 class Hosted(NamedTuple):
-    """Environments that Python steps."""
+    """Environments that are stepped from Python."""
 
     step: Callable[[np.random.Generator], float]  # one step of B environments; the same sum
 
 
 def total(tree: Any) -> jax.Array:
-    """The sum of all entries of all leaves, so that nothing that was asked for is left uncomputed."""
+    """The sum of all entries of all leaves, which forces all requested results to be computed."""
     return jnp.asarray(sum(leaf.astype(jnp.float32).sum() for leaf in jax.tree.leaves(tree)))
 
 
@@ -64,7 +64,7 @@ def jaxmarl(env_id: str, num_envs: int) -> Compiled:
 
 
 def _jaxmarl_env(env_id: str) -> Any:
-    """The peer's environment that is ours of that name."""
+    """JaxMARL's environment that corresponds to ours of that name."""
     with _needed("jaxmarl", "peers"):
         import jaxmarl
         from jaxmarl.environments.smax import map_name_to_scenario
@@ -103,11 +103,11 @@ def gymnax(env_id: str, num_envs: int) -> Compiled:
 
 
 def envpool(env_id: str, num_envs: int) -> Hosted:
-    """Classic control in C++, all copies stepped at once by a thread a core, NumPy in and out."""
+    """Classic control in C++, with all copies stepped by one thread per core and NumPy inputs and outputs."""
     name = _gymnasium_id(env_id, "envpool")
     with _needed("envpool", "envpool"):
-        envpool = importlib.import_module("envpool")  # large, so it is not among what type checkers find
-    with warnings.catch_warnings():  # that Gymnasium's spaces are made with less precise bounds
+        envpool = importlib.import_module("envpool")  # large, so it is not installed for type checkers
+    with warnings.catch_warnings():  # about the reduced precision of bounds in Gymnasium's spaces
         warnings.simplefilter("ignore")
         env = envpool.make(name, env_type="gymnasium", num_envs=num_envs, num_threads=os.cpu_count())
         env.reset()
@@ -128,7 +128,7 @@ PEERS: dict[str, Callable[[str, int], Compiled | Hosted]] = {"jaxmarl": jaxmarl,
 
 
 def _gymnasium_id(env_id: str, library: str) -> str:
-    """Gymnasium's id of one of our classic control tasks."""
+    """Gymnasium's id for one of our classic control tasks."""
     ids = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
     for name in ids:
         if canonical(name) == canonical(env_id):
@@ -138,10 +138,10 @@ def _gymnasium_id(env_id: str, library: str) -> str:
 
 @contextlib.contextmanager
 def _needed(package: str, extra: str) -> Iterator[None]:
-    """Import a peer: one line on how to install it if it is missing, and no greetings among the numbers.
+    """Import a peer: a missing one raises an error that says how to install it, and its output stays off stdout.
 
-    Standard output goes to standard error by file descriptor, since one of jaxmarl's own imports takes `sys.stdout`
-    back.
+    Standard output is redirected to standard error by file descriptor, since one of jaxmarl's own imports restores
+    `sys.stdout`.
     """
     sys.stdout.flush()
     saved = os.dup(1)

@@ -1,4 +1,4 @@
-"""A filmed episode: one environment, step by step on the host, with all that happens in it."""
+"""A recorded episode: one environment, stepped from the host, with everything that happens in it."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _NEUTRAL = "#e6edf7"
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """One recorded episode of T steps, every leaf a NumPy array; a notebook shows it as a player."""
+    """One recorded episode of T steps, with NumPy leaves; a notebook shows it as a player."""
 
     env: Environment
     params: Any
     states: Any = dataclasses.field(repr=False)
-    """Leaves `[1 + T F, …]`: the first state, then the F states passed through in each step; every F-th, from the
-    first on, is the state between two steps."""
+    """Leaves `[1 + T F, …]`: the first state, then the F states that each step passes through; every F-th state,
+    starting with the first, is one between two steps."""
     actions: Any
-    """`[T, …]`"""
+    """`[T, …]`, the actions."""
     rewards: np.ndarray
     """`[T]`, or `[T, N]` with N agents."""
     terminated: bool
     truncated: bool
     info: dict[str, Any]
-    """As returned by the last step, e.g. `info["won"]`."""
+    """The last step's `info`, e.g. `info["won"]`."""
     frames_per_step: int
-    """F"""
+    """F, the frames from one step to the next."""
 
     @property
     def num_steps(self) -> int:
-        """T."""
+        """T, the number of steps."""
         return len(self.rewards)
 
     @property
     def cut(self) -> bool:
-        """Whether it goes on after the last step that was recorded."""
+        """Whether the episode continues after the last recorded step."""
         return not (self.terminated or self.truncated)
 
     @property
@@ -64,14 +64,14 @@ class Replay:
 
     @property
     def title(self) -> str:
-        """For example `smax/3m: won after 14 steps`."""
+        """A title such as `smax/3m: won after 14 steps`."""
         return f"{self.env.name}: {self.outcome} after {self.num_steps} steps"
 
     @property
     def outcome(self) -> str:
-        """How it ended: "won" or "lost" where `info` knows, "time up" if truncated, else the return; or "cut short".
+        """How it ended: "won", "lost" or "time up" if `info` has "won", otherwise the return; or "cut short".
 
-        Several kinds of agents have a return each, the mean over them.
+        With several kinds of agents, each kind has its own mean return.
         """
         if self.cut:
             return "cut short"
@@ -92,7 +92,7 @@ class Replay:
 
     def _repr_html_(self) -> str:
         page = html_text.escape(html.to_html(self), quote=True)
-        # A frame of its own, so that several replays in a notebook do not meet.
+        # An iframe isolates several replays in one notebook from each other.
         style = "width:100%;max-width:900px;aspect-ratio:4/3;border:0"
         return f'<iframe srcdoc="{page}" style="{style}"></iframe>'
 
@@ -103,15 +103,15 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
     Args:
         env: The environment (one copy, no batch axis).
         act: `act(obs, carry, key, action_mask) -> (action, carry)`, pure: it is compiled. `carry` is None at first,
-            `action_mask` is None where actions are not Discrete.
-        key: Decides the episode. Consumed.
-        params: Of the environment; None for its defaults.
-        max_steps: Stop after so many steps even if the episode goes on, as `Replay.cut` then tells; None for its end,
-            however far that is.
+            `action_mask` is None if actions are not Discrete.
+        key: Determines the episode. Consumed.
+        params: The environment's parameters; None for its defaults.
+        max_steps: The most steps to record; if the episode continues after them, `Replay.cut` is True. None records to
+            its end, however long that takes.
 
     Raises:
-        TypeError: If `key` is not a typed key.
-        ValueError: If `max_steps` is less than 1.
+        TypeError: `key` is not a typed key.
+        ValueError: `max_steps` is less than 1.
     """
     check_key(key, "record")
     if max_steps is not None and max_steps < 1:
@@ -144,7 +144,7 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
     )
 
 
-# Compiled once an environment, however many episodes are recorded.
+# Compiled once per environment, however many episodes are recorded.
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -159,13 +159,13 @@ def _mask(env: Environment, state: Any, params: Any) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _advance(env: Environment, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Step, Any]:
-    # The same key twice, on purpose: the passed states are those of this very step.
+    # The same key twice, on purpose: the passed states belong to this step.
     passed = env.sub_states(jax.random.clone(key), state, action, params)
     return env.step_env(key, state, action, params), passed
 
 
 def _host(leaf: Any) -> np.ndarray:
-    """A NumPy array; random keys, which NumPy does not know, as their numbers."""
+    """The leaf as a NumPy array; random keys, which NumPy lacks, as their data."""
     if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)

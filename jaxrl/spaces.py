@@ -1,4 +1,4 @@
-"""Spaces: what an observation or an action looks like. Plain NumPy data, so importing costs no device work."""
+"""Spaces: the form of observations and actions. Plain NumPy data, so importing does no device work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Space:
         raise NotImplementedError
 
     def clip(self, x: Any) -> jax.Array:
-        """The nearest element of the space to `x`; NaN goes to the lower end, so the result is always defined."""
+        """The element of the space nearest to `x`; NaN becomes the lower end, so the result is always defined."""
         raise NotImplementedError
 
 
@@ -111,7 +111,7 @@ class Box(Space):
             raise ValueError("Box needs low <= high in every component.")
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """Uniform between finite bounds; a standard normal, clipped, where a bound is infinite."""
+        """A uniform draw between finite bounds; a clipped standard normal one if a bound is infinite."""
         low, high = (np.broadcast_to(np.asarray(b, np.float64), self.shape) for b in (self.low, self.high))
         if np.issubdtype(self.dtype, np.integer):
             bounds = low.astype(np.int32), high.astype(np.int32) + 1
@@ -155,7 +155,7 @@ class Box(Space):
 
 
 def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Array:
-    """Whether `x` has that shape, is made of integers, and lies within the bounds."""
+    """Whether `x` has the shape `shape`, an integer dtype, and values within the bounds."""
     x = jnp.asarray(x)
     if x.shape != shape or not jnp.issubdtype(x.dtype, jnp.integer):
         return jnp.asarray(False)

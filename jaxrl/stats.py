@@ -1,4 +1,4 @@
-"""Honest statistics of a few runs: the interquartile mean and its like, each with a bootstrap interval.
+"""Reliable statistics of a few runs: the interquartile mean and others, each with a bootstrap interval.
 
     scores = [[0.91, 0.40], [0.87, 0.55], [0.95, 0.48]]               # [R, K]: 3 runs (seeds) of 2 tasks
     interval(iqm, scores)                                             # Interval(estimate=…, low=…, high=…)
@@ -9,7 +9,7 @@
 The definitions are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
 (NeurIPS 2021), section 4; `differences` names its own sources. Everything is float64 NumPy. R is runs, K is tasks; one
 task may be given as `[R]`. Every statistic maps `[…, R, K]` to `[…]`, so it works on one matrix, on a curve `[T, R, K]`
-and on many resamples. Several tasks can be taken together only on one scale: win rates, or returns normalised by a
+and on many resamples. Several tasks can be combined only if they share a scale: win rates, or returns normalised by a
 reference.
 """
 
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 MIN_RUNS = 4
-"""Fewer runs have no interval in `differences`: their spread is known too badly."""
+"""Groups with fewer runs have no interval in `differences`: their spread is too uncertain."""
 
 _CHUNK = 2**17  # numbers resampled at once, which bounds the memory
 
 
 class Interval(NamedTuple):
-    """An estimate and the range it may as well lie in: numbers, or arrays of the leading axes of the scores."""
+    """An estimate and its range: numbers, or arrays with the leading axes of the scores."""
 
     estimate: Any
     low: Any
@@ -54,7 +54,7 @@ class Interval(NamedTuple):
 def iqm(scores: ArrayLike) -> Any:
     """The interquartile mean `[…]` of `scores[…, R, K]`: the mean of the middle half of all n = R K scores.
 
-    floor(n / 4) scores are left out at either end, so neither an outlier nor one hard task decides it.
+    floor(n / 4) scores are left out at either end, so neither an outlier nor one hard task dominates it.
     """
     matrix = _matrix(scores)
     flat = np.sort(matrix.reshape(*matrix.shape[:-2], -1), axis=-1)
@@ -68,19 +68,19 @@ def mean(scores: ArrayLike) -> Any:
 
 
 def median(scores: ArrayLike) -> Any:
-    """The median over tasks of the means over runs, `[…]` of `scores[…, R, K]`; for a single task that is its mean."""
+    """The median over tasks of the means over runs, `[…]` of `scores[…, R, K]`; for a single task, its mean."""
     return np.median(_matrix(scores).mean(-2), axis=-1)
 
 
 def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Any:
-    """How far `scores[…, R, K]` stay below `target` on average, `[…]`; what exceeds it makes up for nothing."""
+    """How far `scores[…, R, K]` stay below `target` on average, `[…]`; scores above it do not compensate."""
     return target - np.minimum(_matrix(scores), target).mean((-2, -1))
 
 
 def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Any:
     """The probability `[…]` that a run of `x[…, R, K]` beats a run of `y[…, S, K]`, the mean over tasks.
 
-    For a task it is Mann and Whitney's U / (R S): the share of pairs in which x is higher, ties counting one half.
+    For one task, it is Mann and Whitney's U / (R S): the share of pairs in which x is higher, with ties as one half.
 
     Raises:
         ValueError: x and y have different numbers of tasks.
@@ -113,24 +113,24 @@ def interval(
 ) -> Interval:
     """A statistic with its stratified bootstrap interval.
 
-    Within each task as many runs are drawn with replacement as there are, and the statistic is taken of that, `repeats`
-    times; the interval is from the (1 - level) / 2 to the (1 + level) / 2 quantile. Leading axes share what is drawn.
+    Within each task, R runs are drawn with replacement and the statistic is computed, `repeats` times; the interval
+    goes from the (1 - level) / 2 to the (1 + level) / 2 quantile. Leading axes share the draws.
 
-    Such intervals are too narrow for few runs: of 95 % intervals of normal scores of one task 83 % hold the true mean
-    with 5 runs, 90 % with 10, 94 % with 32 (of the IQM: 90, 93 and 94 %). `expand` takes quantiles farther out, which
-    makes up for it (92, 94 and 95 %; 94, 97 and 96 %) but for less than 5 runs, when the extremes are not far enough:
+    Such intervals are too narrow for few runs: of 95 % intervals for normal scores of one task, 83 % hold the true mean
+    with 5 runs, 90 % with 10, 94 % with 32 (for the IQM: 90, 93 and 94 %). `expand` takes quantiles farther out, which
+    corrects this (92, 94 and 95 %; 94, 97 and 96 %) except for fewer than 5 runs, where the extremes are not enough:
     Hesterberg, "What Teachers Should Know About the Bootstrap" (2015), the expanded percentile interval.
 
     Args:
-        statistic: One of this module, or any `f(x[…, R, K], …) -> […]`.
-        *scores: What it is given, `[R]` or `[…, R, K]` each; several are drawn independently.
-        key: Decides what is drawn: the same on every machine, untouched by NumPy's global state.
-        repeats: How often.
-        level: The share of such intervals that is meant to hold the true value.
+        statistic: One from this module, or any `f(x[…, R, K], …) -> […]`.
+        *scores: Its arguments, `[R]` or `[…, R, K]` each; several are resampled independently.
+        key: Determines the draws: the same on every machine, independent of NumPy's global state.
+        repeats: The number of resamples.
+        level: The intended share of such intervals that hold the true value.
         expand: Correct for few runs.
 
     Returns:
-        The estimate, and its bounds: NaN where there is only one run, which says nothing about others.
+        The estimate, and its bounds: NaN for a single run, which says nothing about others.
 
     Raises:
         ValueError: Scores are missing or not finite, `repeats` is below 1, or `level` is not between 0 and 1.
@@ -156,25 +156,25 @@ def differences(*scores: ArrayLike, key: int = 0, repeats: int = 2000, level: fl
     """The differences between the means of G groups of runs, with intervals that hold for all pairs at once.
 
     With 12 configurations there are 66 pairs, and the best of them beats the worst by luck alone. So the intervals are
-    as wide as the largest of all |t| asks for, whichever pair is picked after looking: if no two groups differ, with
+    wide enough for the largest `|t|`, whichever pair is picked after looking: if no two groups differ, then with
     probability `level` none of the intervals excludes 0. t is Welch's, so a group of small spread gains nothing from
-    one of large spread. How large |t| gets by luck is found by a wild bootstrap, which flips the sign of each run's
-    distance to its group's mean. The maximum over pairs follows Romano and Wolf, "Exact and Approximate Stepdown
-    Methods for Multiple Hypothesis Testing" (JASA 2005), in a single step; the flips are those of Liu, "Bootstrap
-    Procedures under some Non-I.I.D. Models" (Annals of Statistics 1988).
+    one of large spread. A wild bootstrap, which flips the sign of each run's distance to its group's mean, finds how
+    large `|t|` gets by luck. The maximum over pairs follows Romano and Wolf, "Exact and Approximate Stepdown Methods for
+    Multiple Hypothesis Testing" (JASA 2005), in a single step; the flips are those of Liu, "Bootstrap Procedures under
+    some Non-I.I.D. Models" (Annals of Statistics 1988).
 
     Args:
-        *scores: Of each group, `[R]` with its own number of runs.
-        key: Decides what is drawn, as in `interval`.
-        repeats: How often.
-        level: The share of such families of intervals that is meant to hold all of the true differences.
+        *scores: The scores of each group, `[R]` with its own number of runs.
+        key: Determines the draws, as in `interval`.
+        repeats: The number of resamples.
+        level: The intended share of such families of intervals that hold all true differences.
 
     Returns:
-        Arrays `[G, G]`, at `[i, j]` the mean of group i less that of group j. The bounds are NaN for groups with fewer
-        than `MIN_RUNS` runs, which take no part in the family, and infinite where nothing can be said.
+        Arrays `[G, G]`, at `[i, j]` the mean of group i minus that of group j. The bounds are NaN for groups with fewer
+        than `MIN_RUNS` runs, which are not part of the family, and infinite where nothing can be concluded.
 
     Raises:
-        ValueError: As in `interval`, or a group has several tasks.
+        ValueError: See `interval`; or a group has several tasks.
     """
     _check(repeats, level)
     groups = [_single_task(each) for each in scores]
@@ -185,7 +185,7 @@ def differences(*scores: ArrayLike, key: int = 0, repeats: int = 2000, level: fl
     if len(family) > 1:
         streams = [_streams(key, len(groups))[i] for i in family]
         critical, errors = _largest_t([groups[i] for i in family], streams, repeats, level)
-        # Without spread the means are known exactly; infinity times nothing would be NaN.
+        # Without spread, the means are known exactly; infinity times 0 would be NaN.
         half = critical * np.where(errors > 0, errors, 0.0 if np.isfinite(critical) else 1.0)
         own = np.ix_(family, family)
         bounds[0][own], bounds[1][own] = estimate[own] - half, estimate[own] + half
@@ -196,7 +196,7 @@ def _largest_t(
     groups: list[np.ndarray], streams: list[np.random.Philox], repeats: int, level: float
 ) -> tuple[float, np.ndarray]:
     """The `level` quantile of the largest |t| of all pairs under flips; the differences' standard errors `[G, G]`."""
-    # A group of equal scores has no spread, whatever rounding makes of its mean.
+    # A group of equal scores has no spread, even if its mean is rounded.
     residuals = [group - group.mean() if np.ptp(group) else np.zeros_like(group) for group in groups]
     _, variances = _moments([each[None] for each in residuals])
     pairs = np.triu_indices(len(groups), 1)
@@ -210,12 +210,12 @@ def _largest_t(
         error = np.sqrt(spread[:, pairs[0]] + spread[:, pairs[1]])
         t = np.divide(apart, error, out=np.where(apart > 0, np.inf, 0.0), where=error > 0)
         largest.append(t.max(-1))
-    critical = np.quantile(np.concatenate(largest), level, method="higher")  # no mean of a number and infinity
+    critical = np.quantile(np.concatenate(largest), level, method="higher")  # to avoid averaging a number and infinity
     return float(critical), np.sqrt(variances[0][:, None] + variances[0])
 
 
 def _moments(groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Means of `[C, R]` each and the squares of their standard errors, both `[C, G]`; rounding is no spread."""
+    """The means of groups `[C, R]` and the squares of their standard errors, both `[C, G]`, ignoring rounding."""
     means = np.stack([group.mean(-1) for group in groups], axis=-1)
     squares = np.stack([np.square(group).mean(-1) for group in groups], axis=-1)
     spread = squares - means**2
@@ -224,12 +224,12 @@ def _moments(groups: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _signs(stream: np.random.Philox, count: int, runs: int) -> np.ndarray:
-    """1 or -1, `[count, runs]`."""
+    """Random signs 1 or -1, `[count, runs]`."""
     return 1.0 - 2.0 * (stream.random_raw(count * runs) >> np.uint64(63)).reshape(count, runs)
 
 
 def _streams(key: int, count: int) -> list[np.random.Philox]:
-    """A stream of random numbers each, so that the result does not depend on how many are drawn at a time."""
+    """Separate streams of random numbers, so that the result does not depend on how many are drawn at a time."""
     return [np.random.Philox(key=np.array([key, i], np.uint64)) for i in range(count)]
 
 
@@ -241,16 +241,16 @@ def _check(repeats: int, level: float) -> None:
 
 
 def _resample(scores: np.ndarray, count: int, stream: np.random.Philox) -> np.ndarray:
-    """`count` times R runs drawn with replacement, for each task by itself: `[…, count, R, K]`."""
+    """`count` times R runs drawn with replacement, separately for each task: `[…, count, R, K]`."""
     runs, tasks = scores.shape[-2:]
-    # From raw bits, since how NumPy makes bounded integers of them may change from version to version.
+    # From raw bits, since NumPy's way to turn them into bounded integers may change between versions.
     uniform = (stream.random_raw(count * runs * tasks) >> np.uint64(11)) * 2.0**-53
     drawn = (uniform * runs).astype(np.intp).reshape(count, runs, tasks)
     return scores[..., drawn, np.arange(tasks)]
 
 
 def _expanded_tail(level: float, matrices: list[np.ndarray]) -> float:
-    """The probability beyond which quantiles are taken, so that a bootstrap of a mean is as wide as Student's interval.
+    """The tail probability for quantiles that make a mean's bootstrap interval as wide as Student's.
 
     A bootstrap underestimates the variance by (R - 1) / R and uses normal quantiles where Student's are due.
     """
@@ -262,7 +262,7 @@ def _expanded_tail(level: float, matrices: list[np.ndarray]) -> float:
 
 
 def _student_quantile(z: float, freedom: int) -> float:
-    """Student's quantile from the normal one, by Abramowitz and Stegun (1964), 26.7.5; within 1 % from 3 degrees on."""
+    """Student's quantile from the normal one (Abramowitz and Stegun 1964, 26.7.5); within 1 % for 3 degrees or more."""
     g1 = (z**3 + z) / 4
     g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
@@ -271,7 +271,7 @@ def _student_quantile(z: float, freedom: int) -> float:
 
 
 def _single_task(scores: ArrayLike) -> np.ndarray:
-    """Scores of one task as float64 `[R]`."""
+    """The scores of one task as float64 `[R]`."""
     matrix = _matrix(scores)
     if matrix.shape[1:] != (1,):
         raise ValueError(f"Give the scores of one task, [runs], got shape {matrix.shape}.")
@@ -279,7 +279,7 @@ def _single_task(scores: ArrayLike) -> np.ndarray:
 
 
 def _matrix(scores: ArrayLike) -> np.ndarray:
-    """Scores as float64 `[…, R, K]`."""
+    """The scores as float64 `[…, R, K]`."""
     matrix = np.asarray(scores, np.float64)
     if matrix.ndim == 1:
         matrix = matrix[:, None]

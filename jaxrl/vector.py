@@ -23,17 +23,17 @@ class PoolState(NamedTuple):
 
 
 class VectorEnv:
-    """B copies of `env`: every argument and result has a leading batch axis, `params` are shared.
+    """B copies of `env`: every argument and result has a leading batch axis; `params` are shared.
 
     Args:
         env: The environment.
         num_envs: B.
         reset: `"fresh"` makes a new initial state for every ended episode; `"pool"` draws it from `pool_size` starts
-            made by `reset`, so that an expensive reset is not paid at every step. They belong to the `params` given
-            to `reset`, and stay the same until `refresh` makes new ones.
+            made by `reset`, which avoids the cost of an expensive reset at every step. The starts use the `params`
+            given to `reset`, and stay the same until `refresh` makes new ones.
         pool_size: P, the number of starts in the pool (default: B, at least 128).
 
-    Environments with a batched kernel (`batch_step`, such as SMAX) are used through it, all others through `vmap`.
+    Environments with a batched kernel (`batch_step`, such as SMAX) run through it, all others through `vmap`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class VectorEnv:
             raise ValueError(f"pool_size must be at least 1, and whole, got {pool_size!r}.")
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
-        """Start B episodes: `(obs[B, …], state)`. Consumes `key`, one or several as in `step`."""
+        """Start B episodes: `(obs[B, …], state)`. Consumes `key`, which may be several keys as in `step`."""
         if self.reset_strategy == "fresh":
             return self.env.batch_reset(_split(key, self.num_envs), params)
         key_env, key_pool = _two(key)
@@ -70,13 +70,13 @@ class VectorEnv:
         return obs, PoolState(state, pool)
 
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
-        """One step of all B: `(obs, state, reward, terminated, truncated, info)`, each `[B, …]`. Consumes `key`.
+        """Step all B environments: `(obs, state, reward, terminated, truncated, info)`, each `[B, …]`. Consumes `key`.
 
-        Ended episodes have been reset; `info["final_observation"]` and `info["final_state"]` are from before that.
+        Ended episodes are reset; `info["final_observation"]` and `info["final_state"]` are from before the reset.
 
-        `key` may also be keys `[S]`, each of which serves B / S environments: whoever steps a part of the environments
-        with a part of the keys (and with the whole pool, which all of them draw from) gets the same as who steps them
-        all. Of B keys each is its environment's own, and spares a call of the random number generator.
+        `key` may also be keys `[S]`, each of which serves B / S environments: stepping some of the environments with
+        their keys (and with the whole pool, from which all of them draw) gives the same results as stepping all. With
+        B keys, each environment has its own, which saves a call of the random number generator.
         """
         if self.reset_strategy == "fresh":
             return self.env.batch_step(_split(key, self.num_envs), state, action, params)
@@ -90,13 +90,13 @@ class VectorEnv:
         return obs, PoolState(next_env, state.pool), reward, terminated, truncated, info
 
     def refresh(self, key: jax.Array, state: PoolState, share: float = 1.0, params: Any = None) -> PoolState:
-        """The state with its oldest starts replaced by new ones; running episodes go on. Consumes `key`.
+        """The state with its oldest starts replaced by new ones; running episodes continue. Consumes `key`.
 
         Args:
-            key: One, or keys `[S]`, of which each renews its own P / S starts.
-            state: From `reset` or `step`.
-            share: How much of the pool is made anew, 0 to 1, rounded up to whole starts (for each key). Not traced.
-            params: The environment's parameters, its defaults for None.
+            key: One key, or keys `[S]`, each of which renews its own P / S starts.
+            state: Returned by `reset` or `step`.
+            share: The share of the pool to renew, 0 to 1, rounded up to whole starts (for each key). Not traced.
+            params: The environment's parameters; None for its defaults.
 
         Raises:
             ValueError: There is no pool, `share` is out of range, or the pool cannot be divided among the keys.
@@ -153,12 +153,12 @@ class VectorEnv:
 
 
 def _pool_size(state: PoolState) -> int:
-    """P; of a state that is a part of another one, what it holds of the pool."""
+    """P, the number of starts in the state's pool, which may be one device's part."""
     return jax.tree.leaves(state.pool)[0].shape[0]
 
 
 def _part_size(key: jax.Array, pool_size: int) -> int:
-    """P / S, the starts that each of the keys makes."""
+    """P / S, the number of starts that each key makes."""
     parts = key.size
     if pool_size % parts:
         works = -(-pool_size // parts) * parts
@@ -169,7 +169,7 @@ def _part_size(key: jax.Array, pool_size: int) -> int:
 
 
 def _draw(key: jax.Array, num_envs: int, pool_size: int) -> jax.Array:
-    """Which of the P starts each of the B environments would be reset to: int32 `[B]`."""
+    """The index of the start, out of P, to which each of the B environments would be reset: int32 `[B]`."""
 
     def draw(key: jax.Array, count: int) -> jax.Array:
         return jax.random.randint(key, (count,), 0, pool_size, jnp.int32)
@@ -180,7 +180,7 @@ def _draw(key: jax.Array, num_envs: int, pool_size: int) -> jax.Array:
 
 
 def _split(key: jax.Array, num: int) -> jax.Array:
-    """`num` keys from one key, or `num / S` from each of the keys `[S]`."""
+    """Split one key into `num` keys, or each of the keys `[S]` into `num / S`."""
     check_key(key, "VectorEnv")
     if key.ndim == 0:
         return jax.random.split(key, num)
@@ -192,7 +192,7 @@ def _split(key: jax.Array, num: int) -> jax.Array:
 
 
 def _two(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Two keys from one, or two times `[S]`."""
+    """Split one key into two, or keys `[S]` into two arrays `[S]`."""
     check_key(key, "VectorEnv")
     if key.ndim == 0:
         first, second = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""Small wrappers: an environment in, an environment out."""
+"""Small wrappers that turn one environment into another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SingleAgentTeam", "as_multi_agent"]
 
 
 class SingleAgentTeam(MultiAgentEnvironment):
-    """A single-agent environment as one with N = 1 agents, so that multi-agent code runs it unchanged."""
+    """A single-agent environment as a team of N = 1, so that multi-agent code runs it unchanged."""
 
     agents = ("agent",)
 
@@ -65,7 +65,7 @@ class SingleAgentTeam(MultiAgentEnvironment):
 
 
 def as_multi_agent(env: Environment) -> MultiAgentEnvironment:
-    """`env` itself if it has agents, else the same task as a team of one."""
+    """`env` itself if it is multi-agent, otherwise the same task as a team of one."""
     return env if isinstance(env, MultiAgentEnvironment) else SingleAgentTeam(env)
 
 

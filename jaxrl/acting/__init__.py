@@ -1,1 +1,1 @@
-"""Collecting experience: what joins environments and policies."""
+"""Collecting experience: the code that connects environments and policies."""

@@ -1,4 +1,4 @@
-"""An actor-critic at work: how its networks act in a rollout, and once they are trained."""
+"""An actor-critic in use: how its networks act in a rollout, and after training."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["Agent", "Networks", "act", "act_alone", "make_collector", "rollout_p
 
 
 class Networks(NamedTuple):
-    """Policy and critic as pure functions."""
+    """The policy and the critic as pure functions."""
 
     init: Callable[[jax.Array], Any]
     """`init(key) -> params`. Consumes `key`."""
     apply: Callable[[Any, Any, Observation, jax.Array], tuple[Any, Any, jax.Array]]
-    """`apply(params, carry, observation, reset) -> (carry, distribution, prediction)`, observations `[T, B, ...]`,
-    `reset[T, B]`, predictions of the value `[T, B, N, ...]`."""
+    """`apply(params, carry, observation, reset) -> (carry, distribution, prediction)`, with observations `[T, B, ...]`,
+    `reset[T, B]` and predictions of the value `[T, B, N, ...]`."""
     new_carry: Callable[[int], Any]
     """`new_carry(B)`: the memory at the beginning of B episodes."""
 
 
 class Agent(NamedTuple):
-    """What a configuration is made into, once."""
+    """Everything that is built once from a configuration."""
 
     config: Any
     env: MultiAgentEnvironment
@@ -47,7 +47,7 @@ class Agent(NamedTuple):
 
 
 def make_collector(agent: Agent) -> Collector:
-    """Of this device's environments."""
+    """The collector of this device's environments."""
     config = agent.config
     num_envs = config.num_envs // num_devices()
     pool_size = config.starts // num_devices() if config.reset == "pool" else None
@@ -56,7 +56,7 @@ def make_collector(agent: Agent) -> Collector:
 
 
 def rollout_policy(agent: Agent, state: Any) -> Policy:
-    """Samples actions; keeps `log_prob` and `value` `[B, N]`, and the value of what a step led to.
+    """A policy that samples actions and stores `log_prob` and `value` `[B, N]`, and the value after a step.
 
     Args:
         agent: The actor-critic.
@@ -114,12 +114,12 @@ def act_alone(
     action_mask: jax.Array | None = None,
     reset: jax.Array | None = None,
 ) -> tuple[jax.Array, Any]:
-    """The same for a single agent: actions `[B]` for observations `[B, D]`."""
+    """`act` for a single agent: actions `[B]` for observations `[B, D]`."""
     mask = None if action_mask is None else action_mask[:, None]
     action, carry = act(agent, state, obs[:, None], carry, key, action_mask=mask, reset=reset)
     return action[:, 0], carry
 
 
 def _one_moment(observation: Observation) -> Observation:
-    """With a time axis, T = 1."""
+    """The observation with a time axis, T = 1."""
     return jax.tree.map(lambda leaf: leaf[None], observation)

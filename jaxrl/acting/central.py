@@ -1,4 +1,4 @@
-"""What a central critic sees: the environment's global state, or else what all agents see, side by side."""
+"""The input of a central critic: the environment's global state, or otherwise all agents' observations side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["central_state", "global_state_size", "joint_space", "state_shape"]
 
 
 def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any) -> jax.Array:
-    """What is seen of one environment whose agents see `obs[N, ...]`: float32 `[G]`, or an element of `joint_space`."""
+    """The critic's input for one environment with observations `obs[N, ...]`: float32 `[G]`, or in `joint_space`."""
     space = joint_space(env)
     if space is None:
         return env.global_state(env_state)
@@ -27,9 +27,9 @@ def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any) ->
 
 
 def joint_space(env: MultiAgentEnvironment) -> Space | None:
-    """The space of N agents' observations side by side, so that a critic encodes them as policies do.
+    """The space of N agents' observations side by side, so that a critic encodes them the way policies do.
 
-    Numbers make a longer vector, pictures one with N times the channels. None where there is a global state.
+    Numbers form a longer vector, pictures a picture with N times the channels. None if there is a global state.
     """
     if env.has_global_state:
         return None
@@ -49,10 +49,10 @@ def joint_space(env: MultiAgentEnvironment) -> Space | None:
 
 
 def state_shape(env: MultiAgentEnvironment) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of `central_state`."""
+    """The shape and dtype of `central_state`."""
     return jax.eval_shape(lambda key: central_state(env, *env.reset(key)), jax.random.key(0))
 
 
 def global_state_size(env: MultiAgentEnvironment) -> int:
-    """G, how many numbers that are."""
+    """G, the number of entries in `central_state`."""
     return math.prod(state_shape(env).shape)

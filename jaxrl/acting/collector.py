@@ -1,4 +1,4 @@
-"""What policies and critics observe of many environments at once."""
+"""The observations of policies and critics in many environments at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Collector", "Observation"]
 
 
 class Observation(NamedTuple):
-    """What is known of B environments with N agents at one moment; networks get T moments, `[T, B, ...]`."""
+    """The observation of B environments with N agents at one time step; networks get T steps, `[T, B, ...]`."""
 
     obs: jax.Array  # [B, N, D]
     global_state: jax.Array | None  # [B, G], for a central critic; see `central_state`
@@ -27,27 +27,27 @@ class Observation(NamedTuple):
 
 
 class Collector(NamedTuple):
-    """Observes a `VectorEnv` for the networks."""
+    """Makes the observations of a `VectorEnv` for the networks."""
 
     venv: VectorEnv
     central: bool
     """Whether there is a central critic, which sees the global state."""
     num_shards: int
-    """S, on all devices; each draws random numbers for its own environments."""
+    """S, the shards on all devices; each draws random numbers for its own environments."""
     floats: bool = False
-    """Whether integers are scaled to floats at once, for moments of them."""
+    """Whether integer observations are scaled to floats immediately, so that moments can be taken of them."""
 
     @property
     def keys_per_step(self) -> int:
-        """K, the keys a shard needs for a step: one for its actions, and one for each of its environments.
+        """K, the keys a shard needs per step: one for its actions, and one for each of its environments.
 
-        Those that are reset from a pool share one, with which they draw their starts.
+        Environments that are reset from a pool share a single key, with which they draw their starts.
         """
         share = self.venv.num_envs * num_devices() // self.num_shards
         return 1 + (1 if self.venv.reset_strategy == "pool" else share)
 
     def observe(self, obs: jax.Array, env_state: Any) -> Observation:
-        """`obs[B, N, D]` with what else is known in the environments' own states."""
+        """`obs[B, N, D]` together with the masks and the global state from the environments' own states."""
         env = self.venv.env
         assert isinstance(env, MultiAgentEnvironment)
         obs = as_floats(env.observation_space(), obs) if self.floats else obs
@@ -57,8 +57,8 @@ class Collector(NamedTuple):
         return Observation(obs, global_state, action_mask, agent_mask)
 
     def observe_final(self, info: dict[str, Any]) -> Observation:
-        """What a step led to, before any reset."""
+        """The observation after a step, before any reset."""
         env, state = self.venv.env, info["final_state"]
         if not env.has_observation:
             return self.observe(info["final_observation"], state)
-        return self.observe(jax.vmap(env.observation)(state), state)  # so that none is made unless it is used
+        return self.observe(jax.vmap(env.observation)(state), state)  # so that XLA drops it if it is not used

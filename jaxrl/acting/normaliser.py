@@ -1,8 +1,7 @@
-"""Running normalisation of what networks see and of rewards, as part of the train state.
+"""Running normalisation of networks' inputs and of rewards, as part of the train state.
 
-Moments are learned after a rollout and used from the next one on, so a rollout and the optimisation on it see the same
-numbers. Agents that share parameters share moments. Observations hold
-floats here, see `Collector.floats`.
+Moments are updated after a rollout and used from the next one on, so a rollout and its optimisation see the same
+numbers. Agents that share parameters share moments. Observations hold floats here, see `Collector.floats`.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ __all__ = ["Normaliser", "new_normaliser", "normalised", "scaled_rewards", "upda
 
 
 class Normaliser(NamedTuple):
-    """Moments of all that was seen so far, for each of P parameter sets; None for what is not normalised."""
+    """Moments of everything seen so far, for each of P parameter sets; None for inputs that are not normalised."""
 
     obs: Moments | None  # of [D] (or other axes), leaves [P, ...]
-    global_state: Moments | None  # of [G], what the central critic sees
+    global_state: Moments | None  # of [G], the central critic's input
     returns: Moments | None  # of scalars, leaves [P, ...]
 
 
@@ -47,7 +46,7 @@ def new_normaliser(
     reward: bool,
     global_state_size: int = 0,
 ) -> Normaliser:
-    """Nothing seen yet.
+    """A normaliser that has seen nothing yet.
 
     Args:
         env: The environment.
@@ -69,7 +68,7 @@ def new_normaliser(
 
 
 def normalised(normaliser: Normaliser, observation: Observation, param_sets: tuple[int, ...]) -> Observation:
-    """The observation `[T, B, ...]` as networks see it."""
+    """The observation `[T, B, ...]`, normalised for the networks."""
     if normaliser.obs is None:
         return observation
     own = _of_agents(normaliser.obs, param_sets)
@@ -81,7 +80,7 @@ def normalised(normaliser: Normaliser, observation: Observation, param_sets: tup
 
 
 def update_obs_stats(normaliser: Normaliser, observation: Observation, param_sets: tuple[int, ...]) -> Normaliser:
-    """The moments with those of a rollout's views `[T, B, ...]` merged in; what the dead see does not count."""
+    """Merge in the moments of a rollout's observations `[T, B, ...]`; those of dead agents do not count."""
     if normaliser.obs is None:
         return normaliser
     obs = jax.vmap(merge)(normaliser.obs, _by_param_set(observation.obs, observation.agent_mask, param_sets))
@@ -98,10 +97,10 @@ def scaled_rewards(
     param_sets: tuple[int, ...],
     gamma: jax.Array,
 ) -> tuple[Normaliser, jax.Array, jax.Array]:
-    """Rewards divided by the deviation of the discounted returns seen so far, this rollout's included.
+    """Rewards divided by the deviation of the discounted returns seen so far, including this rollout's.
 
     Returns:
-        The normaliser, the discounted sums to go on from `[B, N]`, and the rewards `[T, B, N]`.
+        The normaliser, the discounted sums to continue from, `[B, N]`, and the rewards `[T, B, N]`.
     """
     if normaliser.returns is None:
         return normaliser, discounted, traj.reward
@@ -121,10 +120,10 @@ def _by_param_set(x: jax.Array, alive: jax.Array, param_sets: tuple[int, ...]) -
 
 
 def _of_agents(moments: Moments, param_sets: tuple[int, ...]) -> Moments:
-    """Each agent's own: leaves `[P, ...]` to `[N, ...]`."""
+    """The moments of each agent: leaves `[P, ...]` to `[N, ...]`."""
     return jax.tree.map(lambda leaf: leaf[np.asarray(param_sets)], moments)
 
 
 def _everywhere(moments: Any) -> Any:
-    """Those of all devices' samples."""
+    """The moments of all devices' samples."""
     return merge_shards(moments, AXIS) if num_devices() > 1 else moments

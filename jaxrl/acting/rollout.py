@@ -1,4 +1,4 @@
-"""Collecting experience: the scan over environments and policy that all algorithms share."""
+"""Collecting experience: the scan over environment steps that all algorithms share."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ __all__ = [
 
 
 class RunnerState(NamedTuple):
-    """What a rollout leaves to the next one. All leaves are `[B, ...]`, but for those of a pool, `[P, ...]`."""
+    """The state that one rollout passes to the next. All leaves are `[B, ...]`, except for a pool's, `[P, ...]`."""
 
     env_state: Any
     obs: jax.Array  # [B, N, D]
-    reset: jax.Array  # [B] True where `obs` begins an episode: memory is cleared before it is used
+    reset: jax.Array  # [B] True where `obs` begins an episode: memory is cleared before use
     carry: Any  # memory, leaves [B, ...]
     running: episodes.Running
-    discounted: jax.Array  # [B, N] the discounted reward of the episode so far, for its scale
+    discounted: jax.Array  # [B, N] the discounted reward of the episode so far, for reward scaling
 
 
 class Policy(NamedTuple):
-    """How a rollout acts, and what it keeps for learning."""
+    """How a rollout acts, and what it stores for learning."""
 
     act: Callable[[Any, Observation, jax.Array, jax.Array], tuple[Any, jax.Array, dict[str, Any]]]
-    """`act(carry, observation, reset[B], keys[S]) -> (carry, action[B, N], extras)`; leaves of the extras are
+    """`act(carry, observation, reset[B], keys[S]) -> (carry, action[B, N], extras)`; the leaves of `extras` are
     `[B, ...]`, for example log-probabilities and values. Each key draws for B / S environments."""
     bootstrap: Callable[[Any, Observation], Any]
-    """`bootstrap(carry, observation)`: what learning needs of what a step led to, for example the value `[B, N]`."""
+    """`bootstrap(carry, observation)`: what learning needs from the state after a step, such as its value `[B, N]`."""
 
 
 class Transition(NamedTuple):
-    """One step of B environments with N agents; a rollout stacks T of them, but for the carry."""
+    """One step of B environments with N agents; a rollout stacks T of them, except for the carry."""
 
     observation: Observation
     reset: jax.Array  # [B] True where the observation begins an episode
-    carry: Any  # leaves [T / L, B, ...], memory before each of the sequences of L steps; None of a single step
+    carry: Any  # leaves [T / L, B, ...], memory before each sequence of L steps; None for a single step
     action: jax.Array  # [B, N] or [B, N, K]
     extras: dict[str, Any]  # leaves [B, ...], see `Policy.act`
     reward: jax.Array  # [B, N]
     terminated: jax.Array  # [B] True where the step ended the task: no value follows
-    cut: jax.Array  # [B] True where the episode ended, by its task or by the clock
-    bootstrap: Any  # see `Policy.bootstrap`; zeros but in the last step and where some episode was truncated
+    cut: jax.Array  # [B] True where the episode ended, terminated or truncated
+    bootstrap: Any  # see `Policy.bootstrap`; zeros except in the last step and where some episode was truncated
 
 
 def init_runner(collector: Collector, carry: Any, key: jax.Array) -> RunnerState:
-    """The start of all episodes. Consumes `key`."""
+    """Start all episodes. Consumes `key`."""
     venv = collector.venv
     _, keys = shard_keys(key, collector.num_shards)
     obs, env_state = venv.reset(keys[0])
@@ -72,13 +72,13 @@ def init_runner(collector: Collector, carry: Any, key: jax.Array) -> RunnerState
 
 
 def refresh_pool(collector: Collector, runner: RunnerState, keys: jax.Array, share: float) -> RunnerState:
-    """What to go on from, with a share of the pool of starts made anew, see `VectorEnv.refresh`.
+    """`runner` with a share of the pool of starts renewed, see `VectorEnv.refresh`.
 
     Args:
-        collector: Of B environments with `reset="pool"`.
-        runner: What to go on from.
+        collector: Observes B environments with `reset="pool"`.
+        runner: The state to continue from.
         keys: `[S / devices]`: each shard renews its own P / S starts, whichever device it is on. Consumed.
-        share: How much of it.
+        share: The share of the pool to renew.
     """
     return runner._replace(env_state=collector.venv.refresh(keys, runner.env_state, share))
 
@@ -89,14 +89,14 @@ def rollout(
     """Act for T steps.
 
     Args:
-        collector: Of B environments.
-        policy: Acts, and says what is kept.
-        runner: What to go on from.
+        collector: Observes B environments.
+        policy: Acts, and decides what is stored.
+        runner: The state to continue from.
         keys: `[T, K, S / devices]`, where K is `collector.keys_per_step`. Consumed.
-        length: L, after how many steps the memory is kept for training; None for T.
+        length: L, the number of steps after which the memory is stored for training; None for T.
 
     Returns:
-        What to go on from, transitions with leaves `[T, B, ...]`, and sums over the episodes that ended (see
+        The state to continue from, transitions with leaves `[T, B, ...]`, and sums over the episodes that ended (see
         `episodes.ended`).
     """
     num_steps, impl = keys.shape[0], jax.random.key_impl(keys)
@@ -111,7 +111,7 @@ def rollout(
         after, stepped = jax.lax.scan(step, runner, inputs)
         return after, (runner.carry, stepped)
 
-    # Scanned as bits: `vmap` transposes what is scanned, and JAX's check of keys takes a transposed key for a used one.
+    # Scan over bits: `vmap` transposes scanned inputs, and JAX's key checker mistakes a transposed key for a used one.
     inputs = (jax.random.key_data(keys), np.arange(num_steps) == num_steps - 1)
     own, runner = runner.env_state, runner._replace(env_state=_with_whole_pool(runner.env_state))
     count = num_steps // length if length and jax.tree.leaves(runner.carry) else 1
@@ -129,7 +129,7 @@ def rollout(
 
 
 def _with_whole_pool(env_state: Any) -> Any:
-    """With the starts of all devices, so that what an environment draws does not depend on where it is."""
+    """`env_state` with the starts of all devices, so that an environment's draws do not depend on its device."""
     return env_state._replace(pool=joined(env_state.pool)) if isinstance(env_state, PoolState) else env_state
 
 
@@ -152,7 +152,7 @@ def _step(
     def nothing() -> Any:
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(bootstrap))
 
-    # The value after a step is the next step's, save at a time-out and at the end: most steps are spared a second pass.
+    # The value after a step is the next step's, except at a time-out and at the end, so most steps need no second pass.
     after = jax.lax.cond(is_last | truncated.any(), bootstrap, nothing)
     done = terminated | truncated
     transition = Transition(observation, runner.reset, None, action, extras, reward, terminated, done, after)
@@ -165,7 +165,7 @@ def sample_actions(distribution: Any, keys: jax.Array) -> tuple[jax.Array, jax.A
     """Actions `[B, N, ...]` and their log-probabilities; each of the keys `[S]` draws for B / S environments.
 
     Args:
-        distribution: Of the actions of one moment, batch axes `[1, B, N]`.
+        distribution: The distribution of the actions at one time step, batch axes `[1, B, N]`.
         keys: Consumed.
     """
 
@@ -179,10 +179,10 @@ def sample_actions(distribution: Any, keys: jax.Array) -> tuple[jax.Array, jax.A
 
 
 def team_value(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) -> jax.Array:
-    """`value[..., N]`, that of the dead replaced by the mean of their living team-mates', or 0 if there are none.
+    """`value[..., N]`, with dead agents' values replaced by the mean of their living team-mates', or 0 if all are dead.
 
-    A team shares its reward, so what is still to come for the team is also to come for its fallen member, who sees
-    nothing and could not tell. It makes a sacrifice worth what it wins.
+    A team shares its reward, so a dead member still receives the team's future reward, but it observes nothing and so
+    cannot predict it. This makes a sacrifice worth what it gains for the team.
     """
     mates = agent_mask[..., None, :] & np.equal.outer(teams, teams)
     summed, count = jnp.where(mates, value[..., None, :], 0.0).sum(-1), mates.sum(-1)

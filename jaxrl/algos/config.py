@@ -59,24 +59,24 @@ class RunLayer(CheckedConfig):
     """What is run: the environment, its copies, and for how long."""
 
     env: str = "smax/3m"
-    """Environment, as `jaxrl envs` lists them."""
+    """Environment; `jaxrl envs` lists them."""
     seed: int = 0
-    """Everything random follows from it."""
+    """Seed of all random numbers."""
     total_timesteps: int = 1_000_000
-    """Environment steps in all; rounded down to whole updates."""
+    """Environment steps in total, rounded down to whole updates."""
     num_envs: int = 128
-    """Environments stepped side by side."""
+    """Environments stepped in parallel."""
     num_steps: int = 128
     """Steps of each environment between two updates."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Where new episodes begin: in states made for them, or in ones drawn from a pool; see `VectorEnv`."""
+    """Start of new episodes: a newly made state, or one drawn from a pool; see `VectorEnv`."""
     pool_size: int = 0
-    """Starts in the pool; 0 means num_envs, or as many times that as make 128."""
+    """Starts in the pool; 0 means num_envs, or the smallest multiple of it that is at least 128."""
     pool_refresh: float = 0.25
-    """Share of the pool that is made anew before every rollout, the oldest first."""
+    """Share of the pool that is renewed before every rollout, the oldest first."""
     num_shards: int = 8
-    """At most so many parts, each with its own random numbers; there are as many as split environments and minibatches
-    evenly, and any divisor of that can be the number of devices."""
+    """Maximum number of shards, each with its own random numbers; the actual number divides environments and
+    minibatches evenly, and any divisor of it can be the number of devices."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), COUNT),
@@ -140,17 +140,17 @@ class NetworkLayer(CheckedConfig):
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
-    """Between layers."""
+    """Activation function between layers."""
     memory: Literal["none", "gru", "lstm", "s5"] = "none"
-    """What the policy remembers within an episode; none is feed-forward."""
+    """Memory within an episode; none is feed-forward."""
     memory_size: int = 64
-    """Features of the memory."""
+    """Number of features in the memory."""
     head_hidden: tuple[int, ...] = ()
-    """Layers of the policy and of the value head, after the torso and memory."""
+    """Layers of the policy head and of the value head, after torso and memory."""
     squash: bool = False
-    """Keep continuous actions inside their bounds by tanh, instead of letting the environment clip them."""
+    """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
     share_torso: bool = True
-    """Policy and value use one torso (and memory) instead of one each."""
+    """Share one torso (and memory) between policy and value, instead of one each."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "hidden": LAYERS,
@@ -175,39 +175,39 @@ class OnPolicyConfig(NetworkLayer, RunLayer):
     update_epochs: int = 4
     """Passes over each rollout."""
     num_minibatches: int = 4
-    """Optimiser steps a pass."""
+    """Optimiser steps per pass."""
     optimizer: Literal["adam", "muon"] = "adam"
-    """How steps are made of gradients; muon turns the matrices of hidden layers by orthogonal steps."""
+    """Optimiser; muon takes orthogonalised steps for the matrices of hidden layers."""
     lr: float = 2.5e-4
     """Learning rate."""
     anneal_lr: bool = True
-    """Let the learning rate fall linearly to zero."""
+    """Decrease the learning rate linearly to zero."""
     gamma: float = 0.99
     """Discount factor."""
     gae_lambda: float = 0.95
-    """Decay of the trace in generalised advantage estimation."""
+    """Trace decay in generalised advantage estimation."""
     clip_eps: float = 0.2
-    """Probability ratios are clipped to 1 - clip_eps … 1 + clip_eps."""
+    """Clip probability ratios to 1 - clip_eps … 1 + clip_eps."""
     clip_value: bool = True
-    """Clip the value as well, by the same clip_eps."""
+    """Clip the value as well, with the same clip_eps."""
     ent_coef: float = 0.01
     """Weight of the entropy bonus."""
     anneal_ent: bool = False
-    """Let the entropy bonus fall linearly to zero."""
+    """Decrease the entropy bonus linearly to zero."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
-    """Gradients are scaled down to this global norm; 1e9 leaves them as they are."""
+    """Scale gradients down to this global norm; 1e9 leaves them unchanged."""
     target_kl: float | None = None
-    """Learn no more from a rollout once a minibatch's approximate KL divergence exceeds this."""
+    """Stop learning from a rollout once a minibatch's approximate KL divergence exceeds this."""
     normalise_obs: bool = False
-    """Standardise observations by the mean and deviation of all that was seen."""
+    """Standardise observations by the mean and deviation of all observations so far."""
     normalise_reward: bool = False
     """Divide rewards by the deviation of the discounted returns."""
     value_loss: Literal["mse", "hlgauss"] = "mse"
-    """What the critic predicts: a number, or a distribution over 51 bins (HL-Gauss)."""
+    """Output of the critic: a number, or a distribution over 51 bins (HL-Gauss)."""
     value_range: tuple[float, float] = (-10.0, 10.0)
-    """The returns that the bins of hlgauss cover."""
+    """Range of returns that the bins of hlgauss cover."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
 

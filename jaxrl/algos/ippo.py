@@ -1,8 +1,8 @@
 """IPPO: every agent learns by proximal policy optimisation from its own observation (de Witt et al. 2020,
 https://arxiv.org/abs/2011.09533). Run it: `python algos/ippo.py --env smax/3m`, or `jaxrl train ippo --env smax/3m`.
 
-It is PPO (`jaxrl/algos/ppo.py` holds rollout, update and loss), in which N agents act at once and those of one group
-share parameters. The dead carry no loss; they are given the value of their living team-mates.
+It is PPO (`jaxrl/algos/ppo.py` holds rollout, update and loss) with N agents that act at once; agents of one group
+share parameters. Dead agents contribute no loss; they get the value of their living team-mates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TeamConfig(OnPolicyConfig):
-    """What IPPO and MAPPO add. Their defaults are chosen for seconds to a high win rate on smax/3m on a CPU."""
+    """The fields that IPPO and MAPPO add. The defaults aim at a high win rate on smax/3m within seconds on a CPU."""
 
     env: str = "smax/3m"
     total_timesteps: int = 4_400_000
@@ -42,7 +42,7 @@ class TeamConfig(OnPolicyConfig):
     clip_eps: float = 0.1
     ent_coef: float = 0.005
     sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
-    """Which agents share parameters: all, those of one role, none, or a group number for each agent."""
+    """Which agents share parameters: all, those with the same role, none, or a group number for each agent."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
@@ -55,7 +55,7 @@ class TeamConfig(OnPolicyConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(TeamConfig):
-    """IPPO's configuration. Deep torsos pay on smax/3m; on large battles, such as 8m, two layers are better."""
+    """IPPO's configuration. Deep torsos pay off on smax/3m; on larger battles, such as 8m, two layers are better."""
 
     total_timesteps: int = 4_000_000
     hidden: tuple[int, ...] = (64, 64, 64, 64)
@@ -63,8 +63,8 @@ class Config(TeamConfig):
     ent_coef: float = 0.002
 
 
-# In the particle world returns are large next to SMAX's and an episode is only 25 steps: a critic that must not drown
-# the policy in a torso of both, nor be held back by clipping, and that looks about as far ahead.
+# In the particle world, returns are larger than SMAX's and an episode has only 25 steps: the critic must neither
+# dominate the policy in a shared torso nor be held back by clipping, and gamma matches the short horizon.
 _MPE: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 1e-3,

@@ -2,8 +2,8 @@
 https://arxiv.org/abs/2103.01955). Run it: `python algos/mappo.py --env smax/3m`, or `jaxrl train mappo --env smax/3m`.
 
 Policies are as in IPPO. The critic has one value for each team, since the members of a team share their reward; it
-sees `env.global_state` and, of several teams, which. Where there is no global state, it sees the agents' observations
-side by side, encoded as the policies' are.
+sees `env.global_state` and, with several teams, which team to judge. Without a global state, it sees the agents'
+observations side by side, encoded like the policies' inputs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["PRESETS", "Config", "make", "make_train"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(TeamConfig):
-    """MAPPO's configuration. Policy and critic are networks of their own, so `share_torso` has no meaning here."""
+    """MAPPO's configuration. Policy and critic are separate networks, so `share_torso` has no meaning here."""
 
     share_torso: bool = False
     critic_hidden: tuple[int, ...] = (64, 64)
@@ -54,7 +54,7 @@ class Config(TeamConfig):
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, lr=1e-3, gamma=0.95, clip_value=False),
-    # Whole episodes a sequence, quick steps and chance enough to agree on a language, rewards soon after their cause.
+    # Sequences of whole episodes, large steps and enough exploration to agree on a language, rewards soon after causes.
     "speaker_listener": Config(
         env="mpe/simple_speaker_listener",
         total_timesteps=1_000_000,
@@ -92,7 +92,7 @@ PRESETS: dict[str, Config] = {
 
 
 class Actor(nn.Module):
-    """Observations `[T, B, ...]` to a policy."""
+    """Maps observations `[T, B, ...]` to a policy."""
 
     config: Config
     observation_space: Space
@@ -108,15 +108,15 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """Global states `[T, B, ...]` to a prediction for each of N agents, `[T, B, N, ...]`: that of its team.
+    """Maps global states `[T, B, ...]` to predictions for N agents, `[T, B, N, ...]`: each gets its team's value.
 
-    Of several teams, a one-hot vector says which one is meant; their axis is then the one behind B, in memory as well.
+    With several teams, a one-hot vector selects the team; the team axis then follows B, in the memory as well.
     """
 
     config: Config
     teams: tuple[int, ...]
     space: Space | None
-    """Of the states; None for vectors `[G]`."""
+    """The space of the states; None for vectors `[G]`."""
 
     @nn.compact
     def __call__(self, carry: Any, state: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
@@ -135,7 +135,7 @@ class Critic(nn.Module):
 
 
 def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
-    """An actor for each group of agents, and one critic."""
+    """One actor for each group of agents, and one critic."""
     num_teams = max(env.teams) + 1
     team_axis = (num_teams,) if num_teams > 1 else ()
     actor = Actor(config, env.observation_space(), env.action_space())
@@ -156,12 +156,12 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
             "critic": critic.init(key_critic, carry_of(1, *team_axis), state, reset),
         }
 
-    @jax.jit  # a rollout asks twice a step, and this is traced once
+    @jax.jit  # a rollout calls it twice per step, and this way it is traced once
     def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         own_reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
         actor_carry, policy = act(params["actor"], carry[0], observation.obs, own_reset, observation.action_mask)
         critic_carry, prediction = carry[1], jnp.zeros(())
-        if observation.global_state is not None:  # someone who only acts has no use for the critic
+        if observation.global_state is not None:  # acting alone needs no critic
             critic_carry, prediction = criticise(params["critic"], carry[1], observation.global_state, reset)
         return (actor_carry, critic_carry), policy, prediction
 

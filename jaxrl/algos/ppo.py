@@ -1,7 +1,7 @@
 """PPO: proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347), for one agent.
 
-Run it: `python algos/ppo.py --env classic/cartpole`, or `jaxrl train ppo --env classic/cartpole`. Everything here also
-counts N agents, of which one learner has one: IPPO and MAPPO are this file with other networks.
+Run it: `python algos/ppo.py --env classic/cartpole`, or `jaxrl train ppo --env classic/cartpole`. Everything here has
+an axis of N agents, with N = 1 for PPO: IPPO and MAPPO are this file with other networks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(OnPolicyConfig):
-    """PPO's configuration. The defaults are chosen for the classic control tasks."""
+    """PPO's configuration. The defaults suit the classic control tasks."""
 
     env: str = "classic/cartpole"
     total_timesteps: int = 100_000
@@ -72,7 +72,7 @@ PRESETS: dict[str, Config] = {
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """Everything training goes on from; saving it and loading it resumes exactly."""
+    """The complete state of training: saving and loading it resumes exactly."""
 
     params: Learned[Any]
     opt_state: Learned[Any]
@@ -84,19 +84,19 @@ class TrainState:
 
 
 class Batch(NamedTuple):
-    """R rows of sequences of L steps: leaves `[L, R, ...]`."""
+    """R sequences of L steps: leaves `[L, R, ...]`."""
 
     observation: Observation
     reset: jax.Array  # [L, R]
     action: jax.Array  # [L, R, N, ...]
-    log_prob: jax.Array  # [L, R, N] of the policy that acted
-    value: jax.Array  # [L, R, N] of the critic at that time
+    log_prob: jax.Array  # [L, R, N] under the policy that acted
+    value: jax.Array  # [L, R, N] by the critic at that time
     advantage: jax.Array  # [L, R, N]
     carry: Any  # [1, R, ...] memory before the first step
 
 
 class ActorCritic(nn.Module):
-    """Observations `[T, B, ...]` to a policy and the critic's prediction; separate torsos have a memory each."""
+    """Maps observations `[T, B, ...]` to a policy and the critic's prediction; separate torsos have a memory each."""
 
     config: OnPolicyConfig
     observation_space: Space
@@ -186,14 +186,14 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 
 def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
-    """A rollout `[T, B, ...]` as sequences of L = `length` steps."""
+    """Cut a rollout `[T, B, ...]` into sequences of L = `length` steps."""
     log_prob, value = traj.extras["log_prob"], traj.extras["value"]
     steps = to_sequences((traj.observation, traj.reset, traj.action, log_prob, value, advantage), length)
     return Batch(*steps, carry=to_sequences(traj.carry, 1))
 
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss on sequences, averaged over the living agents' steps: this device's share of the mean over all."""
+    """PPO's loss on sequences, averaged over living agents' steps: this device's share of the mean over all devices."""
     alive = batch.observation.agent_mask.astype(jnp.float32)
     advantage, target = normalise(batch.advantage, alive), batch.advantage + batch.value
     weight = alive / jnp.maximum(psum(alive.sum()), 1.0)
@@ -222,7 +222,7 @@ def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
 
 
 def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
-    """An `ActorCritic` for each parameter set, which all sees what an agent sees."""
+    """An `ActorCritic` for each parameter set; policy and critic both see the agent's own observation."""
     network = ActorCritic(config, env.observation_space(), env.action_space())
 
     def carry_of(*batch_shape: int) -> Any:
@@ -235,7 +235,7 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
 
     mapped = per_agent(network.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
 
-    @jax.jit  # a rollout asks twice a step, and this is traced once
+    @jax.jit  # a rollout calls it twice per step, and this way it is traced once
     def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
         reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
         return mapped(params, carry, observation.obs, reset, observation.action_mask)
@@ -244,7 +244,7 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:
-    """PPO as three pure functions of the train state. They take and give no agent axis.
+    """PPO as three pure functions of the train state. Their inputs and outputs have no agent axis.
 
     Args:
         config: What to train, and how.

@@ -1,8 +1,8 @@
-"""check_env: proves that an environment keeps every promise of the contract.
+"""check_env: checks that an environment keeps every promise of the contract.
 
-`static` looks at traces (spaces, shapes, dtypes, purity), `dynamic` at a few hundred random steps of eight copies,
-`pictures` at what is drawn of them. `suspicions` are what is no broken promise but rarely meant, unless the author
-declares it. Each check is a small function that yields what it finds; one more is one more function in their lists.
+`static` examines traces (spaces, shapes, dtypes, purity), `dynamic` a few hundred random steps of eight copies, and
+`pictures` the drawings of these. `suspicions` break no promise but are rarely intended, unless the author declares
+them. Each check is a small function that yields its findings; to add a check, add a function to one of the lists.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["ContractError", "Failure", "check_env"]
 
 
 def check_env(env: Environment, *, num_steps: int = 128, key: jax.Array | None = None) -> None:
-    """Prove that `env` keeps the contract of `Environment` (or `MultiAgentEnvironment`); return nothing if it does.
+    """Check that `env` keeps the contract of `Environment` (or `MultiAgentEnvironment`); return nothing if it does.
 
-    It also stops at what is rarely meant, such as episodes that all start alike, unless `env.intended` names it.
-    Compiles about five small programs, so it takes seconds.
+    It also fails on what is rarely intended, such as episodes that all start alike, unless `env.intended` names it.
+    It compiles about five small programs, so it takes seconds.
 
     Args:
         env: The environment, checked with its default parameters.
-        num_steps: Random steps taken by each of eight copies. Where no episode ends, they go on for 4096 steps, or 16
+        num_steps: Random steps of each of eight copies. If no episode ends, they continue for 4096 steps, or for 16
             times `num_steps` if that is more.
-        key: Where keys and actions come from (default: `jax.random.key(0)`). Not consumed.
+        key: The source of keys and actions (default: `jax.random.key(0)`). Not consumed.
 
     Raises:
-        ContractError: With everything that was found, each with advice what to change.
-        TypeError: If `env` is not an `Environment`, or `key` not a typed key.
+        ContractError: There are findings; the message lists all of them, each with advice on what to change.
+        TypeError: `env` is not an `Environment`, or `key` is not a typed key.
     """
     if not isinstance(env, Environment):
         raise TypeError(f"check_env needs an Environment, such as jaxrl.make gives, not a {type(env).__name__}.")
@@ -46,7 +46,7 @@ def check_env(env: Environment, *, num_steps: int = 128, key: jax.Array | None =
         raise ValueError(f"num_steps must be at least 1, got {num_steps}.")
     if key is not None:
         check_key(key, "check_env")
-    with jax.debug_key_reuse(False):  # states are copied here, with keys they may hold; `check_jit` looks at their use
+    with jax.debug_key_reuse(False):  # states, which may hold keys, are copied here; `check_jit` checks key use
         _check(env, num_steps, jax.random.key(0) if key is None else key)
 
 
@@ -56,7 +56,7 @@ def _check(env: Environment, num_steps: int, key: jax.Array) -> None:
     shapes = trace_shapes(env, params)
     if isinstance(shapes, Failure):
         raise ContractError(env.name, [shapes._replace(check="trace")])
-    # What has the wrong type would only fail again when it runs, and less clearly.
+    # Wrong types would only fail again at run time, and less clearly.
     _stop_at(_findings(STATIC_CHECKS, shapes), env)
     programs = Programs(shapes, key, num_steps)
     run = Run(programs, *record(programs))
@@ -66,7 +66,7 @@ def _check(env: Environment, num_steps: int, key: jax.Array) -> None:
 
 
 def _findings(checks: Sequence[Callable[..., Iterator[Failure]]], *about: Any) -> list[Failure]:
-    """What the checks find, with their names."""
+    """The findings of the checks, with the names of the checks."""
     return [failure._replace(check=check_name(check)) for check in checks for failure in check(*about)]
 
 

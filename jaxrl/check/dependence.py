@@ -1,4 +1,4 @@
-"""What results depend on, read off a trace without running anything."""
+"""What results depend on, found from a trace without running anything."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def used_leaves(function: Callable[..., Any], *args: Any) -> np.ndarray:
 
 
 def params_used(shapes: Shapes, method: str) -> np.ndarray:
-    """Which parameters matter to what a method of the environment returns, bool `[leaves]`.
+    """Which parameters affect the results of a method of the environment, bool `[leaves]`.
 
-    `method` is one that resets, such as `"batch_reset"`, or one that steps, such as `"step_env"`.
+    `method` is a reset method, such as `"batch_reset"`, or a step method, such as `"step_env"`.
     """
     key = jax.eval_shape(lambda: jax.random.key(0))
     inputs = (key,) if "reset" in method else (key, shapes.state, shapes.action)

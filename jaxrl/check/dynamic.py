@@ -1,4 +1,4 @@
-"""Promises that only show when the environment runs."""
+"""Promises that can only be checked by running the environment."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jaxrl.spaces import Discrete
 __all__ = ["DYNAMIC_CHECKS", "Run"]
 
 _PARTS = ("observation", "state", "reward", "terminated", "truncated", "info")
-_MOMENTS = 4  # steps of the recording that are run again in other ways
+_MOMENTS = 4  # how many steps of the recording are run again in other ways
 
 
 class Run:
-    """A recording, the programs that made it, and the moments worth running again."""
+    """A recording, the programs that made it, and the steps (moments) worth running again."""
 
     def __init__(self, programs: Programs, resets: Any, recording: Recording, num_steps: int) -> None:
         self.programs, self.resets, self.recording = programs, resets, recording
-        self.num_steps = num_steps  # taken in all, of which the recording is the last part
+        self.num_steps = num_steps  # steps in total; the recording is the last part
         ends = np.flatnonzero(recording.done.any(1))
         spread = np.linspace(0, len(recording.done) - 1, _MOMENTS).astype(int)
         self.moments = list(dict.fromkeys(int(t) for t in [*ends[:2], *spread]))[:_MOMENTS]
@@ -36,18 +36,18 @@ class Run:
         return rec.keys[t], jax.tree.map(lambda leaf: leaf[t], rec.state), rec.action[t]
 
     def outputs(self, t: int) -> tuple[Any, ...]:
-        """What step t returned."""
+        """The results of step t."""
         rec = self.recording
         parts = rec.obs, rec.next_state, rec.reward, rec.terminated, rec.truncated, rec.info
         return jax.tree.map(lambda leaf: leaf[t], parts)
 
     def lane(self, t: int) -> int:
-        """The copy to look at alone in step t: one whose episode ends, if any does."""
+        """The copy to examine alone in step t: one whose episode ends, if any does."""
         return int(np.argmax(self.recording.done[t]))
 
 
 def check_reset(run: Run) -> Iterator[Failure]:
-    """Resets are in bounds, and the batched ones equal single ones."""
+    """Resets are in bounds, and batched resets equal single ones."""
     batch, lanes, single = to_numpy(run.resets)
     if not run.programs._inside(batch[0]).all():
         yield Failure("An observation after reset is not in observation_space().", "Widen the space or clip it.")
@@ -78,7 +78,7 @@ def check_rewards(run: Run) -> Iterator[Failure]:
 
 
 def check_teams(run: Run) -> Iterator[Failure]:
-    """The members of a team share one reward: a critic of the team's value relies on it."""
+    """The members of a team share one reward: a critic of the team's value relies on this."""
     env, reward = run.programs.env, run.recording.reward
     if not isinstance(env, MultiAgentEnvironment):
         return
@@ -90,13 +90,13 @@ def check_teams(run: Run) -> Iterator[Failure]:
 
 
 def check_flags(run: Run) -> Iterator[Failure]:
-    """An episode is never terminated and truncated at once."""
+    """An episode is never terminated and truncated at the same time."""
     if (run.recording.terminated & run.recording.truncated).any():
         yield Failure("A step is terminated and truncated at once.", "Write truncated = (…) & ~terminated.")
 
 
 def check_won(run: Run) -> Iterator[Failure]:
-    """A win is told in the step that ends the episode, and follows from what happened."""
+    """A win is reported in the step that ends the episode, and depends on state or action."""
     won, shapes = run.recording.info.get("won"), run.programs.shapes
     if won is None:
         return
@@ -114,7 +114,7 @@ def check_won(run: Run) -> Iterator[Failure]:
 
 
 def check_views(run: Run) -> Iterator[Failure]:
-    """What is seen is seen, somebody can always do something, padding is never allowed, the global state is finite."""
+    """`observation` agrees with `step`, masks leave an action open but never padding, the global state is finite."""
     env, views = run.programs.env, run.recording.views
     if "observation" in views and differences(views["observation"], run.recording.obs):
         problem = "observation(state) is not the observation that step returned with that state."
@@ -134,7 +134,7 @@ def check_views(run: Run) -> Iterator[Failure]:
 
 
 def check_determinism(run: Run) -> Iterator[Failure]:
-    """The same keys, states and actions give exactly the same."""
+    """The same keys, states and actions give exactly the same results."""
     programs, start = run.programs, run.resets[0][1]
     bits = programs.keys(7, 2 * programs.num_steps * BATCH).reshape(2, programs.num_steps, BATCH, -1)
     first, again = (to_numpy(programs.chunk(start, *bits)[1]) for _ in range(2))
@@ -144,7 +144,7 @@ def check_determinism(run: Run) -> Iterator[Failure]:
 
 
 def check_vmap(run: Run) -> Iterator[Failure]:
-    """One environment, `vmap` with parameters a lane, and `batch_step` all agree."""
+    """A single environment, `vmap` with parameters per lane, and `batch_step` all agree."""
     programs = run.programs
     params = programs.stacked_params()
     for t in run.moments:
@@ -163,7 +163,7 @@ def check_vmap(run: Run) -> Iterator[Failure]:
 
 
 def check_batch_params(run: Run) -> Iterator[Failure]:
-    """Every way to reset and step uses the parameters that `reset_env` and `step_env` use."""
+    """All reset and step methods use the parameters that `reset_env` and `step_env` use."""
     shapes = run.programs.shapes
     if not shapes.param_names:
         return
@@ -181,7 +181,7 @@ def check_batch_params(run: Run) -> Iterator[Failure]:
 
 
 def check_auto_reset(run: Run) -> Iterator[Failure]:
-    """`step` is `step_env`, then a reset where the episode ended; `final_observation` is what `step_env` saw."""
+    """`step` is `step_env`, then a reset if the episode ended; `final_observation` comes from `step_env`."""
     for t in run.moments:
         found, expected = to_numpy(run.programs.single(*at_index(run.inputs(t), run.lane(t))))
         if differing := _by_part(found, expected):
@@ -197,7 +197,7 @@ def check_reset_to(run: Run) -> Iterator[Failure]:
     start = to_numpy(run.resets[0])
     for t in run.moments:
         found = to_numpy(run.programs.pooled(*run.inputs(t), run.resets[0]))
-        obs, state, *outcome = to_numpy(run.outputs(t))  # with fresh resets; all else is the same
+        obs, state, *outcome = to_numpy(run.outputs(t))  # with fresh resets; the rest is the same
         expected = *_choose(run.recording.done[t], start, (obs, state)), *outcome
         if differing := _by_part(found, expected):
             problem = f"batch_step does not continue ended episodes from reset_to: {listed(differing)} differs."
@@ -206,7 +206,7 @@ def check_reset_to(run: Run) -> Iterator[Failure]:
 
 
 def check_illegal_actions(run: Run) -> Iterator[Failure]:
-    """Actions outside the space do what the nearest action inside does."""
+    """Actions outside the space have the same effect as the nearest action inside."""
     programs = run.programs
     illegal = programs.illegal_actions()
     legal = np.asarray(programs.env.action_space(programs.params).clip(illegal))
@@ -223,7 +223,7 @@ def check_illegal_actions(run: Run) -> Iterator[Failure]:
 
 
 def check_jit(run: Run) -> Iterator[Failure]:
-    """Without `jit` the same comes out, and with it one compilation is enough. No key is consumed twice."""
+    """Results are the same without `jit`, and one compilation is enough with it. No key is consumed twice."""
     programs = run.programs
     bits, state, action = at_index(run.inputs(0), 0)
     compiled = programs.single(bits, state, action)[0]
@@ -271,7 +271,7 @@ def _choose(mask: np.ndarray, on_true: Any, on_false: Any) -> Any:
 
 
 def _by_part(a: Any, b: Any, *, exact: bool = False) -> list[str]:
-    """As `differences` of two steps, each with the name of the part it is in."""
+    """The `differences` of two steps, each with the name of its part."""
     found = []
     for name, x, y in zip(_PARTS, a, b, strict=True):
         found += [name if where == "the value" else f"{name}{where}" for where in differences(x, y, exact=exact)]

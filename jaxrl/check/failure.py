@@ -1,4 +1,4 @@
-"""What a check says when it fails, and how two trees are compared."""
+"""The message of a failed check, and the comparison of two trees."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Failure(NamedTuple):
     """One broken promise."""
 
     problem: str
-    """What is wrong, one sentence."""
+    """What is wrong, in one sentence."""
     advice: str
-    """What to change, one sentence."""
+    """What to change, in one sentence."""
     check: str = ""
     """The name of the check that found it."""
 
@@ -33,7 +33,7 @@ class ContractError(ValueError):
 
 
 def check_name(check: Callable[..., Any]) -> str:
-    """What a check is called in reports."""
+    """The name of a check in reports."""
     return getattr(check, "__name__", "check").removeprefix("check_")
 
 
@@ -54,9 +54,9 @@ def to_numpy(tree: Any) -> Any:
 
 
 def differences(a: Any, b: Any, *, exact: bool = False) -> list[str]:
-    """The names of the leaves in which two trees (of NumPy arrays) differ; NaN equals NaN.
+    """The names of the leaves that differ between two trees (of NumPy arrays); NaN equals NaN.
 
-    Floats may differ by rounding, since XLA orders sums differently from program to program, unless `exact`.
+    Unless `exact`, floats may differ by rounding, since XLA orders sums differently from program to program.
     """
     leaves_a, tree_a = jax.tree_util.tree_flatten_with_path(a)
     leaves_b, tree_b = jax.tree_util.tree_flatten_with_path(b)
@@ -80,7 +80,7 @@ def _same(x: np.ndarray, y: np.ndarray, exact: bool) -> bool:
 
 
 def listed(names: list[str]) -> str:
-    """The first three names, and how many more there are."""
+    """The first three names, and the number of further ones."""
     shown = ", ".join(names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 

@@ -1,4 +1,4 @@
-"""Promises about pictures: the states that a step passes through, the scene drawn of them, the pixels."""
+"""Promises about pictures: the states that a step passes through, the scene drawn from them, the pixels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jaxrl.render.scene import Scene
 
 __all__ = ["PICTURE_CHECKS"]
 
-_FRAMES = 8  # states that are drawn
+_FRAMES = 8  # the most states that are drawn
 
 
 def check_sub_states(run: Run) -> Iterator[Failure]:
-    """`sub_states` are states, and the last one is where `step_env` arrives."""
+    """`sub_states` are states, and the last one is the state that `step_env` returns."""
     env, shapes = run.programs.env, run.programs.shapes
     if type(env).sub_states is Environment.sub_states:
         return
@@ -46,7 +46,7 @@ def check_sub_states(run: Run) -> Iterator[Failure]:
 
 
 def check_draw(run: Run) -> Iterator[Failure]:
-    """An episode can be drawn: as many frames as states, values for each of them, and pixels."""
+    """An episode can be drawn: one frame per state, values for each frame, and pixels."""
     env = run.programs.env
     if type(env).draw is Environment.draw:
         return
@@ -83,7 +83,7 @@ def check_draw(run: Run) -> Iterator[Failure]:
 
 
 def check_render(run: Run) -> Iterator[Failure]:
-    """A picture of the environment's own making is uint8 `[H, W, 3]`."""
+    """The environment's own `render` returns a picture, uint8 `[H, W, 3]`."""
     env = run.programs.env
     if type(env).render is Environment.render:
         return
@@ -108,7 +108,7 @@ def _told(error: Exception) -> str:
 
 
 def _are_states(passed: Any, state: Any) -> bool:
-    """Whether the shapes `passed` are those of `state` with one axis more in front, of one length."""
+    """Whether the shapes `passed` are those of `state` with one additional leading axis of a common length."""
     if jax.tree.structure(passed) != jax.tree.structure(state):
         return False
     pairs = list(zip(jax.tree.leaves(passed), jax.tree.leaves(state), strict=True))
@@ -118,7 +118,7 @@ def _are_states(passed: Any, state: Any) -> bool:
 
 
 def _episode(run: Run) -> Any:
-    """The end of one copy's episode, its last states: NumPy leaves `[F, …]`, F from 2 to `_FRAMES`."""
+    """The last states of one copy's episode: NumPy leaves `[F, …]`, F from 2 to `_FRAMES`."""
     recording = run.recording
     ends = np.argwhere(recording.done)
     end, lane = ends[0] if len(ends) else (len(recording.done) - 1, 0)
@@ -129,7 +129,7 @@ def _episode(run: Run) -> Any:
 
 
 def _values(scene: Scene) -> Iterator[tuple[str, Any]]:
-    """Everything in a scene that may change from frame to frame, and what it is."""
+    """The name and value of everything in a scene that may change from frame to frame."""
     for shape in scene.shapes:
         kind = type(shape).__name__
         yield from ((f"{kind}.{name}", value) for name, value in vars(shape).items() if name != "tip")
@@ -140,7 +140,7 @@ def _values(scene: Scene) -> Iterator[tuple[str, Any]]:
 
 
 def _can_be_shown(value: Any, frames: int) -> bool:
-    """Whether it is one value, or an array with one for each frame, and no number in it is infinite or NaN."""
+    """Whether `value` is a single value or an array with one per frame, without infinite numbers and NaN."""
     if np.ndim(value) and (not isinstance(value, np.ndarray) or value.shape != (frames,)):
         return False
     array = np.asarray(value)

@@ -1,4 +1,4 @@
-"""The few compiled programs that the running checks share, and the recording they look at."""
+"""The few compiled programs that the dynamic checks share, and the recording that they examine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recording(NamedTuple):
     truncated: Any
     info: Any
     inside: Any  # whether observation and final observation are in the space
-    views: Any  # observation, action_mask, agent_mask, global_state of next_state, as far as there are any
+    views: Any  # observation, action_mask, agent_mask, global_state of next_state, those that exist
 
     @property
     def done(self) -> np.ndarray:
@@ -42,7 +42,7 @@ class Recording(NamedTuple):
 
 
 class Programs:
-    """The environment's functions compiled, each at most once. Keys go in as bits, so they may be used again."""
+    """The environment's functions, each compiled at most once. Keys are passed as bits, so they can be reused."""
 
     def __init__(self, shapes: Shapes, key: jax.Array, num_steps: int) -> None:
         self.shapes, self.env, self.params = shapes, shapes.env, shapes.params
@@ -68,7 +68,7 @@ class Programs:
         return jax.random.wrap_key_data(jnp.asarray(bits), impl=self._impl)
 
     def _resets(self, bits: Any) -> tuple[Any, Any, Any]:
-        """`batch_reset`, `vmap(reset)` and one `reset` of the first key."""
+        """`batch_reset`, `vmap(reset)` and a single `reset` with the first key."""
         env, params = self.env, self.params
         batch = env.batch_reset(self.wrap(bits), params)
         lanes = jax.vmap(lambda b: env.reset(self.wrap(b), params))(bits)
@@ -101,7 +101,7 @@ class Programs:
         return jax.vmap(jax.vmap(contains))(obs).all(1)
 
     def views(self, state: Any, params: Any) -> dict[str, jax.Array]:
-        """What the environment's functions of the state return, as far as it has any."""
+        """The results of the environment's functions of the state, those that it has."""
         env, views = self.env, {}
         if env.has_observation:
             views["observation"] = env.observation(state, params)
@@ -114,12 +114,12 @@ class Programs:
         return views
 
     def _lanes(self, bits: Any, state: Any, action: Any, params: Any) -> Any:
-        """`vmap(step)` over everything, the parameters included: leaves `[B, …]`."""
+        """`vmap(step)` over everything, including the parameters: leaves `[B, …]`."""
         step = jax.vmap(lambda b, s, a, p: self.env.step(self.wrap(b), s, a, p))
         return step(bits, state, action, params)
 
     def _single(self, bits: Any, state: Any, action: Any) -> tuple[Any, Any]:
-        """`step`, and what it should be: `step_env`, followed by `reset_env` where the episode ended."""
+        """`step`, and its expected result: `step_env`, followed by `reset_env` if the episode ended."""
         self.single_traces += 1
         env, params = self.env, self.params
         key_step, key_reset = self.env.split_key(self.wrap(bits))
@@ -131,7 +131,7 @@ class Programs:
         return self.env.batch_step(self.wrap(bits), state, action, self.params, reset_to)
 
     def _passed(self, bits: Any, state: Any, action: Any) -> Any:
-        """`sub_states` of the step that `step` makes of the same arguments: leaves `[F, …]`."""
+        """`sub_states` of the step that `step` takes with the same arguments: leaves `[F, …]`."""
         return self.env.sub_states(self.env.split_key(self.wrap(bits))[0], state, action, self.params)
 
     def stacked_params(self) -> Any:
@@ -139,7 +139,7 @@ class Programs:
         return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (BATCH, *np.shape(leaf))), self.params)
 
     def illegal_actions(self) -> np.ndarray:
-        """One action out of the space for each lane, `[B, (N,) …]`."""
+        """One action outside the space for each lane, `[B, (N,) …]`."""
         space = self.env.action_space(self.params)
         if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
             values = [np.nan, np.inf, -np.inf, 1e30, -1e30, 100.0, -100.0, 3e38]
@@ -152,15 +152,15 @@ class Programs:
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """`jit` that spares the optimiser: these programs run for milliseconds, compiling them is what takes time."""
+    """`jit` without optimisation: these programs run for milliseconds, and most of the time goes into compiling."""
     options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
     return jax.jit(function, compiler_options=options)
 
 
 def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording, int]:
-    """`(resets, recording, steps)`: at least `num_steps` random steps; longer, until an episode has ended.
+    """`(resets, recording, steps)`: take `num_steps` random steps, or more until an episode ends.
 
-    The recording is the last chunk, the one in which an episode ended; `steps` were taken in all.
+    The recording is the last chunk, the one in which an episode ended; `steps` is the total.
     """
     num_steps = programs.num_steps
     resets = programs.resets(programs.keys(salt))
@@ -172,6 +172,6 @@ def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording, int]:
         if recording.done.any():
             break
     assert recording is not None
-    # States stay as they are: they go in again, and may hold typed keys.
+    # States stay as they are: they are used as inputs again, and may hold typed keys.
     recording = to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
     return resets, recording, steps

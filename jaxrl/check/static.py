@@ -1,4 +1,4 @@
-"""Promises that show without running anything: spaces, shapes, dtypes, trees, purity. Costs tracing, no compilation."""
+"""Promises checked without running anything: spaces, shapes, dtypes, trees, purity. Needs tracing, no compilation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTS = ("observation", "state", "reward", "terminated", "truncated", "info")
 
 
 class Shapes:
-    """What `reset_env` and `step_env` return, as shapes and dtypes."""
+    """The shapes and dtypes that `reset_env` and `step_env` return."""
 
     def __init__(self, env: Environment, params: Any) -> None:
         self.env, self.params = env, params
@@ -47,7 +47,7 @@ class Shapes:
 
 
 def check_agents(env: Environment, params: Any) -> Iterator[Failure]:
-    """Agents have unique names, and a space each that fits into the common one."""
+    """Agents have unique names, and each agent's space fits into the common one."""
     if not isinstance(env, MultiAgentEnvironment):
         return
     agents = env.agents
@@ -130,7 +130,7 @@ def check_state_type(shapes: Shapes) -> Iterator[Failure]:
 
 
 def check_reward_and_flags(shapes: Shapes) -> Iterator[Failure]:
-    """Rewards are float32 (one an agent); terminated and truncated are one boolean each."""
+    """Rewards are float32 (one per agent); terminated and truncated are one boolean each."""
     expected = (shapes.lead, np.float32), ((), np.bool_), ((), np.bool_)
     for name, part, (shape, dtype) in zip(_PARTS[2:5], shapes.step[2:5], expected, strict=True):
         if getattr(part, "shape", None) != shape or getattr(part, "dtype", None) != dtype:
@@ -161,7 +161,7 @@ def check_weak_types(shapes: Shapes) -> Iterator[Failure]:
 
 
 def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
-    """Nothing turns into 64 bits where a user has set `jax_enable_x64`."""
+    """Nothing becomes 64-bit when a user sets `jax_enable_x64`."""
     advice = "Give the dtype where arrays are made or drawn, such as jax.random.uniform(key, shape, jnp.float32)."
     with jax.enable_x64(True):
         try:
@@ -181,7 +181,7 @@ def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
 
 
 def check_pure(shapes: Shapes) -> Iterator[Failure]:
-    """Tracing twice gives the same program: no counters, no Python randomness, nothing kept on the instance."""
+    """Tracing twice gives the same program: no counters, no Python randomness, nothing stored on the instance."""
     first, second = shapes.step_jaxpr(), shapes.step_jaxpr()
     consts = [np.asarray(c) for c in first.consts], [np.asarray(c) for c in second.consts]
     same = len(consts[0]) == len(consts[1]) and all(map(np.array_equal, *consts))
@@ -197,7 +197,7 @@ def check_pure(shapes: Shapes) -> Iterator[Failure]:
 
 
 def check_key_use(shapes: Shapes) -> Iterator[Failure]:
-    """Whatever is drawn is drawn from the given key."""
+    """All random draws use the given key."""
     for name, jaxpr in (("reset_env", shapes.reset_jaxpr().jaxpr), ("step_env", shapes.step_jaxpr().jaxpr)):
         given = jaxpr.invars[0]
         used = any(given is operand for eqn in jaxpr.eqns for operand in eqn.invars)
@@ -240,7 +240,7 @@ STATIC_CHECKS = (
 
 
 def trace_shapes(env: Environment, params: Any) -> Shapes | Failure:
-    """The shapes, or why there are none."""
+    """The shapes, or the reason why tracing fails."""
     try:
         shapes = Shapes(env, params)
     except jax.errors.JAXTypeError as error:  # tracer leaks, Python control flow on traced values
@@ -255,7 +255,7 @@ def trace_shapes(env: Environment, params: Any) -> Shapes | Failure:
 
 
 def count_primitives(jaxpr: Any, name: str) -> int:
-    """How often a primitive occurs in a program, its inner programs included."""
+    """How often a primitive occurs in a program, including its inner programs."""
     total = 0
     for eqn in jaxpr.eqns:
         total += eqn.primitive.name == name

@@ -1,6 +1,6 @@
-"""What is rarely meant: no broken promise, but a mistake in most environments where it occurs.
+"""What is rarely intended: no promise is broken, but most environments in which it occurs have a mistake.
 
-An author who means it says so: `intended = ("same_start",)` in the class. The names are those of the checks.
+An author who intends it declares it in the class: `intended = ("same_start",)`. The names are those of the checks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from jaxrl.spaces import Discrete
 
 __all__ = ["SUSPICIONS", "check_intended"]
 
-_STARTS = 256  # episodes that must all start alike before anybody is suspicious
-_WINS = 16  # episodes that must all be won
+_STARTS = 256  # how many episodes must all start alike to be suspicious
+_WINS = 16  # how many episodes must all be won to be suspicious
 
 
 def check_endless(run: Run) -> Iterator[Failure]:
-    """Episodes end: training and evaluation count the ended ones only."""
+    """Episodes end: training and evaluation count only ended episodes."""
     if not run.recording.done.any():
         problem = f"No episode of {BATCH} copies ended within {run.num_steps} random steps."
         advice = "Let the clock end it, truncated = (step >= params.max_steps) & ~terminated, or raise num_steps."
@@ -58,7 +58,7 @@ def check_unused_params(run: Run) -> Iterator[Failure]:
 
 
 def check_forbidden_actions(run: Run) -> Iterator[Failure]:
-    """A mask leaves every action to some state. Only a mask that does not depend on the state can be judged."""
+    """A mask allows every action in some state. Only a mask that does not depend on the state can be judged."""
     env, shapes = run.programs.env, run.programs.shapes
     mask = run.recording.views.get("action_mask")
     if mask is None or used_leaves(lambda p, s: env.action_mask(s, p), shapes.params, shapes.state).any():
@@ -77,7 +77,7 @@ def check_forbidden_actions(run: Run) -> Iterator[Failure]:
 
 
 def check_always_won(run: Run) -> Iterator[Failure]:
-    """A win is more than an end."""
+    """Not every end of an episode is a win."""
     done, won = run.recording.done, run.recording.info.get("won")
     if won is not None and done.sum() >= _WINS and won[done].all():
         problem = f'info["won"] is True at the end of all {done.sum()} episodes played with random actions.'

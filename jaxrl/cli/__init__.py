@@ -1,4 +1,4 @@
-"""The `jaxrl` command. Only what a command needs is imported, so that help and errors come at once."""
+"""The `jaxrl` command. It imports only what a command needs, so that help and errors appear immediately."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["EXIT_STOPPED", "guarded", "main", "run_algorithm"]
 
 EXIT_FAILED = 1  # training diverged, or the final state could not be saved
 EXIT_WRONG_INPUT = 2
-EXIT_STOPPED = 75  # by SIGTERM or Ctrl-C, after saving: `jaxrl resume` continues
+EXIT_STOPPED = 75  # stopped by SIGTERM or Ctrl-C, after saving: `jaxrl resume` continues
 
 _USAGE = """\
 jaxrl: JAX-native, massively parallel reinforcement learning
 
   jaxrl train ALGO --env ID     train, e.g. jaxrl train ippo --env smax/3m
   jaxrl resume [RUN]            continue a run that was stopped, exactly where it was
-  jaxrl watch [RUN]             look at a run that goes on in another terminal
-  jaxrl rerun [RUN]             train a run once more and see whether the same numbers come out
-  jaxrl eval [RUN]              play greedy episodes with what a run has learned
-  jaxrl render [RUN]            film one of them, as GIF or as HTML page
+  jaxrl watch [RUN]             watch a run that is training in another terminal
+  jaxrl rerun [RUN]             train a run again and check that the numbers are the same
+  jaxrl eval [RUN]              play greedy episodes with the policy of a run
+  jaxrl render [RUN]            film one episode, as GIF or HTML page
   jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
-  jaxrl export [RUN]            metrics for other tools: CSV, TensorBoard, wandb, by CleanRL's names or ours
+  jaxrl export [RUN]            metrics for other tools: CSV, TensorBoard, wandb, with CleanRL's names or ours
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
   jaxrl plan ALGO --env ID      parameters, FLOPs, memory, time on more devices, before anything runs
@@ -37,7 +37,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
 
 ALGO is ppo, ippo, mappo, or a file such as ./my_ippo.py; ID may be a class in a file, ./my_env.py:MyEnv.
 RUN is a run folder; left out, it is the latest one in runs/.
-`jaxrl COMMAND --help` tells the flags, `jaxrl train ALGO --help` those of an algorithm.
+`jaxrl COMMAND --help` lists the flags, `jaxrl train ALGO --help` those of an algorithm.
 
 JAXRL_TRACEBACK=1 shows where an error comes from.
 Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving, 76 another host was lost.
@@ -46,7 +46,7 @@ Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAX
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The `jaxrl` command line; ends the process with one of the exit codes above unless all went well."""
+    """The `jaxrl` command line; on failure, it ends the process with one of the exit codes above."""
     argv = list(sys.argv[1:] if argv is None else argv)
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run_algorithm(file: str, argv: Sequence[str] | None = None) -> None:
-    """What an algorithm's file does when it is run: `jaxrl train FILE …`, which trains the file itself."""
+    """The main function of an algorithm's file: `jaxrl train FILE …`, which trains the algorithm in that file."""
     main(["train", file, *(sys.argv[1:] if argv is None else argv)])
 
 
@@ -95,11 +95,11 @@ def _dispatch(command: str, argv: list[str]) -> int:
 
 
 def guarded(command: Callable[[], int]) -> None:
-    """Run a command; errors that jaxrl itself raises become one sentence and an exit code."""
+    """Run a command; errors that jaxrl itself raises become a sentence and an exit code."""
     try:
         code = command()
-    except BrokenPipeError:  # who read the output, `head` or `less`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the flush at the end fails again
+    except BrokenPipeError:  # the reader, `head` or `less`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise the final flush fails again
         sys.exit(EXIT_FAILED)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
         _explain(error, EXIT_WRONG_INPUT)
@@ -113,7 +113,7 @@ def guarded(command: Callable[[], int]) -> None:
 
 
 def _explain(error: Exception, code: int) -> None:
-    """Print what is wrong and exit. What was not raised by jaxrl on purpose keeps its traceback: it may be a bug."""
+    """Print what is wrong and exit. Errors not raised by jaxrl on purpose keep their traceback: they may be bugs."""
     frames = traceback.extract_tb(error.__traceback__)
     package = str(Path(__file__).resolve().parent.parent)
     on_purpose = bool(frames) and str(Path(frames[-1].filename).resolve()).startswith(package)

@@ -15,19 +15,19 @@ class BenchFlags:
     """Measure environment steps per second with random actions."""
 
     env: tyro.conf.Positional[str]
-    """Environment, as `jaxrl envs` lists them."""
+    """Environment; `jaxrl envs` lists them."""
     num_envs: int = 1024
-    """Environments side by side."""
+    """Environments in parallel."""
     against: Literal["jaxmarl", "gymnax", "envpool"] | None = None
-    """Measure this library's version of it as well, and print the ratio."""
+    """Also measure this library's version of the environment, and print the ratio."""
     steps: int = 100
-    """Steps of each environment in one repeat."""
+    """Steps of each environment per repeat."""
     repeats: int = 7
-    """Measurements, of which the median counts."""
+    """Number of measurements; the median counts."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Where new episodes come from; see `VectorEnv`."""
+    """Start of new episodes; see `VectorEnv`."""
     as_json: bool = False
-    """Print everything that was measured, as JSON."""
+    """Print all measurements as JSON."""
 
 
 def main(argv: list[str]) -> int:

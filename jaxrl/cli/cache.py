@@ -13,10 +13,10 @@ __all__ = ["use_cache"]
 
 
 def use_cache() -> Path | None:
-    """Turn the cache on, in the user's cache folder, and return where it is.
+    """Turn on the cache in the user's cache folder, and return its path.
 
-    Nothing happens with `JAXRL_CACHE=0`, or where the user has told JAX a folder of their own. The folder is one for a
-    kind of processor, since homes are shared between machines and compiled code is not.
+    Nothing happens with `JAXRL_CACHE=0`, or if the user has configured a cache folder for JAX. Each kind of processor
+    has its own folder, since machines may share homes but not compiled code.
     """
     unwanted = os.environ.get("JAXRL_CACHE", "1").lower() in ("0", "false", "no", "off")
     if unwanted or getattr(jax.config, "jax_compilation_cache_dir", None):
@@ -26,13 +26,13 @@ def use_cache() -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return None  # a home that cannot be written is no reason not to train
+        return None  # an unwritable home must not prevent training
     jax.config.update("jax_compilation_cache_dir", str(folder))
     return folder
 
 
 def _processor() -> str:
-    """Eight hexadecimal digits that differ between processors with different instructions."""
+    """Eight hexadecimal digits that distinguish processors with different instruction sets."""
     text = platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""`jaxrl doctor`: what is installed, what is found, and what is wrong with it."""
+"""`jaxrl doctor`: shows what is installed and detected, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tyro
 
 __all__ = ["main"]
 
-_EXTRAS = {  # extra -> modules it brings
+_EXTRAS = {  # extra -> modules it installs
     "viz": ("matplotlib", "PIL"),
     "wandb": ("wandb",),
     "tensorboard": ("tensorboardX",),
@@ -23,11 +23,11 @@ _EXTRAS = {  # extra -> modules it brings
 
 @dataclasses.dataclass(frozen=True)
 class DoctorFlags:
-    """Show versions, devices and extras, and name common mistakes in the set-up."""
+    """Show versions, devices and extras, and point out common mistakes in the set-up."""
 
 
 def main(argv: list[str]) -> int:
-    """`jaxrl doctor`; returns the exit code, 1 if something stands in the way of training."""
+    """`jaxrl doctor`; returns the exit code, 1 if something prevents training."""
     tyro.cli(DoctorFlags, args=argv, prog="jaxrl doctor")
     from jaxrl.train.folder.provenance import versions
 
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
 
 
 def _devices() -> tuple[set[str], list[str]]:
-    """Print the devices; return their platforms and what stands in the way."""
+    """Print the devices; return their platforms and sentences about what prevents training."""
     import jax
 
     try:
@@ -65,7 +65,7 @@ def _devices() -> tuple[set[str], list[str]]:
 
 
 def _advice(platforms: set[str]) -> list[str]:
-    """Sentences about what is probably not meant that way."""
+    """Sentences about settings that are probably unintended."""
     import jax
 
     advice = []

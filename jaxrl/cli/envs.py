@@ -14,7 +14,7 @@ class EnvsFlags:
     """List the environments."""
 
     pattern: tyro.conf.Positional[str] = "*"
-    """Which ones, e.g. smax or 'smax/3s*'."""
+    """Which environments to list, e.g. smax or 'smax/3s*'."""
 
 
 def main(argv: list[str]) -> int:

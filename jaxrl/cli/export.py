@@ -1,4 +1,4 @@
-"""`jaxrl export`: a run's metrics for other tools, after it was trained."""
+"""`jaxrl export`: convert a run's metrics for other tools after training."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["export"]
 
 @dataclasses.dataclass(frozen=True)
 class ExportFlags:
-    """Give a run's metrics to other tools: CSV files, TensorBoard or wandb, by CleanRL's names or ours."""
+    """Export a run's metrics to other tools: CSV files, TensorBoard or wandb, with CleanRL's names or ours."""
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
     to: Literal["csv", "tensorboard", "wandb"] = "csv"
-    """What to write. wandb stays offline unless you are logged in."""
+    """Output format. wandb stays offline unless you are logged in."""
     format: Names = "cleanrl"
-    """The names of the metrics; cleanrl is what the tools of Open RL Benchmark read."""
+    """Names of the metrics; the tools of Open RL Benchmark read cleanrl."""
     per_seed: bool = True
     """One file, folder or wandb run for each seed, instead of one with the mean over all of them."""
     out: Path | None = None
-    """Where to write; RUN/export if left out."""
+    """Output folder; RUN/export if left out."""
     trust: bool = False
-    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here; only
-    the learning rate needs it."""
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here; only the
+    learning rate needs it."""
 
 
 def export(argv: list[str]) -> int:
@@ -68,7 +68,7 @@ def export(argv: list[str]) -> int:
 
 
 def _load_config(about: dict[str, Any], path: Path, trust: bool) -> None:
-    """See to it that the learning rate, which a run folder does not hold, can be computed."""
+    """Load the config that computes the learning rate, which a run folder does not hold."""
     try:
         trusted_class(about, path, trust)
     except (ValueError, ImportError) as error:

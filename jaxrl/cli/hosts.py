@@ -1,4 +1,4 @@
-"""The flags of a run on several hosts, and how such a run ends."""
+"""The flags of a run on several hosts, and the way such a run ends."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ EXIT_LOST = 76  # another process of the run is gone; the same command on all ho
 
 @dataclasses.dataclass(frozen=True)
 class HostFlags:
-    """Several processes as one run: start the same command in each."""
+    """Run several processes as one run: start the same command in each."""
 
     distributed: bool = False
-    """Join the other processes; found by themselves under SLURM, Open MPI, Kubernetes and on TPUs."""
+    """Join the other processes; detected automatically under SLURM, Open MPI, Kubernetes and on TPUs."""
     coordinator: str | None = None
-    """HOST:PORT of process 0, where nothing tells."""
+    """HOST:PORT of process 0, if it cannot be detected."""
     num_processes: int | None = None
-    """How many processes there are, where nothing tells."""
+    """Number of processes, if it cannot be detected."""
     process_id: int | None = None
-    """Which one this is, from 0, where nothing tells."""
+    """Index of this process, from 0, if it cannot be detected."""
 
 
 @contextlib.contextmanager
 def joined(flags: HostFlags) -> Iterator[None]:
-    """Within this context the processes are one run.
+    """Join the processes to one run inside this context.
 
-    One that fails ends at once, with its exit code: the usual farewell would wait for processes that wait for it.
+    A process that fails exits immediately: a regular shutdown would wait for processes that wait for it.
     """
     given = [flags.coordinator, flags.num_processes, flags.process_id]
     if not flags.distributed:
@@ -56,7 +56,7 @@ def joined(flags: HostFlags) -> Iterator[None]:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Say what is wrong, as the command line does it; returns the exit code."""
+    """Print the error the way the command line does, and return the exit code."""
     if _is_lost(error):
         if os.environ.get("JAXRL_TRACEBACK"):
             traceback.print_exception(error)
@@ -80,7 +80,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Whether a collective broke off because a process at its other end has died."""
+    """Whether a collective operation failed because another process has died."""
     text = str(error)
     return isinstance(error, ValueError | RuntimeError) and any(
         sign in text for sign in ("Gloo", "NCCL", "ncclRemoteError", "Connection reset", "coordination service")

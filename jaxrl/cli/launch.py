@@ -1,4 +1,4 @@
-"""`jaxrl launch`: writes the script with which a cluster runs one training on many nodes."""
+"""`jaxrl launch`: writes a script that runs one training on many nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ exit "$code"
 
 @dataclasses.dataclass(frozen=True)
 class LaunchFlags:
-    """Write a submission script for what follows after `--`."""
+    """Write a submission script for the command after `--`."""
 
     slurm: bool = False
-    """For SLURM, the only kind so far."""
+    """Write the script for SLURM, the only kind so far."""
     nodes: int = 1
-    """Machines."""
+    """Number of machines."""
     gpus_per_node: int = 0
-    """GPUs in each, with a process for each of them; 0 for one process a node, on its CPU."""
+    """GPUs per node, with one process per GPU; 0 for one process per node, on its CPU."""
     cpus_per_task: int = 8
-    """Cores for each process."""
+    """Cores per process."""
     time: str = "24:00:00"
-    """Until the job is stopped and queued again, as SLURM writes it: [days-]hours:minutes:seconds."""
+    """Time until the job is stopped and queued again, in SLURM's form [days-]hours:minutes:seconds."""
     save_seconds: int = 120
-    """How long before that the processes are told to save."""
+    """How many seconds before that the processes are told to save."""
     partition: str | None = None
-    """Where to run."""
+    """SLURM partition."""
     account: str | None = None
-    """Who pays."""
+    """SLURM account."""
     setup: str = ""
-    """Shell command before the training, such as 'source .venv/bin/activate'."""
+    """Shell command to run before training, such as 'source .venv/bin/activate'."""
     out: Path | None = None
-    """The script; named like the run if left out."""
+    """Path of the script; named after the run if left out."""
 
 
 def main(argv: list[str]) -> int:
@@ -75,15 +75,15 @@ def main(argv: list[str]) -> int:
 
 
 def slurm_script(command: list[str], flags: LaunchFlags, name: str) -> str:
-    """The text of the script.
+    """The text of the submission script.
 
     Args:
-        command: What each process runs.
-        flags: What is asked of SLURM.
-        name: Of the job and its log; what could have a meaning for SLURM or a shell becomes a dash.
+        command: The command that each process runs.
+        flags: The options for SLURM.
+        name: The name of the job and its log; characters special to SLURM or a shell become dashes.
 
     Raises:
-        ValueError: SLURM would read a flag's text in another way.
+        ValueError: SLURM would misread the text of a flag.
     """
     tasks, name = max(flags.gpus_per_node, 1), _label(name)
     options = {
@@ -110,7 +110,7 @@ def slurm_script(command: list[str], flags: LaunchFlags, name: str) -> str:
 
 
 def _directive(option: str, value: str | int) -> str:
-    """A line for sbatch, which splits it at spaces, takes quotes and backslashes away and ends it at a #."""
+    """A directive line for sbatch, which splits at spaces, removes quotes and backslashes and stops at a #."""
     text = str(value)
     if not text or not text.isprintable() or set(" \"'\\#") & set(text):
         raise ValueError(
@@ -120,12 +120,12 @@ def _directive(option: str, value: str | int) -> str:
 
 
 def _label(name: str) -> str:
-    """A name that is the same to SLURM, to its pattern for the names of logs, in which % counts, and to a shell."""
+    """A name without characters special to a shell, to SLURM or to its pattern for log names, such as %."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "jaxrl"
 
 
 def _check(flags: LaunchFlags) -> None:
-    """Raise ValueError unless SLURM can read it."""
+    """Raise ValueError unless the flags make sense to SLURM."""
     if not flags.slurm:
         raise ValueError(f"Say for what: --slurm. Kubernetes is described in docs/hosts.md. For example: {_USAGE}")
     for field, least in (("nodes", 1), ("gpus_per_node", 0), ("cpus_per_task", 1), ("save_seconds", 1)):
@@ -136,7 +136,7 @@ def _check(flags: LaunchFlags) -> None:
 
 
 def _checked(words: list[str], flags: LaunchFlags) -> tuple[Path, list[str]]:
-    """The run folder and the whole command, after everything in it that can be wrong has been looked at."""
+    """The run folder and the whole command, after checking everything in it."""
     name, *argv = words
     module = algos.load(name)
     config, run = parse_flags(name, module, argv)
@@ -147,7 +147,7 @@ def _checked(words: list[str], flags: LaunchFlags) -> tuple[Path, list[str]]:
     devices = processes if flags.gpus_per_node else processes * flags.cpus_per_task
     choose_shape(config.shards, run.num_seeds, devices, MeshShape(run.mesh.member, run.mesh.data), processes)
     run_dir = run.run_dir or new_run_dir(Path(name).stem, config.env)
-    # Named, so that the job finds its own run when it comes back from the queue.
+    # The folder is explicit so that a requeued job finds its own run.
     own = [] if run.run_dir else ["--run-dir", str(run_dir)]
     together = [] if run.hosts.distributed else ["--distributed"]
     return run_dir, ["jaxrl", "train", *words, *own, *together]

@@ -1,4 +1,4 @@
-"""How the command line reads whole numbers: `--total-timesteps 1e6` means 1000000."""
+"""Whole numbers on the command line: `--total-timesteps 1e6` means 1000000."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHOLE = ConstructorRegistry()
 
 @WHOLE.primitive_rule
 def _whole(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
-    """The rule for fields that are ints; None leaves all others to tyro."""
+    """The rule for int fields; None leaves all other fields to tyro."""
     if info.type is not int:
         return None
     return PrimitiveConstructorSpec(

@@ -1,4 +1,4 @@
-"""`jaxrl plan`: what a training will cost, before anything runs."""
+"""`jaxrl plan`: the cost of a training, before anything runs."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["PlanFlags", "main"]
 
 @dataclasses.dataclass(frozen=True)
 class PlanFlags(RunFlags):
-    """How to run it; all flags of `jaxrl train` are known, and these."""
+    """How to run it: these flags, in addition to all flags of `jaxrl train`."""
 
     device_counts: tuple[int, ...] = (1, 8, 64, 512)
-    """Rows of the table on paper."""
+    """Numbers of devices for the theoretical table, one per row."""
     memory_gb: float | None = None
-    """Memory of a device, 10^9 bytes, to plan for another one than this; left out, the device is asked."""
+    """Memory of a device in 10^9 bytes, to plan for a different device; left out, this device is queried."""
     teraflops: float | None = None
-    """Assumed of each device in the table: arithmetic, 10^12 operations a second."""
+    """Assumed arithmetic speed of each device in the table, 10^12 operations per second."""
     memory_gb_per_s: float | None = None
-    """Assumed of each device: its memory's bandwidth."""
+    """Assumed memory bandwidth of each device."""
     link_gb_per_s: float | None = None
-    """Assumed of each device: its bandwidth in an all-reduce."""
+    """Assumed all-reduce bandwidth of each device."""
     latency_us: float | None = None
-    """Assumed of each message between devices, in microseconds."""
+    """Assumed latency of each message between devices, in microseconds."""
     seconds_per_update: float | None = None
-    """Measured on one device, instead of what arithmetic and bandwidth allow at best."""
+    """Measured time on one device, instead of the best that arithmetic and bandwidth allow."""
 
 
 def main(argv: list[str]) -> int:
@@ -71,7 +71,7 @@ def _check(flags: PlanFlags) -> None:
 
 
 def _summary(name: str, config: Any, flags: PlanFlags, plan: Any) -> list[str]:
-    """What is known for certain."""
+    """The facts known from the compiled program."""
     import jax
 
     device = jax.local_devices()[0]
@@ -88,7 +88,7 @@ def _summary(name: str, config: Any, flags: PlanFlags, plan: Any) -> list[str]:
 
 
 def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
-    """The cost on more devices, on paper, and what that takes for granted."""
+    """The theoretical cost on more devices, and the assumptions behind it."""
     import jax
 
     from jaxrl.train.cost.estimate import Assumptions, scaling_table
@@ -131,7 +131,7 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
 
 
 def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
-    """What to lower, and to what."""
+    """The error message: which options to lower, and to which values."""
     share = 0.9 * plan.limit / plan.memory
     cures = []
     envs = int(getattr(config, "num_envs", 0) * share)

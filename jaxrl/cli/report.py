@@ -1,4 +1,4 @@
-"""`jaxrl report`: runs compared."""
+"""`jaxrl report`: compare runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ReportFlags:
     """Compare runs: curves, tables and one HTML page, with intervals over seeds."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Folders of runs, of one seed or several each, of sweeps and of searches; the latest run in runs/ if left out."""
+    """Folders of runs (with one or several seeds), sweeps or searches; the latest run in runs/ if left out."""
     out: Path = Path("report")
     """Where to write report.html, curves.png, profiles.png, effects.png, table.md and table.csv."""
     metric: Literal["win_rate", "return_mean", "length_mean"] | None = None
-    """What is compared; left out, the win rate where all runs on an environment know one, else the return."""
+    """Metric to compare; left out, the win rate if all runs on an environment have one, otherwise the return."""
     check: bool = False
     """Write nothing and fail if a group has fewer than 5 seeds, a seed counts twice or was tuned on, the best of more
     than 3 configurations is judged on the seeds it was chosen by, a run has no final score or was made with uncommitted

@@ -1,4 +1,4 @@
-"""`jaxrl rerun`: train a run once more and compare the curves."""
+"""`jaxrl rerun`: train a run again and compare the curves."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["rerun_run"]
 
 @dataclasses.dataclass(frozen=True)
 class RerunFlags:
-    """Train a run once more from its run.json: the same curve, bit for bit, on the same devices and versions."""
+    """Train a run again from its run.json: the same curve, bit for bit, on the same devices and versions."""
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
     run_dir: Path | None = None
-    """Where to write; a new folder under runs/ if left out."""
+    """Output folder; a new one under runs/ if left out."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Show nothing during training."""
     trust: bool = False
-    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
 
 def rerun_run(argv: list[str]) -> int:
-    """`jaxrl rerun [RUN]`; returns the exit code: 1 if other numbers came out."""
+    """`jaxrl rerun [RUN]`; returns the exit code: 1 if the numbers differ."""
     flags = tyro.cli(RerunFlags, args=argv, prog="jaxrl rerun")
     use_cache()
     use_cores()

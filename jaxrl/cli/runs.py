@@ -1,4 +1,4 @@
-"""`jaxrl eval` and `jaxrl render`: look at what a run has learned."""
+"""`jaxrl eval` and `jaxrl render`: evaluate and film the policy of a run."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["evaluate_run", "render_run"]
 
 @dataclasses.dataclass(frozen=True)
 class EvalFlags:
-    """Play episodes with what a run has learned."""
+    """Play episodes with the policy of a run."""
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
     episodes: int = 512
-    """How many."""
+    """Number of episodes."""
     seed: int = 1_000_000
-    """Of the episodes."""
+    """Seed of the episodes."""
     greedy: bool = True
-    """Take the likeliest action; --no-greedy samples."""
+    """Take the most likely action; --no-greedy samples."""
     best: bool = False
-    """Play with the best checkpoint of a run with --eval-every, instead of the last."""
+    """Use the best checkpoint of a run with --eval-every, instead of the last."""
     trust: bool = False
-    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
 
 def evaluate_run(argv: list[str]) -> int:
@@ -61,20 +61,20 @@ def evaluate_run(argv: list[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class RenderFlags:
-    """Film one greedy episode of what a run has learned."""
+    """Film one greedy episode with the policy of a run."""
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
     out: Path | None = None
-    """The film, .gif or .html; replay.gif in the run folder if left out."""
+    """Output file, .gif or .html; replay.gif in the run folder if left out."""
     seed: int = 0
-    """Decides the episode."""
+    """Seed of the episode."""
     member: int | None = None
-    """Which seed of a run with several; the best one if left out."""
+    """Index of the seed in a run with several; the best one if left out."""
     max_steps: int | None = None
-    """Where the film is cut if the episode has not ended; left out, after 1000 steps."""
+    """The most steps to film; 1000 if left out."""
     trust: bool = False
-    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
 
 def render_run(argv: list[str]) -> int:

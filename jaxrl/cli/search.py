@@ -21,40 +21,40 @@ _USAGE = """\
 usage: jaxrl search ALGO --env ID [--method METHOD] [--budget RUNS] [flags]
 
 ALGO is one of: {names}.
-METHOD is random (the default), grid, halving, pbt or optuna. The best is trained anew on other seeds at the end.
+METHOD is random (the default), grid, halving, pbt or optuna. The best point is retrained on other seeds at the end.
 {many}
-`jaxrl search ALGO --help` tells all flags.
+`jaxrl search ALGO --help` lists all flags.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchFlags:
-    """How to run it."""
+    """How to run the search."""
 
     preset: str | None = None
     """Named defaults of the algorithm, which the other flags override."""
     method: Literal["random", "grid", "halving", "pbt", "optuna"] = "random"
-    """How to search; pbt and optuna change their mind as they go, halving ends early what does badly."""
+    """Search method; pbt and optuna adapt as they go, halving ends bad points early."""
     budget: int = 16
-    """Environment steps for the search, in whole runs, each with every tuning seed; the same for all methods."""
+    """Environment steps for the search, in full runs, each with every tuning seed; the same for all methods."""
     tuning_seeds: int = 3
-    """Seeds to choose by, from seed on."""
+    """Number of seeds to choose by, starting at seed."""
     test_seeds: int = 5
-    """Seeds to train the best with at the end, from the last tuning seed on."""
+    """Number of seeds to train the best point with at the end, starting after the last tuning seed."""
     max_members: int | None = None
-    """Members to train at the same time; left out, as many as share a program."""
+    """Members to train at the same time; left out, all that share a program."""
     run_dir: Path | None = None
-    """Where to write; a new folder under runs/ if left out. One that holds this search, unfinished, is continued."""
+    """Output folder; a new one under runs/ if left out. A folder with this search, unfinished, is continued."""
     log_every: int | None = None
-    """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
+    """Updates per row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_episodes: int = 512
-    """Episodes in an evaluation."""
+    """Episodes per evaluation."""
     checkpoint_every_updates: int | None = None
     """Updates between checkpoints; one is always saved at the end of a group."""
     checkpoint_every_minutes: float | None = None
     """Minutes between checkpoints."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Show nothing during training."""
 
 
 def main(argv: list[str]) -> int:
@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
 
 
 def _outcome(result: Any, run_dir: Path) -> str:
-    """What was found, how well it does on the test seeds, what to type next."""
+    """The best point, its scores on the test seeds, and what to type next."""
     from jaxrl import stats
     from jaxrl.tuning.member_groups import metric_of
 

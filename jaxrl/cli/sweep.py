@@ -26,7 +26,7 @@ usage: jaxrl sweep ALGO --env ID [flags]
 ALGO is one of: {names}.
 All combinations are trained, with --samples draws from each range.
 {many}
-`jaxrl sweep ALGO --help` tells all flags.
+`jaxrl sweep ALGO --help` lists all flags.
 """
 
 MANY_VALUES = """\
@@ -41,32 +41,32 @@ _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class SweepFlags(LoggerFlags):
-    """How to run it."""
+    """How to run the sweep."""
 
     preset: str | None = None
     """Named defaults of the algorithm, which the other flags override."""
     num_seeds: int = 1
-    """Seeds of each combination; the m-th has seed + m."""
+    """Seeds per combination; the m-th has seed + m."""
     samples: int = 8
     """Points to draw from ranges such as --ent-coef 1e-4:1e-1:log."""
     max_members: int | None = None
-    """Members to train at the same time; left out, as many as share a program."""
+    """Members to train at the same time; left out, all that share a program."""
     mesh: MeshFlags = dataclasses.field(default_factory=MeshFlags)
-    """Devices to use; left out, as many of the visible ones as can be."""
+    """Devices to use; left out, as many of the visible ones as possible."""
     run_dir: Path | None = None
-    """Where to write; a new folder under runs/ if left out. One that holds this sweep, unfinished, is continued."""
+    """Output folder; a new one under runs/ if left out. A folder with this sweep, unfinished, is continued."""
     log_every: int | None = None
-    """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
+    """Updates per row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_every: int | None = None
     """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
     eval_episodes: int = 512
-    """Episodes in an evaluation."""
+    """Episodes per evaluation."""
     checkpoint_every_updates: int | None = None
     """Updates between checkpoints; one is always saved at the end of a group."""
     checkpoint_every_minutes: float | None = None
     """Minutes between checkpoints."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Show nothing during training."""
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +101,7 @@ def main(argv: list[str]) -> int:
 
 
 def summary(table: list[dict[str, Any]], names: list[str]) -> str:
-    """A line for each combination, the best one first: the mean over its seeds, their range, how many diverged."""
+    """A line per combination, the best first: the mean over its seeds, their range, and how many diverged."""
     metric = "win_rate" if any(row.get("win_rate") is not None for row in table) else "return_mean"
     points: dict[str, list[dict[str, Any]]] = {}
     for row in table:
@@ -126,18 +126,18 @@ def _text(value: Any) -> str:
 def read_space(
     name: str, module: ModuleType, argv: list[str], default: Any, command: str
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """The config, the command's own flags, and the hyperparameters that were given several values or a range.
+    """Parse the config, the command's own flags, and the hyperparameters given as several values or a range.
 
     Args:
-        name: Of the algorithm.
-        module: The algorithm.
+        name: The name of the algorithm.
+        module: The module of the algorithm.
         argv: The flags, as typed.
         default: The command's own flags with their defaults, a dataclass.
-        command: Its name, for help.
+        command: The name of the command, for help.
     """
     defaults = {field.name: getattr(module.Config(), field.name) for field in dataclasses.fields(module.Config)}
     flags = _flags(argv)
-    choices: dict[int, list[list[str]]] = {}  # by the flag's place
+    choices: dict[int, list[list[str]]] = {}  # by the position of the flag
     space: dict[str, Any] = {}
     for i, (flag, values) in enumerate(flags):
         field = flag.lstrip("-").replace("-", "_")
@@ -167,7 +167,7 @@ def read_space(
 
 
 def _flags(argv: list[str]) -> list[tuple[str, list[str]]]:
-    """The words of a command line, each flag with its values."""
+    """The words of a command line, grouped into flags with their values."""
     flags: list[tuple[str, list[str]]] = []
     for word in argv:
         if word.startswith("--"):
@@ -181,7 +181,7 @@ def _flags(argv: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _one(flag: str, value: str, default: Any) -> list[str]:
-    """The words that give a flag one value."""
+    """The words that set a flag to one value."""
     if isinstance(default, bool) and value in ("True", "False"):
         return [flag if value == "True" else f"--no-{flag.removeprefix('--')}"]
     return [flag, value]

@@ -31,9 +31,9 @@ class MeshFlags:
     """Devices along each axis."""
 
     member: int = 0
-    """Devices that the seeds are spread over; 0 chooses."""
+    """Devices to spread the seeds over; 0 chooses automatically."""
     data: int = 0
-    """Devices that the environments of a seed are spread over; 0 chooses."""
+    """Devices to spread the environments of a seed over; 0 chooses automatically."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +41,9 @@ class LoggerFlags:
     """Where metrics go."""
 
     logger: Kind = "jsonl"
-    """Where metrics go besides metrics.jsonl. wandb stays offline unless you are logged in."""
+    """Logger in addition to metrics.jsonl. wandb stays offline unless you are logged in."""
     logger_names: Names = "jaxrl"
-    """What the logger calls them; cleanrl is what the tools of Open RL Benchmark read."""
+    """The logger's names for metrics; the tools of Open RL Benchmark read cleanrl."""
     logger_per_seed: bool = False
     """One wandb run or TensorBoard folder for each seed, instead of one with the mean over all of them."""
 
@@ -54,36 +54,36 @@ class LoggerFlags:
 
 @dataclasses.dataclass(frozen=True)
 class RunFlags(LoggerFlags):
-    """How to run it."""
+    """How to run the training."""
 
     preset: str | None = None
     """Named defaults of the algorithm, which the other flags override."""
     num_seeds: int = 1
     """Seeds to train side by side; the m-th has seed + m."""
     mesh: MeshFlags = MeshFlags()
-    """Devices to use; left out, as many of the visible ones as can be."""
+    """Devices to use; left out, as many of the visible ones as possible."""
     run_dir: Path | None = None
-    """Where to write; a new folder under runs/ if left out."""
+    """Output folder; a new one under runs/ if left out."""
     log_every: int | None = None
-    """Updates in a row of metrics.jsonl; left out, there are at most 500 rows."""
+    """Updates per row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_every: int | None = None
     """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
     eval_episodes: int = 512
-    """Episodes in an evaluation."""
+    """Episodes per evaluation."""
     checkpoint_every_updates: int | None = None
-    """Updates between checkpoints, besides those by time; one is always saved at the end."""
+    """Updates between checkpoints, in addition to those by time; one is always saved at the end."""
     checkpoint_every_minutes: float | None = None
     """Minutes between checkpoints; left out, 5."""
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep."""
     on_nan: Literal["stop", "skip"] = "stop"
-    """When losses or parameters are not finite: end training, or skip that update and go on."""
+    """When losses or parameters are not finite: end training, or skip that update and continue."""
     time_split: bool = False
-    """Measure first how much of training is rollout and how much optimisation; compiles one more program."""
+    """First measure how much of training is rollout and how much optimisation; compiles one more program."""
     pictures: bool = True
     """Make curve.png, replay.gif and replay.html at the end."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Show nothing during training."""
     hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
     """Other processes of the same run."""
 
@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
         text = f"usage: jaxrl train ALGO --env ID [flags]\n\nALGO is {known}.\n"
         if not {"-h", "--help"} & set(argv):
             raise ValueError(f"Say which algorithm: jaxrl train ALGO, where ALGO is one of {', '.join(algos.names())}.")
-        print(text + "`jaxrl train ALGO --help` tells its flags.")
+        print(text + "`jaxrl train ALGO --help` lists its flags.")
         return 0
     name = argv[0]
     module = algos.load(name)
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
     options = {k: v for k, v in vars(flags).items() if k not in apart}
     options["logger"] = flags.chosen_logger()
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
-    config.make_env()  # an unknown name is said before anything is compiled
+    config.make_env()  # reports an unknown name before anything is compiled
     use_cache()
     use_cores()
     with joined(flags.hosts):
@@ -115,7 +115,7 @@ def main(argv: list[str]) -> int:
 
 
 def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> None:
-    """Raise if this command was given before and has done its work."""
+    """Raise if this command has already run to its end."""
     from jaxrl.train.devices import hosts
     from jaxrl.train.folder.continuation import check_unfinished
     from jaxrl.train.folder.same_run import wanted
@@ -131,11 +131,11 @@ class ResumeFlags:
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
     on_nan: Literal["stop", "skip"] | None = None
-    """When losses or parameters are not finite: end training, or skip that update; left out, as before."""
+    """When losses or parameters are not finite: end training, or skip that update; unchanged if left out."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Show nothing during training."""
     trust: bool = False
-    """Execute the module that the run names, although it is none of jaxrl's and you did not make the run here."""
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
     hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
     """Other processes of the same run."""
 
@@ -173,7 +173,7 @@ def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[st
 
 
 def _report(result: Any) -> str:
-    """Where things are and what to type next."""
+    """The result, the files, and what to type next."""
     from jaxrl.train.summary import evaluation_lines
 
     folder = result.run_dir
@@ -200,10 +200,10 @@ def parse_flags(
     command: str = "train",
     tried: Collection[str] = (),
 ) -> tuple[Any, Any]:
-    """The algorithm's config and the command's own flags (with their defaults), as one flat list of flags.
+    """Parse the algorithm's config and the command's own flags (with their defaults) from one flat list of flags.
 
-    What a preset leaves behind that has no effect with the other flags goes back to its default. Flags that are `tried`
-    with several values decide nothing yet.
+    Values of a preset that have no effect with the other flags go back to their defaults. Flags that are `tried` with
+    several values are ignored for this.
     """
     preset = _preset_in(argv)
     presets: dict[str, Any] = module.PRESETS
@@ -228,13 +228,13 @@ def parse_flags(
 
 
 def given_fields(argv: list[str]) -> set[str]:
-    """The names of the flags on a command line, as fields have them; `--no-anneal-lr` gives `anneal_lr`."""
+    """The field names of the flags on a command line; `--no-anneal-lr` gives `anneal_lr`."""
     names = [word[2:].partition("=")[0].replace("-", "_") for word in argv if word.startswith("--")]
     return {*names, *(name.removeprefix("no_") for name in names)}
 
 
 def _preset_in(argv: list[str]) -> str | None:
-    """The value of `--preset`: the other flags' defaults hang on it, so it is looked up before they are read."""
+    """The value of `--preset`, which is needed before parsing because the other flags' defaults depend on it."""
     for i, word in enumerate(argv):
         if word == "--preset" and i + 1 < len(argv):
             return argv[i + 1]
@@ -244,7 +244,7 @@ def _preset_in(argv: list[str]) -> str | None:
 
 
 def new_run_dir(algo: str, env: str) -> Path:
-    """A folder under runs/ that is not there yet."""
+    """A folder under runs/ that does not exist yet."""
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
     folder = Path("runs") / f"{algo}-{readable}-{when}"

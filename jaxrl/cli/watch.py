@@ -1,4 +1,4 @@
-"""`jaxrl watch`: the dashboard of a run that goes on in another terminal, or of one that has ended."""
+"""`jaxrl watch`: the dashboard of a run in another terminal, or of one that has ended."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["watch"]
 
 @dataclasses.dataclass(frozen=True)
 class WatchFlags:
-    """Show a run while it goes on in another terminal, until it ends. Ctrl-C ends the watching only."""
+    """Show a run that is training in another terminal, until it ends. Ctrl-C only stops watching."""
 
     run: tyro.conf.Positional[Path | None] = None
-    """The run folder, or that of a sweep; the latest run in runs/ if left out."""
+    """The folder of a run or a sweep; the latest run in runs/ if left out."""
     every: float = 1.0
-    """Seconds between two looks."""
+    """Seconds between updates of the view."""
     once: bool = False
-    """Show how it stands now and leave."""
+    """Show the current state and exit."""
     svg: Path | None = None
-    """Save the view as an SVG picture as well, when it ends or with --once."""
+    """Also save the view as an SVG picture when the run ends, or at once with --once."""
     width: int | None = None
-    """Characters in a line; left out, as wide as the terminal, up to 120."""
+    """Characters per line; left out, the width of the terminal, up to 120."""
 
 
 def watch(argv: list[str]) -> int:
-    """`jaxrl watch [RUN]`; returns the exit code: 1 if it has diverged, was not saved, or its process is gone."""
+    """`jaxrl watch [RUN]`; returns the exit code: 1 if the run diverged, was not saved, or its process is gone."""
     flags = tyro.cli(WatchFlags, args=argv, prog="jaxrl watch")
     if flags.every <= 0:
         raise ValueError(f"--every must be positive, got {flags.every}.")
@@ -44,7 +44,7 @@ def watch(argv: list[str]) -> int:
     try:
         if (folder / "sweep.json").is_file():
             return _watch_sweep(folder, flags)
-        if not (folder / "live.json").exists():  # a run that compiles has no run.json yet
+        if not (folder / "live.json").exists():  # a run that is still compiling has no run.json yet
             RunFolder.open(folder)
         follower = _watch(folder, flags)
     except KeyboardInterrupt:
@@ -54,7 +54,7 @@ def watch(argv: list[str]) -> int:
 
 
 def _watch(folder: Path, flags: WatchFlags) -> Follower:
-    """One run, until it ends."""
+    """Watch one run until it ends."""
     follower = Follower(RunFolder(folder))
     if on_terminal() and not flags.once:
         _show(follower, flags)
@@ -70,7 +70,7 @@ def _watch(folder: Path, flags: WatchFlags) -> Follower:
 
 
 def _watch_sweep(folder: Path, flags: WatchFlags) -> int:
-    """The groups of a sweep: the newest one, then each that follows; returns the exit code."""
+    """Watch the groups of a sweep: the newest one, then each that follows; returns the exit code."""
     done: set[Path] | None = None
     while True:
         status, _ = read_ending(folder / "sweep.json")
@@ -90,7 +90,7 @@ def _watch_sweep(folder: Path, flags: WatchFlags) -> int:
 
 
 def _show(follower: Follower, flags: WatchFlags) -> None:
-    """The dashboard, until the run ends."""
+    """Show the dashboard until the run ends."""
     from rich.console import Console
     from rich.live import Live
 
@@ -105,7 +105,7 @@ def _show(follower: Follower, flags: WatchFlags) -> None:
 
 
 def _print(follower: Follower, flags: WatchFlags) -> None:
-    """For what is no terminal: the dashboard once, or a line whenever there is news."""
+    """Without a terminal: print the dashboard once, or a line whenever there is news."""
     from rich.console import Console
 
     view = follower.read()
@@ -135,7 +135,7 @@ def _drawn(follower: Follower, width: int) -> Any:
 
 
 def _save(follower: Follower, flags: WatchFlags) -> None:
-    """The view as a picture that needs no terminal."""
+    """Save the view as an SVG picture."""
     from rich.console import Console
 
     assert flags.svg is not None
@@ -143,6 +143,6 @@ def _save(follower: Follower, flags: WatchFlags) -> None:
     console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(_drawn(follower, width))
     picture = console.export_svg(title=f"jaxrl watch {flags.run or ''}".strip())
-    # Without the fonts that it would fetch from the net; every monospaced one will do.
+    # Remove the fonts that it would download; any monospaced font will do.
     flags.svg.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
     print(f"Wrote {flags.svg}")

@@ -1,10 +1,10 @@
-"""Environments of other libraries as ours, and ours as theirs; one file a library, loaded on first use.
+"""Environments of other libraries as ours, and ours as theirs; one file per library, loaded on first use.
 
     ours -> theirs     to_jaxmarl  to_gymnax  to_gymnasium  to_gymnasium_vector  to_pettingzoo  to_dm_env
     theirs -> ours     from_jaxmarl  from_gymnax
 
-`jaxrl.make("jaxmarl:overcooked")` and `jaxrl.make("gymnax:Breakout-MinAtar")` name theirs wherever a name of ours is
-taken, on the command line as well. What is pure stays pure: JaxMARL's and gymnax's sides can be jitted and vmapped.
+`jaxrl.make("jaxmarl:overcooked")` and `jaxrl.make("gymnax:Breakout-MinAtar")` make theirs; such names work wherever
+ours do, including the command line. Pure functions stay pure: JaxMARL's and gymnax's sides can be jitted and vmapped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_foreign(library: str, name: str, **options: Any) -> Environment:
     """The environment that `library` calls `name`, as one of ours; `options` go to that library's own `make`.
 
     Raises:
-        ValueError: A name that it does not know.
+        ValueError: The library has no such environment.
         ImportError: The library is not installed.
     """
     module = importlib.import_module(f"jaxrl.interop.{library}")

@@ -1,4 +1,4 @@
-"""What the adapters share: an error that names the pip line, arrays and dicts of agents, a stepper for the host."""
+"""The shared parts of the adapters: an installation hint, arrays and dicts of agents, a stepper for the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Extra:
-    """`with Extra("gymnasium"): import gymnasium` raises an error that says what to install."""
+    """`with Extra("gymnasium"): import gymnasium` says what to install if the import fails."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,7 +51,7 @@ def split_agents(env: MultiAgentEnvironment, obs: jax.Array) -> dict[str, jax.Ar
 
 
 def stack_agents(env: MultiAgentEnvironment, actions: Mapping[str, Any]) -> jax.Array:
-    """A dict of actions as `action[N, …]`, filled up with zeros where an agent's own space is smaller."""
+    """A dict of actions as `action[N, …]`, padded with zeros if an agent's own space is smaller."""
     space = env.action_space()
     return jnp.stack(
         [
@@ -68,12 +68,12 @@ def split_mask(env: MultiAgentEnvironment, mask: Any) -> dict[str, Any]:
 
 
 def padded(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """`x` filled up with zeros at the end of each axis."""
+    """`x` padded with zeros at the end of each axis."""
     return jnp.pad(x, [(0, size - have) for size, have in zip(shape, x.shape, strict=True)]) if shape else x
 
 
 def joined(spaces: list[Space]) -> Space:
-    """The smallest space that all of them fit into.
+    """The smallest space that contains all the given spaces.
 
     Raises:
         TypeError: Some are Discrete and some are not, or their numbers of axes differ.
@@ -88,35 +88,35 @@ def joined(spaces: list[Space]) -> Space:
     shape = tuple(np.max([box.shape for box in boxes], axis=0).tolist())
     low = min(float(np.min(box.low)) for box in boxes)
     high = max(float(np.max(box.high)) for box in boxes)
-    return Box(min(low, 0.0), max(high, 0.0), shape, boxes[0].dtype)  # what is filled up is zero
+    return Box(min(low, 0.0), max(high, 0.0), shape, boxes[0].dtype)  # padding is zero
 
 
 def observed(obs: Any) -> jax.Array:
-    """An observation as one float32 array; several arrays are laid end to end in a vector."""
+    """An observation as one float32 array; several arrays are concatenated into a vector."""
     if hasattr(obs, "shape"):
         return jnp.asarray(obs, jnp.float32)
     return jnp.concatenate([jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(obs)])
 
 
 def observed_space(obs: Any) -> Box:
-    """The space of what `observed` makes of an observation, which may be abstract: without bounds."""
+    """The unbounded space of `observed(obs)`; `obs` may be abstract."""
     return Box(-np.inf, np.inf, jax.eval_shape(observed, obs).shape)
 
 
 def narrow(function: Callable[..., Any], *args: Any) -> Any:
-    """What `function` returns without JAX's 64-bit mode, and not weakly typed, so that nothing compiles twice."""
+    """Call `function` without JAX's 64-bit mode; results are not weakly typed, so that nothing compiles twice."""
     with jax.enable_x64(False):
         tree = function(*args)
         return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), tree)
 
 
 def typed_key(key: jax.Array) -> jax.Array:
-    """`key` as one made by `jax.random.key`, also where it is one of `jax.random.PRNGKey`, with the same bits."""
+    """`key` as a typed key with the same bits, even if it was made by `jax.random.PRNGKey`."""
     return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
 class Stepper:
-    """One environment stepped from Python, without auto-reset: NumPy arrays out, one compiled call a step.
+    """One environment stepped from Python, without auto-reset: NumPy outputs, one compiled call per step.
 
     Args:
         env: The environment.
@@ -135,12 +135,12 @@ class Stepper:
         self._reset, self._step = jax.jit(self._reset_and_look), jax.jit(self._step_and_look)
 
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Start an episode: `(obs, facts)`; everything random until the next `reset` follows from `seed`."""
+        """Start an episode: `(obs, facts)`; `seed` determines all randomness until the next `reset`."""
         self._key, self.state, obs, facts = self._reset(jax.random.key(seed), self.params)
         return np.asarray(obs), jax.tree.map(np.asarray, facts)
 
     def step(self, action: Any) -> tuple[np.ndarray, np.ndarray, bool, bool, dict[str, Any]]:
-        """`(obs, reward, terminated, truncated, facts)`, where facts are `info` and the masks of the new state."""
+        """One step: `(obs, reward, terminated, truncated, facts)`; facts are `info` and the masks of the new state."""
         result = self._step(self._key, self.state, action, self.params)
         self._key, self.state, obs, reward, terminated, truncated, facts = result
         facts = jax.tree.map(np.asarray, facts)

@@ -18,12 +18,12 @@ __all__ = ["DmEnv", "to_dm_env"]
 
 
 def to_dm_env(env: Environment, params: Any = None, seed: int = 0) -> DmEnv:
-    """`env` as a `dm_env.Environment`. The discount is 0 where the task ended and 1 where only time ran out.
+    """`env` as a `dm_env.Environment`. The discount is 0 if the task ended and 1 if only time ran out.
 
     Args:
         env: A single-agent environment.
         params: Its parameters; None for its defaults.
-        seed: Everything random follows from it.
+        seed: Determines all randomness.
 
     Raises:
         ValueError: The environment has several agents.
@@ -48,7 +48,7 @@ class DmEnv(dm_env.Environment):
         return dm_env.restart(obs)
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """One step; after an episode's end the action is ignored and a new one starts."""
+        """One step; after the end of an episode, the action is ignored and a new episode starts."""
         if not self._running:
             return self.reset()
         obs, reward, terminated, truncated, _ = self.stepper.step(action)
@@ -58,11 +58,11 @@ class DmEnv(dm_env.Environment):
         return dm_env.truncation(float(reward), obs) if truncated else dm_env.transition(float(reward), obs)
 
     def observation_spec(self) -> Any:
-        """What is observed."""
+        """The spec of observations."""
         return _spec(self.stepper.env.observation_space(self.stepper.params), "observation")
 
     def action_spec(self) -> Any:
-        """What can be done."""
+        """The spec of actions."""
         return _spec(self.stepper.env.action_space(self.stepper.params), "action")
 
 

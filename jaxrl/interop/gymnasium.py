@@ -23,13 +23,13 @@ __all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "space_of", "to_gymnasium", "to
 def to_gymnasium(env: Environment, params: Any = None, render_mode: str | None = None) -> GymnasiumEnv:
     """`env` as a `gymnasium.Env`.
 
-    Where actions are Discrete, `info["action_mask"]` tells which can be chosen. Each step is a call of a small compiled
-    program; who wants speed takes `to_gymnasium_vector`.
+    If actions are Discrete, `info["action_mask"]` says which can be chosen. Each step calls a small compiled program;
+    for speed, use `to_gymnasium_vector`.
 
     Args:
         env: A single-agent environment.
         params: Its parameters; None for its defaults.
-        render_mode: `"rgb_array"` for pictures.
+        render_mode: `"rgb_array"` for pictures, or None.
 
     Raises:
         ValueError: The environment has several agents, or the render mode is unknown.
@@ -41,7 +41,7 @@ def to_gymnasium_vector(env: Environment, num_envs: int, params: Any = None) -> 
     """B copies of `env` as a `gymnasium.vector.VectorEnv`, stepped by one compiled program.
 
     Episodes that end are reset in the same step (`AutoresetMode.SAME_STEP`): `info["final_obs"]` has the last
-    observation `[B, …]`, to be read where `info["_final_obs"]` is True.
+    observation `[B, …]`, valid where `info["_final_obs"]` is True.
 
     Raises:
         ValueError: The environment has several agents, or `num_envs` is not positive.
@@ -64,12 +64,12 @@ class GymnasiumEnv(gymnasium.Env):
         self.action_space = space_of(env.action_space(self.stepper.params))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; with a `seed` all that follows is the same every time."""
+        """Start an episode; a `seed` makes everything that follows reproducible."""
         super().reset(seed=seed)
         return self.stepper.reset(int(self.np_random.integers(2**31)))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One step; after an episode's end call `reset`."""
+        """One step; call `reset` after the end of an episode."""
         obs, reward, terminated, truncated, info = self.stepper.step(action)
         return obs, float(reward), terminated, truncated, info
 
@@ -99,19 +99,19 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start B episodes; with a `seed` all that follows is the same every time."""
+        """Start B episodes; a `seed` makes everything that follows reproducible."""
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
         self._key, self.state, obs, info = self._reset(key, self.params)
         return np.asarray(obs), _marked(jax.tree.map(np.asarray, info))
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of all B."""
+        """Step all B environments."""
         self._key, self.state, *rest = self._step(self._key, self.state, actions, self.params)
         obs, reward, terminated, truncated, info, final = jax.tree.map(np.asarray, rest)
         info = _marked(info)
         done = terminated | truncated
-        if done.any():  # Gymnasium's own vector environments tell it only then
+        if done.any():  # like Gymnasium's own vector environments
             info |= {"final_obs": final, "_final_obs": done}
         return obs, reward, terminated, truncated, info
 
@@ -132,7 +132,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
 
 def space_of(space: spaces.Space) -> gymnasium.Space:
-    """The space in Gymnasium's words."""
+    """The space as a Gymnasium space."""
     if isinstance(space, spaces.Discrete):
         return gymnasium.spaces.Discrete(space.n)
     if isinstance(space, spaces.MultiDiscrete):
@@ -148,5 +148,5 @@ def _one_agent(env: Environment) -> None:
 
 
 def _marked(info: dict[str, Any]) -> dict[str, Any]:
-    """`info` with Gymnasium's flags of who has an entry, which here are all."""
+    """`info` with Gymnasium's flags for which environments have an entry: here, all of them."""
     return info | {f"_{name}": np.ones(len(jax.tree.leaves(value)[0]), bool) for name, value in info.items()}

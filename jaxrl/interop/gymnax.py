@@ -32,14 +32,14 @@ def to_gymnax(env: Environment) -> GymnaxEnv:
 
 
 def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
-    """An environment of gymnax as one of ours, so that it can be trained on.
+    """A gymnax environment as one of ours, so that it can be trained on.
 
-    Observations are whole numbers where gymnax says Discrete, else float32 arrays without bounds, for declared bounds
-    are not always kept there. JAX's 64-bit mode has no effect on it.
+    Observations are whole numbers if gymnax declares Discrete, otherwise float32 arrays without bounds, because gymnax
+    does not always keep declared bounds. JAX's 64-bit mode has no effect on it.
 
     Args:
         env: The environment that `gymnax.make` returned.
-        params: The default parameters; None for those of `env`.
+        params: The default parameters; None for the defaults of `env`.
     """
     return FromGymnax(env, params)
 
@@ -89,7 +89,7 @@ class GymnaxEnv(environment.Environment):
     def step_env(
         self, key: jax.Array, state: Any, action: Any, params: Any
     ) -> tuple[Any, Any, jax.Array, jax.Array, dict[Any, Any]]:
-        """One raw step; `info["truncated"]` tells if the clock ended it, for our states do not know gymnax's."""
+        """One raw step; `info["truncated"]` says if the clock ended the episode: our states lack gymnax's clock."""
         obs, state, reward, terminated, truncated, info = self.env.step_env(key, state, action, params)
         return obs, state, reward, terminated, {**info, "truncated": truncated}
 
@@ -103,7 +103,7 @@ class GymnaxEnv(environment.Environment):
 class FromGymnax(Environment):
     """See `from_gymnax`."""
 
-    intended = ("same_start", "unused_params")  # CartPole has a mass that it never uses; that is not ours to change
+    intended = ("same_start", "unused_params")  # for example, gymnax's CartPole has a mass that it never uses
 
     def __init__(self, env: Any, params: Any = None) -> None:
         self.env = env

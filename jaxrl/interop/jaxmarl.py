@@ -33,11 +33,11 @@ __all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "to_jaxmarl"]
 
 
 def to_jaxmarl(env: MultiAgentEnvironment, params: Any = None) -> DictView:
-    """`env` as JaxMARL's scripts and wrappers expect one: dicts of agents in, dicts of agents out, pure as before.
+    """`env` in the form that JaxMARL's scripts and wrappers expect: dicts of agents in and out, and still pure.
 
-    `dones[agent]` is True for the fallen and, at an episode's end, for everybody. `infos` has `won`, `terminated` and
-    `truncated` (whatever the environment knows as one number), `[N]` each. Environments with a global state add it
-    to the observations as `"world_state"`, as SMAX does there. What is not found on the view is looked up on `env`.
+    `dones[agent]` is True for dead agents and, at the end of an episode, for all agents. `infos` has every scalar of
+    the environment's `info`, such as `won`, and `terminated` and `truncated`, `[N]` each. A global state is added to
+    the observations as `"world_state"`, as in JaxMARL's SMAX. Attributes that the view lacks are looked up on `env`.
 
     Args:
         env: The environment.
@@ -47,19 +47,19 @@ def to_jaxmarl(env: MultiAgentEnvironment, params: Any = None) -> DictView:
 
 
 def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
-    """An environment of JaxMARL as one of ours, so that it can be trained on.
+    """A JaxMARL environment as one of ours, so that it can be trained on.
 
-    Observations are float32 arrays without bounds, for declared shapes, dtypes and bounds are not always kept there;
-    where an agent sees several arrays (STORM), they become one vector.
+    Observations are float32 arrays without bounds, because JaxMARL does not always keep declared shapes, dtypes and
+    bounds; if an agent observes several arrays (STORM), they become one vector.
     JAX's 64-bit mode has no effect on it.
 
     Args:
-        env: What `jaxmarl.make` returned.
-        time_limit: JaxMARL does not tell a time-out from an end. With the number of steps after which its clock ends an
-            episode, such ends are `truncated`, and their values are bootstrapped; otherwise all are `terminated`.
+        env: The environment that `jaxmarl.make` returned.
+        time_limit: JaxMARL does not distinguish a time-out from an end. Given the number of steps after which its clock
+            ends an episode, such ends are `truncated`, and their values are bootstrapped; else all are `terminated`.
 
     Raises:
-        TypeError: Its agents' spaces are too different to stand in one array.
+        TypeError: Its agents' spaces are too different to fit in one array.
     """
     return FromJaxMARL(env, time_limit)
 
@@ -74,7 +74,7 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
 
 
 class ViewState(NamedTuple):
-    """Our state and what the agents see in it."""
+    """Our state and the agents' observations of it."""
 
     env_state: Any
     obs: dict[str, jax.Array]
@@ -116,12 +116,12 @@ class DictView(MultiAgentEnv):
         return seen, ViewState(after, seen), rewards, dones, infos
 
     def get_obs(self, state: Any) -> dict[str, jax.Array]:
-        """What the agents see in `state`."""
+        """The agents' observations of `state`."""
         return state.obs
 
     @partial(jax.jit, static_argnums=0)
     def get_avail_actions(self, state: Any) -> dict[str, jax.Array]:
-        """Which actions each agent can choose, bool."""
+        """Which actions each agent can choose, bool arrays."""
         return split_mask(self.env, self.env.action_mask(state.env_state, self.params))
 
     @property
@@ -151,7 +151,7 @@ class DictView(MultiAgentEnv):
 
 
 class TheirState(NamedTuple):
-    """JaxMARL's state, who is not done, and the steps so far."""
+    """JaxMARL's state, the agents that are not done, and the steps so far."""
 
     env_state: Any
     alive: jax.Array  # bool [N]
@@ -167,7 +167,7 @@ class FromJaxMARL(MultiAgentEnvironment):
         self.env = env
         self.name = f"jaxmarl:{env.name}"
         self.time_limit = time_limit
-        self._names = list(env.agents)  # numbers in some environments
+        self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
         obs, state = jax.eval_shape(partial(narrow, env.reset), jax.eval_shape(lambda: jax.random.key(0)))
         own: list[spaces.Space] = [observed_space(obs[name]) for name in self._names]
@@ -234,7 +234,7 @@ def _theirs(space: spaces.Space) -> their_spaces.Space:
 
 
 def _action_space(space: Any) -> spaces.Space:
-    """Their action space in our words."""
+    """JaxMARL's action space as one of ours."""
     if hasattr(space, "n"):
         return spaces.Discrete(int(space.n))
     if isinstance(space, their_spaces.MultiDiscrete):
@@ -248,7 +248,7 @@ def _cut(action: jax.Array, space: spaces.Space) -> jax.Array:
 
 
 def _legal(env: Any, state: Any) -> Any:
-    """The function that tells legal actions, whatever it is called there; None if all are."""
+    """The environment's function for legal actions, whatever its name; None if all are legal."""
     for name in ("get_legal_moves", "get_avail_actions"):
         function = getattr(env, name, None)
         try:

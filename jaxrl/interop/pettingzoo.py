@@ -21,17 +21,17 @@ __all__ = ["PettingZooEnv", "to_pettingzoo"]
 def to_pettingzoo(env: MultiAgentEnvironment, params: Any = None, render_mode: str | None = None) -> PettingZooEnv:
     """`env` as a `pettingzoo.ParallelEnv`.
 
-    Every agent stays until the episode ends, the fallen as well: they still get their team's reward, their actions are
-    ignored, and `infos[agent]["alive"]` tells. Where actions are Discrete, `infos[agent]["action_mask"]` tells which
-    can be chosen. `state()` is the global state.
+    Every agent stays until the episode ends, including dead ones: they still get their team's reward, their actions are
+    ignored, and `infos[agent]["alive"]` is False. If actions are Discrete, `infos[agent]["action_mask"]` says which can
+    be chosen. `state()` is the global state.
 
     Args:
         env: The environment.
         params: Its parameters; None for its defaults.
-        render_mode: `"rgb_array"` for pictures.
+        render_mode: `"rgb_array"` for pictures, or None.
 
     Raises:
-        ValueError: The environment has one agent without a name, or the render mode is unknown.
+        ValueError: The environment is a single-agent one, or the render mode is unknown.
     """
     return PettingZooEnv(env, params, render_mode)
 
@@ -66,7 +66,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-        """Start an episode; with a `seed` all that follows is the same every time."""
+        """Start an episode; a `seed` makes everything that follows reproducible."""
         if seed is not None:
             self._random = np.random.default_rng(seed)
         obs, facts = self.stepper.reset(int(self._random.integers(2**31)))
@@ -74,7 +74,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._observations(obs), self._infos(facts)
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """One step; after an episode's end call `reset`. An agent that is left out does action 0 (or zeros)."""
+        """One step; call `reset` after the end of an episode. Agents missing from `actions` take action 0 (or zeros)."""
         space = self.env.action_space()
         action = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for i, (agent, own) in enumerate(self.env.agent_action_spaces.items()):
@@ -104,7 +104,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return {name: np.asarray(own) for name, own in split_agents(self.env, obs).items()}  # pyright: ignore
 
     def _infos(self, facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """What is known of each agent; facts of the whole episode are told to all."""
+        """The info of each agent; facts about the whole episode are shared."""
         masks = split_mask(self.env, facts["action_mask"]) if "action_mask" in facts else {}
         shared = {name: value for name, value in facts.items() if name not in ("action_mask", "alive")}
         infos = {}

@@ -1,1 +1,1 @@
-"""Networks: torsos, memory cores, heads and distributions. Knows no environment and no algorithm."""
+"""Networks: torsos, memory cores, heads and distributions, independent of environments and algorithms."""

@@ -1,8 +1,8 @@
-"""Distributions over actions: distrax, imported here and nowhere else.
+"""Distributions over actions. This is the only module that imports distrax.
 
-All have one interface, batch axes first: `sample(seed=key)`, `sample_and_log_prob(seed=key)`, `log_prob(action)`,
-`entropy()` and `mode()`. An action has the shape of its space behind the batch axes; log-probabilities and entropies
-have the batch axes alone. All are pytrees whose leaves carry the batch axes, so they pass through `jax.vmap`.
+All have the same interface, batch axes first: `sample(seed=key)`, `sample_and_log_prob(seed=key)`, `log_prob(action)`,
+`entropy()` and `mode()`. An action has the batch axes followed by the shape of its space; log-probabilities and
+entropies have only the batch axes. All are pytrees whose leaves carry the batch axes, so they pass through `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 
 
 class Categorical(distrax.Categorical):
-    """distrax's, with quicker draws (one random number each, not one for each choice) and a quicker entropy.
+    """distrax's class with faster draws (one random number per draw, not one per choice) and a faster entropy.
 
-    A draw counts in 2^-22 parts, as whole numbers, whose sums are exact: what has probability 0 is never drawn.
+    Probabilities become integer multiples of 2^-22, whose sums are exact: choices of probability 0 are never drawn.
     """
 
     def _sample_n(self, key: jax.Array, n: int) -> jax.Array:
@@ -39,8 +39,8 @@ class Categorical(distrax.Categorical):
         return jnp.minimum(chosen, self.num_categories - 1)  # for NaN
 
     def entropy(self) -> jax.Array:
-        """In nats, `[...]`."""
-        # XLA takes a sum of products on a CPU for something else, fifteen times slower than a product with ones.
+        """The entropy in nats, `[...]`."""
+        # On a CPU, XLA computes a sum of products fifteen times slower than a matrix product with ones.
         return -(jnp.exp(self.logits) * self.logits) @ np.ones(self.num_categories, np.float32)
 
 
@@ -54,36 +54,36 @@ def multi_categorical(
 ) -> distrax.Independent:
     """K independent choices, component k among `num_actions[k]`; an action is int32 `[..., K]`.
 
-    `logits` and `mask` are `[..., sum(num_actions)]`, one component behind the other. Where all of a component is
-    masked, it is drawn uniformly.
+    `logits` and `mask` are `[..., sum(num_actions)]`, one component after another. A component that is entirely masked
+    is drawn uniformly.
     """
     parts = jnp.split(_masked(logits, mask), np.cumsum(num_actions)[:-1], axis=-1)
     widest, leading = max(num_actions), [(0, 0)] * (logits.ndim - 1)
-    # Twice as unlikely as a masked action, so that a component that is masked altogether does not choose padding.
+    # Even less likely than a masked action, so that an entirely masked component does not choose padding.
     padded = [jnp.pad(p, [*leading, (0, widest - p.shape[-1])], constant_values=2 * _NEVER) for p in parts]
     return distrax.Independent(Categorical(logits=jnp.stack(padded, axis=-2)), 1)
 
 
 def normal(mean: jax.Array, std: ArrayLike, event_ndims: int = 1) -> distrax.Independent:
-    """Independent normal components; the last `event_ndims` axes of `mean` and `std` make one action."""
+    """Independent normal components; the last `event_ndims` axes of `mean` and `std` form one action."""
     return distrax.Independent(distrax.Normal(mean, jnp.broadcast_to(std, mean.shape)), event_ndims)
 
 
 class SquashedNormal(distrax.Distribution):
     """A normal vector through tanh into a box: `low + (high - low) * (tanh(z) + 1) / 2`.
 
-    * `log_prob` is finite everywhere in the closed box: at the bounds it is that of an action 1e-6 of the half-width
-      inside. That of a sample is computed from the rounded action, so recomputing it gives the same number.
-    * `entropy` is by Gauss-Hermite quadrature with 16 nodes: deterministic, differentiable, and within 0.01 nats a
-      component of the true one for standard deviations (before tanh) up to 2.
+    * `log_prob` is finite everywhere in the closed box: at the bounds, it is that of an action 1e-6 of the half-width
+      inside. For a sample, it is computed from the rounded action, so recomputing it gives the same number.
+    * `entropy` uses Gauss-Hermite quadrature with 16 nodes: deterministic, differentiable, and within 0.01 nats per
+      component of the true value for standard deviations (before tanh) up to 2.
     * `mode` is the image of the normal's mean, which is the median (the true mode may lie at the bounds).
 
     Args:
         mean: `[..., *event]` before tanh.
-        std: The same, broadcast to `mean`.
-        low: Bounds, finite, broadcast to `mean`.
-        high: Bounds.
-        event_ndims: How many of the last axes make one action.
+        std: Standard deviation before tanh, broadcast to `mean`.
+        low: Lower bounds, finite, broadcast to `mean`.
+        high: Upper bounds, likewise.
+        event_ndims: How many of the last axes form one action.
     """
 
     def __init__(self, mean: jax.Array, std: ArrayLike, low: ArrayLike, high: ArrayLike, event_ndims: int = 1) -> None:
@@ -119,7 +119,7 @@ class SquashedNormal(distrax.Distribution):
         return self._sum(log_density - _log_slope(z) - jnp.log(self._half))
 
     def entropy(self) -> jax.Array:
-        """Differential entropy in nats, `[...]`: that of the normal plus the mean logarithm of the slope."""
+        """Differential entropy in nats, `[...]`: the normal's entropy plus the mean logarithm of the slope."""
         z = self._mean[..., None] + self._std[..., None] * np.asarray(_NODES, np.float32)
         mean_log_slope = _log_slope(z) @ np.asarray(_WEIGHTS / _WEIGHTS.sum(), np.float32)
         of_normal = jnp.log(self._std) + 0.5 * math.log(2.0 * math.pi * math.e)
@@ -137,7 +137,7 @@ class SquashedNormal(distrax.Distribution):
 
 
 def _log_slope(z: jax.Array) -> jax.Array:
-    """log(1 - tanh(z)^2), without the cancellation."""
+    """log(1 - tanh(z)^2), computed without cancellation."""
     return 2.0 * (math.log(2.0) - z - jax.nn.softplus(-2.0 * z))
 
 

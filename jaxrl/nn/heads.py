@@ -31,12 +31,12 @@ def policy_head(
     Args:
         space: `Discrete`, `MultiDiscrete` or `Box`.
         sizes: Layers between the features and the distribution's parameters.
-        activation: Between them.
-        squash: For a `Box`: keep actions inside by tanh, instead of leaving it to the environment to clip them.
-        name: Of the module.
+        activation: The activation function between the layers.
+        squash: For a `Box`: keep actions inside by tanh, instead of letting the environment clip them.
+        name: The name of the module.
 
     Raises:
-        ValueError: Another space, or `squash` with an unbounded box.
+        ValueError: The space is of another kind, or `squash` is used with an unbounded box.
     """
     if isinstance(space, Discrete):
         return CategoricalHead(space.n, sizes, activation, name=name)
@@ -50,14 +50,14 @@ def policy_head(
 
 
 def mask_size(space: Space) -> int | None:
-    """The length of an action mask: one entry for each choice; None where actions are continuous."""
+    """The length of an action mask: one entry for each choice; None if actions are continuous."""
     if isinstance(space, Discrete):
         return space.n
     return sum(space.nvec) if isinstance(space, MultiDiscrete) else None
 
 
 class CategoricalHead(nn.Module):
-    """One choice among A: mask bool `[..., A]` or None."""
+    """One choice among A; the mask is bool `[..., A]` or None."""
 
     num_actions: int
     sizes: tuple[int, ...] = ()
@@ -71,7 +71,7 @@ class CategoricalHead(nn.Module):
 
 
 class MultiCategoricalHead(nn.Module):
-    """K independent choices: mask bool `[..., sum(num_actions)]`, one component behind the other, or None."""
+    """K independent choices; the mask is bool `[..., sum(num_actions)]`, one component after another, or None."""
 
     num_actions: tuple[int, ...]
     sizes: tuple[int, ...] = ()
@@ -85,11 +85,11 @@ class MultiCategoricalHead(nn.Module):
 
 
 class GaussianHead(nn.Module):
-    """Independent normal components, their standard deviation a parameter that does not depend on the observation.
+    """Independent normal components; their standard deviation is a parameter that ignores the observation.
 
-    The network's outputs count in half-widths of the box from its middle (where a bound is infinite, from 0 in units
-    of 1), so that the same initial policy, mean 0 and standard deviation 1, suits any box. Without `squash` actions may
-    lie outside. There is no mask.
+    The network's outputs are in half-widths of the box from its centre (in units of 1 from 0 if a bound is infinite),
+    so that the same initial policy, mean 0 and standard deviation 1, suits any box. Without `squash`, actions may lie
+    outside. There is no mask.
     """
 
     space: Box
@@ -116,9 +116,9 @@ class GaussianHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """`[..., H]` to a scalar `[...]`, or to logits `[..., num_bins]` over bins of values (see `jaxrl.rl.value`).
+    """Maps `[..., H]` to a scalar `[...]`, or to logits `[..., num_bins]` over bins of values (see `jaxrl.rl.value`).
 
-    All bins are about equally likely at first, so an untrained value is the middle of the range.
+    Initially, all bins are about equally likely, so an untrained value is the middle of the range.
     """
 
     sizes: tuple[int, ...] = ()

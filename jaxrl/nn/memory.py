@@ -1,7 +1,7 @@
-"""Memory cores: what a policy carries from step to step. All share one interface, feed-forward included.
+"""Memory cores, which carry information from step to step. All share one interface, including feed-forward.
 
-A core maps `(carry, x[T, ..., D], reset[T, ...]) -> (carry, y[T, ..., H])`. Where `reset` is True the carry is cleared
-*before* the input of that step is used. The carry has float32 leaves `[..., H]`; without memory it is the empty `()`.
+A core maps `(carry, x[T, ..., D], reset[T, ...]) -> (carry, y[T, ..., H])`. Where `reset` is True, the carry is cleared
+*before* the input of that step is used. The carry has float32 leaves `[..., H]`; without memory, it is empty, `()`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CORES", "GRU", "LSTM", "S5", "NoMemory", "initial_carry"]
 
 
 class NoMemory(nn.Module):
-    """No memory at all: the output is the input."""
+    """No memory: the output is the input."""
 
     features: int
 
@@ -41,5 +41,5 @@ CORES: dict[str, type[NoMemory] | type[GRU] | type[LSTM] | type[S5]] = {
 
 
 def initial_carry(memory: str, features: int, batch_shape: tuple[int, ...]) -> Any:
-    """The carry at an episode's start, leaves `[*batch_shape, H]`."""
+    """The carry at the start of an episode, leaves `[*batch_shape, H]`."""
     return CORES[memory](features).carry_of(batch_shape)

@@ -1,8 +1,8 @@
 """Orthogonal initial weights (Saxe et al. 2014, https://arxiv.org/abs/1312.6120), without LAPACK.
 
-`flax.linen.initializers.orthogonal` calls LAPACK's QR. Under `vmap`, as in training several seeds, such calls divide
-their batch among XLA's CPU threads and wait; when as many of them run at once as there are threads, nobody is left to
-do the work, and the program hangs (seen with jaxlib 0.10.2 on two cores).
+`flax.linen.initializers.orthogonal` calls LAPACK's QR. Under `vmap`, as in training several seeds, each call splits its
+batch among XLA's CPU threads and waits; when as many calls run at once as there are threads, no thread is left to do
+the work, and the program hangs (seen with jaxlib 0.10.2 on two cores).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["orthogonal"]
 
 
 def orthogonal(scale: float = 1.0) -> Callable[..., jax.Array]:
-    """An initialiser `(key, shape, dtype)`: `scale` times a uniformly random orthogonal matrix.
+    """An initialiser `(key, shape, dtype)` that returns `scale` times a uniformly random orthogonal matrix.
 
-    All axes but the last are taken together as rows; whichever of rows and columns are fewer are orthonormal.
+    All axes but the last are flattened into rows; rows or columns, whichever are fewer, are orthonormal.
     """
 
     def init(key: jax.Array, shape: Sequence[int], dtype: Any = jnp.float32) -> jax.Array:
@@ -33,9 +33,9 @@ def orthogonal(scale: float = 1.0) -> Callable[..., jax.Array]:
 
 
 def _gram_schmidt(matrix: jax.Array) -> jax.Array:
-    """The columns of `matrix[R, C]`, R >= C, made orthonormal one after another.
+    """Make the columns of `matrix[R, C]`, R >= C, orthonormal one after another.
 
-    Each is projected twice, which is enough for float32 (Giraud et al. 2005, https://doi.org/10.1007/s00211-005-0615-4).
+    Each is projected twice, which suffices for float32 (Giraud et al. 2005, https://doi.org/10.1007/s00211-005-0615-4).
     """
 
     def step(i: jax.Array, done: jax.Array) -> jax.Array:

@@ -1,6 +1,6 @@
-"""Gated recurrent cores: GRU and LSTM. The interface is that of `jaxrl.nn.memory`.
+"""Gated recurrent cores: GRU and LSTM. `jaxrl.nn.memory` describes the interface.
 
-The input's part of the gates is one matrix product for all T steps; only the recurrent part is inside the scan.
+The input's contribution to the gates is one matrix product for all T steps; only the recurrent part is in the scan.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LSTM(nn.Module):
 
     @nn.nowrap
     def carry_of(self, batch_shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-        """Zeros, two of `[*batch_shape, H]`."""
+        """Two arrays of zeros `[*batch_shape, H]`."""
         shape = (*batch_shape, self.features)
         return jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32)
 
@@ -81,7 +81,7 @@ class LSTM(nn.Module):
 def _scan(
     cell: Callable[[Any, jax.Array], tuple[Any, jax.Array]], carry: Any, gates_x: jax.Array, reset: jax.Array
 ) -> tuple[Any, jax.Array]:
-    """`cell` over the T steps of `gates_x[T, ..., G]`, the carry cleared before each step with `reset[T, ...]`."""
+    """Run `cell` over the T steps of `gates_x[T, ..., G]`; the carry is cleared before steps with `reset[T, ...]`."""
 
     def step(carry: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
         gate_x, cleared = inputs
@@ -99,12 +99,12 @@ def _scan(
 
 
 def _sigmoid(x: jax.Array) -> jax.Array:
-    """The logistic function by way of tanh, which makes a GRU's scan a sixth faster on a CPU than by way of exp."""
+    """The logistic function computed by tanh, which makes a GRU's scan a sixth faster on a CPU than with exp."""
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
 
 def _orthogonal_blocks(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
-    """One orthogonal matrix a gate, side by side."""
+    """One orthogonal matrix per gate, side by side."""
     features, width = shape
     keys = jax.random.split(key, width // features)
     init = orthogonal()

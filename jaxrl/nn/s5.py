@@ -1,8 +1,8 @@
 """S5, a simplified state-space memory (Smith et al. 2023, https://arxiv.org/abs/2208.04933), with resets as in
-Lu et al. 2023 (https://arxiv.org/abs/2303.03982). The interface is that of `jaxrl.nn.memory`.
+Lu et al. 2023 (https://arxiv.org/abs/2303.03982). `jaxrl.nn.memory` describes the interface.
 
 Each layer holds P = H / 2 complex oscillators: h_t = a_t * h_{t-1} + b_t, where a_t is 0 at a reset and otherwise the
-same decaying rotation at every step. Being linear in h, all T steps can be had in O(log T) sequential operations.
+same decaying rotation at every step. Since this is linear in h, all T steps take only O(log T) sequential operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["S5", "associative_recurrence", "hippo", "sequential_recurrence"]
 class S5(nn.Module):
     """A stack of S5 layers with residual connections; H = `features` must be even.
 
-    The carry is one float32 array `[..., H]` a layer: the real parts of its P states, then the imaginary ones.
+    The carry is one float32 array `[..., H]` per layer: the real parts of its P states, then the imaginary parts.
     """
 
     features: int
@@ -50,7 +50,7 @@ class S5(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Normalise, recur, gate, add to the input: `(state[..., H], x[T, ..., H], reset[T, ...])`, same shapes out."""
+    """Normalise, recur, gate, add to the input: `(state[..., H], x[T, ..., H], reset[T, ...]) -> (state, x)`."""
 
     features: int
 
@@ -64,7 +64,7 @@ class _Layer(nn.Module):
         )
         # The decay is positive by construction, so no amount of training makes the recurrence unstable.
         eigenvalue = jax.lax.complex(-jnp.exp(decay), rotation)
-        factor = jnp.exp(eigenvalue * jnp.exp(log_step))  # what is left of a state after one step (zero-order hold)
+        factor = jnp.exp(eigenvalue * jnp.exp(log_step))  # what remains of a state after one step (zero-order hold)
 
         u = nn.LayerNorm(name="norm")(x)
         drive = _complex(Dense(self.features, kernel_init=_input_init, use_bias=False, name="drive")(u))
@@ -76,7 +76,7 @@ class _Layer(nn.Module):
 
 
 def _recurrence(factor: jax.Array, drive: jax.Array, reset: jax.Array, state: jax.Array) -> jax.Array:
-    """All T states; a CPU gains nothing from fewer, larger operations (measured 1.3 to 4.4 times slower)."""
+    """All T states; on a CPU, fewer and larger operations do not pay off (measured 1.3 to 4.4 times slower)."""
     if drive.shape[0] == 1:  # a rollout's single step needs no loop
         return jnp.where(reset[..., None], 0.0, factor) * state + drive
     return jax.lax.platform_dependent(
@@ -85,7 +85,7 @@ def _recurrence(factor: jax.Array, drive: jax.Array, reset: jax.Array, state: ja
 
 
 def sequential_recurrence(factor: jax.Array, drive: jax.Array, reset: jax.Array, state: jax.Array) -> jax.Array:
-    """h_t = factor * h_{t-1} + drive_t, where h_{t-1} counts as 0 at a reset; one step after the other.
+    """h_t = factor * h_{t-1} + drive_t, where h_{t-1} counts as 0 at a reset, one step after another.
 
     Args:
         factor: complex `[P]`.
@@ -106,7 +106,7 @@ def sequential_recurrence(factor: jax.Array, drive: jax.Array, reset: jax.Array,
 
 
 def associative_recurrence(factor: jax.Array, drive: jax.Array, reset: jax.Array, state: jax.Array) -> jax.Array:
-    """The same as `sequential_recurrence` in O(log T) steps: affine maps h -> a h + b composed pair by pair."""
+    """The same as `sequential_recurrence` in O(log T) steps, by composing affine maps h -> a h + b in pairs."""
 
     def compose(first: tuple[jax.Array, jax.Array], second: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return second[0] * first[0], second[0] * first[1] + second[1]
@@ -120,7 +120,7 @@ def associative_recurrence(factor: jax.Array, drive: jax.Array, reset: jax.Array
 def hippo(features: int) -> tuple[np.ndarray, np.ndarray]:
     """The normal part of the HiPPO-LegS matrix of size H, diagonalised (Smith et al. 2023, section 3.3 and app. B.1).
 
-    All its eigenvalues have real part -1/2 and come in conjugate pairs, of which one half is kept.
+    All its eigenvalues have real part -1/2 and come in conjugate pairs; one of each pair is kept.
 
     Returns:
         Imaginary parts of the eigenvalues float32 `[P]`, all positive, and eigenvectors complex64 `[H, P]`.
@@ -134,18 +134,18 @@ def hippo(features: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rotation(key: jax.Array, shape: tuple[int], dtype: Any) -> jax.Array:
-    """Those of `hippo`."""
+    """The rotations of `hippo`."""
     del key
     return jnp.asarray(hippo(2 * shape[0])[0], dtype)
 
 
 def _log_step(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """Step sizes between 0.001 and 0.1, uniform in the logarithm: memories of about 20 to 2,000 steps."""
+    """Step sizes between 0.001 and 0.1, uniform in the logarithm, for memories of about 20 to 2,000 steps."""
     return jax.random.uniform(key, shape, dtype, minval=math.log(1e-3), maxval=math.log(1e-1))
 
 
 def _input_init(key: jax.Array, shape: tuple[int, int], dtype: Any) -> jax.Array:
-    """LeCun-normal weights, seen in the basis of the eigenvectors: `[H, 2 P]`."""
+    """LeCun-normal weights in the basis of the eigenvectors: `[H, 2 P]`."""
     vectors = hippo(shape[0])[1]
     return _real(nn.initializers.lecun_normal()(key, shape, dtype) @ vectors.conj())
 

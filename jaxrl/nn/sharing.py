@@ -12,11 +12,11 @@ __all__ = ["init_param_sets", "number_param_sets", "per_agent"]
 
 
 def number_param_sets(sharing: str | Sequence[int], roles: Sequence[int]) -> tuple[int, ...]:
-    """The number of the parameter set that each of N agents uses, counted from 0.
+    """The index of the parameter set that each of N agents uses, from 0.
 
     Args:
-        sharing: `"all"` is one set, `"roles"` one a role, `"none"` one an agent; or the numbers themselves.
-        roles: The role of each agent, `[N]`, counted from 0.
+        sharing: `"all"` for one set, `"roles"` for one per role, `"none"` for one per agent; or the indices themselves.
+        roles: The role of each agent, `[N]`, from 0.
     """
     num_agents = len(roles)
     if isinstance(sharing, str):
@@ -42,10 +42,10 @@ def init_param_sets(init: Callable[[jax.Array], Any], key: jax.Array, param_sets
 def per_agent(
     apply: Callable[..., Any], param_sets: tuple[int, ...], agent_axes: tuple[Any, ...], out_axes: Any
 ) -> Any:
-    """`apply(params, *args)` with each agent's own group of parameters.
+    """`apply(params, *args)` with each agent's own parameter set.
 
-    With one group the agents are just another batch axis. Otherwise `apply` is mapped over the agents: `agent_axes`
-    says for each argument which axis counts them, `out_axes` the same for the results.
+    With one set, the agents are just another batch axis. Otherwise, `apply` is mapped over the agents: `agent_axes`
+    gives the agent axis of each argument, `out_axes` that of each result.
     """
     if max(param_sets) == 0:
         return apply

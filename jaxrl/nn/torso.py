@@ -1,4 +1,4 @@
-"""Torsos: from an observation to features, chosen by its space; and the encoder, a torso followed by a memory core."""
+"""Torsos, which map observations to features and depend on their space; and the encoder, a torso plus a memory core."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso", "as_floats", "is_pic
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu, "gelu": nn.gelu}
 
-# (features, kernel, stride) of each layer. The first are those of Mnih et al. 2015 (https://doi.org/10.1038/nature14236);
-# pictures too small for them are grids, where every cell matters.
+# (features, kernel, stride) of each layer. The first is from Mnih et al. 2015 (https://doi.org/10.1038/nature14236);
+# pictures too small for it are grids, where every cell matters.
 _SCREEN = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 _GRID = ((16, 3, 1), (32, 3, 1))
 
@@ -63,7 +63,7 @@ class CNN(nn.Module):
 
 
 def is_picture(space: Space) -> bool:
-    """Whether it has three axes: height, width, channels."""
+    """Whether the space has three axes: height, width, channels."""
     return isinstance(space, Box) and len(space.shape) == 3
 
 

@@ -1,4 +1,4 @@
-"""Pictures of scenes: a GIF, or one self-contained HTML page. Nothing here knows an environment.
+"""Pictures of scenes: a GIF, or one self-contained HTML page. Nothing here depends on an environment.
 
     replay = jaxrl.replay.record(env, act, jax.random.key(0))
     save(replay, "replay.gif")       # or save_gif, with options
@@ -21,11 +21,11 @@ __all__ = ["Film", "rasterise", "save", "save_gif", "save_html", "to_html"]
 
 
 def save(film: Film, path: str | os.PathLike[str]) -> None:
-    """Write an episode in the form that the file's name asks for, `.gif` or `.html`.
+    """Write an episode in the format given by the file's suffix, `.gif` or `.html`.
 
     Raises:
-        ValueError: If the name ends otherwise.
-        ImportError: For a GIF without Pillow.
+        ValueError: The suffix is another one.
+        ImportError: The format is GIF and Pillow is not installed.
     """
     writers = {".gif": save_gif, ".html": save_html}
     suffix = Path(path).suffix.lower()

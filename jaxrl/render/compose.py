@@ -1,4 +1,4 @@
-"""What every picture gets, whatever the environment: a strip of captions on top, and a banner at the end."""
+"""Additions to every picture: a strip of captions at the top, and a banner at the end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jaxrl.render.scene import Rect, Scene, Shape, Text
 
 __all__ = ["with_banner", "with_captions"]
 
-_STRIP = 0.058  # height of the strip, and of other things, as parts of the picture's width
+_STRIP = 0.058  # height of the strip, and other lengths, as fractions of the picture's width
 _TEXT = 0.029
 _STRIP_FILL = "#0a0e15"
 _BANNER_FILL = "#0a0e15"
 
 
 def with_captions(scene: Scene) -> Scene:
-    """The scene with its captions as shapes, in a strip added above its view (unchanged if it has none)."""
+    """The scene with its captions as shapes in a strip added above its view (unchanged if it has none)."""
     if not scene.captions:
         return scene
     left, bottom, right, top = scene.view
@@ -26,7 +26,7 @@ def with_captions(scene: Scene) -> Scene:
     middle = (left + right) / 2
     margin = 0.02 * scene.width
     places = ((left + margin, "left"), (middle, "middle"), (right - margin, "right"))
-    # A long caption may need more room than its third: the strip is opaque, so it is drawn after the picture.
+    # A long caption may need more room than its third. The strip is opaque, so it is drawn after the picture.
     shapes: list[Shape] = [Rect(x=left, y=top, width=scene.width, height=strip, fill=_STRIP_FILL)]
     for caption, (x, align) in zip(scene.captions, places, strict=False):
         y = top + strip / 2
@@ -37,7 +37,7 @@ def with_captions(scene: Scene) -> Scene:
 
 
 def with_banner(scene: Scene, text: str, color: str) -> Scene:
-    """The scene (its captions already shapes) with one more frame, equal to the last but for a banner: `text`."""
+    """The scene (with captions already as shapes) with an extra frame: the last one with the banner `text`."""
     num_frames = scene.num_frames + 1
 
     def extended(value: Any) -> Any:
@@ -53,8 +53,8 @@ def with_banner(scene: Scene, text: str, color: str) -> Scene:
     left, bottom, right, _ = scene.view
     at_end = np.arange(num_frames) == num_frames - 1
     height = 0.1 * scene.width
-    y = bottom + 0.75 * height + 0.02 * scene.width  # low, so as not to hide what happened
-    size = min(0.055, 1.4 / max(len(text), 1))  # a long text is made to fit
+    y = bottom + 0.75 * height + 0.02 * scene.width  # low, so as not to hide the action
+    size = min(0.055, 1.4 / max(len(text), 1))  # a long text is shrunk to fit
     banner = (
         Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.72 * at_end),
         Rect(

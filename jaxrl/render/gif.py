@@ -11,27 +11,27 @@ from jaxrl.render.scene import Film, resample
 
 __all__ = ["save_gif"]
 
-_HOLD = 1500  # milliseconds that the last frame stays
-_SAMPLED = 24  # frames whose colours make the palette
-_COMMON = 64  # colours of the palette that are kept exactly
-_UNCHANGED = 255  # the index that lets the frame before show through
+_HOLD = 1500  # milliseconds for which the last frame is shown
+_SAMPLED = 24  # number of frames whose colours determine the palette
+_COMMON = 64  # number of palette colours that are kept exactly
+_UNCHANGED = 255  # the index that lets the previous frame show through
 
 
 def save_gif(
     film: Film | np.ndarray, path: str | os.PathLike[str], fps: int = 20, *, width: int = 480, speed: float = 1.0
 ) -> None:
-    """Write an episode as a GIF that repeats for ever and rests on its last frame.
+    """Write an episode as a GIF that loops forever and pauses on its last frame.
 
     Args:
-        film: What to show, such as a `Replay`; or frames, uint8 `[F, H, W, 3]`.
+        film: The film to show, such as a `Replay`; or frames, uint8 `[F, H, W, 3]`.
         path: The file.
-        fps: Frames a second; a GIF counts in hundredths of a second, so 10, 20, 25 or 50 are exact.
-        width: Pixels across, for a film.
-        speed: Of a film: 2 for twice as fast as its environment suggests.
+        fps: Frames per second; a GIF counts in hundredths of a second, so 10, 20, 25 or 50 are exact.
+        width: Width in pixels, for a film.
+        speed: Speed of a film: 2 for twice as fast as its environment suggests.
 
     Raises:
-        ImportError: Without Pillow.
-        ValueError: Frames of another shape or type, none at all, or an `fps` or `speed` out of range.
+        ImportError: Pillow is not installed.
+        ValueError: Frames have another shape or type, there are none, or `fps` or `speed` is out of range.
     """
     pillow()
     if not 1 <= fps <= 50:
@@ -56,7 +56,7 @@ def save_gif(
         append_images=images[1:],
         duration=durations,
         loop=0,
-        disposal=1,  # each frame is painted over the one before
+        disposal=1,  # each frame is painted over the previous one
         palette=palette,
         transparency=_UNCHANGED,
         optimize=False,
@@ -64,24 +64,24 @@ def save_gif(
 
 
 def _frames(film: Film, fps: int, width: int, speed: float) -> np.ndarray:
-    """The episode at `fps` frames a second, uint8 `[F, H, W, 3]`; the last is the closing banner."""
+    """The episode at `fps` frames per second, uint8 `[F, H, W, 3]`; the last frame has the closing banner."""
     scene = film.scene()
     last = scene.num_frames - 1
-    stride = film.frames_per_step / scene.step_seconds * speed / fps  # frames of the scene a frame of the GIF
+    stride = film.frames_per_step / scene.step_seconds * speed / fps  # frames of the scene per frame of the GIF
     times = np.append(np.arange(0, last - 1, stride), [last - 1, last])
     return rasterise(resample(scene, times), width)
 
 
 def _with_shared_palette(frames: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """A palette of 256 colours, the last unused, and the frames in it: `(palette, indices [F, H, W])`.
+    """A palette of 256 colours, the last unused, and the frames in that palette: `(palette, indices [F, H, W])`.
 
-    There is no dithering, so what stays the same colour stays the same index and costs nothing in the file.
+    There is no dithering, so an unchanged colour keeps its index and costs nothing in the file.
     """
     from PIL import Image
 
     sample = frames[np.unique(np.linspace(0, len(frames) - 1, _SAMPLED).astype(int))].reshape(-1, 3)
-    # The commonest colours as they are, then, for all the shades at edges, each colour once (to 5 bits a channel), so
-    # that the wide background does not outvote what is small and bright.
+    # The most common colours exactly; then, for all the shades at edges, each colour once (to 5 bits per channel), so
+    # that the large background does not outweigh small bright details.
     codes, counts = np.unique(sample.astype(np.int32) @ np.array([65536, 256, 1]), return_counts=True)
     common = codes[np.argsort(-counts)[:_COMMON]]
     common = np.stack([common >> 16, (common >> 8) & 255, common & 255], axis=-1).astype(np.uint8)

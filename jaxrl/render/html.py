@@ -1,4 +1,4 @@
-"""One self-contained HTML page that plays an episode; it needs no network."""
+"""A self-contained HTML page that plays an episode without a network."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LENGTHS = frozenset({"radius", "stroke_width", "width", "height", "dx", "dy", "
 
 
 def save_html(film: Film, path: str | os.PathLike[str]) -> None:
-    """Write an episode as one HTML file: play, pause, scrub, speed; the pointer over a unit shows what it is doing."""
+    """Write an episode as one HTML file: play, pause, scrub, speed; hovering over a unit shows what it is doing."""
     Path(path).write_text(to_html(film), encoding="utf-8")
 
 
 def to_html(film: Film) -> str:
-    """The page as text."""
+    """The HTML page as text."""
     data = encode(film.scene(), film.frames_per_step)
-    # "<" can only occur inside a JSON string, where this is the same; so no text can end the script element.
+    # "<" can only occur inside a JSON string, where this escape is equivalent; so no text can end the script element.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     template = resources.files("jaxrl.render").joinpath("player.html").read_text(encoding="utf-8")
     before, between, after = template.replace("{{title}}", html_text.escape(film.title)).partition("{{replay}}")
@@ -42,8 +42,8 @@ def encode(scene: Scene, frames_per_step: int) -> dict[str, Any]:
     Returns:
         `frames`, `framesPerStep`, `stepSeconds`, `background`, `width`, `height`; `shapes`, a list of objects with
         `kind` and the fields of the shape, x from the left and y from the top; and `series`, to which fields that
-        change refer as `{"s": index}`. A series is a list with one value a frame, or, where few change,
-        `{"at": frames, "to": values}`: from each of these frames on, that value.
+        change refer as `{"s": index}`. A series is a list with one value per frame or, if few change,
+        `{"at": frames, "to": values}`: the values that apply from these frames on.
     """
     table = _Series(scene.num_frames)
     left, _, _, top = scene.view
@@ -62,7 +62,7 @@ def encode(scene: Scene, frames_per_step: int) -> dict[str, Any]:
 
 
 def _encode_shape(shape: Shape, table: _Series, left: float, top: float, scale: float) -> dict[str, Any]:
-    """The shape's fields; what has its default value or is None is left out, except for the anchor."""
+    """The shape's fields; those that are None are left out."""
     out: dict[str, Any] = {"kind": type(shape).__name__.lower()}
     for field in dataclasses.fields(shape):
         value = getattr(shape, field.name)
@@ -85,7 +85,7 @@ def _encode_shape(shape: Shape, table: _Series, left: float, top: float, scale: 
 
 
 class _Series:
-    """The values that change over the frames, each kept once."""
+    """The series of values that change over the frames, each stored once."""
 
     def __init__(self, num_frames: int) -> None:
         self.num_frames = num_frames
@@ -93,7 +93,7 @@ class _Series:
         self._index: dict[bytes, int] = {}
 
     def put(self, value: Value) -> Any:
-        """How a field is written: the value itself if it never changes, else `{"s": index}`."""
+        """The encoding of a field: the value itself if it never changes, otherwise `{"s": index}`."""
         array = np.asarray(value)
         if not array.ndim:
             return array.item()

@@ -1,4 +1,4 @@
-"""Scenes to pixels, with Pillow (extra `viz`): drawn larger and scaled down, which smooths all edges."""
+"""Turns scenes into pixels with Pillow (extra `viz`): drawn larger and scaled down, which smooths all edges."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ANCHORS = {"left": "lm", "middle": "mm", "right": "rm"}
 
 
 def pillow() -> None:
-    """Check that Pillow is there.
+    """Check that Pillow is installed.
 
     Raises:
-        ImportError: If it is not; the message names the command that installs it.
+        ImportError: It is not; the message has the command that installs it.
     """
     try:
         import PIL.Image  # noqa: F401
@@ -37,7 +37,7 @@ def rasterise(scene: Scene, width: int = 480) -> np.ndarray:
     Captions are not drawn; `compose.with_captions` turns them into shapes.
 
     Raises:
-        ImportError: Without Pillow.
+        ImportError: Pillow is not installed.
     """
     pillow()
     from PIL import Image

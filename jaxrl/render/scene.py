@@ -1,8 +1,8 @@
-"""Scenes: an episode as simple shapes, the one description from which GIFs and HTML replays are made.
+"""Scenes: an episode as simple shapes, from which both GIFs and HTML replays are made.
 
-An environment's `draw` returns a `Scene` of F frames. Every field of a shape that says `Value` is either one value for
-the whole episode or an array `[F]` with one a frame. A shape hangs at its anchor (x, y); all else about it is relative
-to that. Lengths are in the environment's own units, x to the right and y up. A shape is hidden where its alpha is 0.
+An environment's `draw` returns a `Scene` of F frames. Every field of a shape with the type `Value` is either one value
+for the whole episode or an array `[F]` with one per frame. A shape is placed at its anchor (x, y); its other fields are
+relative to that. Lengths are in the environment's own units, x to the right and y up. A shape with alpha 0 is hidden.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Value = Any  # a number or string, or an array [F] of them
 
 @dataclasses.dataclass(frozen=True)
 class Tip:
-    """What the HTML player shows while the pointer is over a shape."""
+    """The text that the HTML player shows while the pointer is over a shape."""
 
     title: str
     rows: Mapping[str, Value]
-    """Label to value, e.g. `{"health": health}` with `health[F]`."""
+    """Maps labels to values, e.g. `{"health": health}` with `health[F]`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What all shapes have: the anchor, how opaque it is, and what the pointer finds there."""
+    """The common fields of all shapes: the anchor, the opacity and the tooltip."""
 
     x: Value
     y: Value
@@ -63,7 +63,7 @@ class Circle(Shape):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Polygon(Circle):
-    """A regular polygon whose corners lie on the circle; `angle` (radians) turns the first from the x axis."""
+    """A regular polygon with its corners on the circle; `angle` (radians) turns the first one from the x axis."""
 
     sides: int
     angle: Value = 0.0
@@ -115,35 +115,35 @@ class Scene:
 
     num_frames: int
     view: tuple[float, float, float, float]
-    """What is shown: left, bottom, right, top."""
+    """The visible area: left, bottom, right, top."""
     shapes: tuple[Shape, ...]
     captions: tuple[Caption, ...] = ()
     """Up to three texts above the picture: left, middle, right."""
     background: str = "#0f141d"
     step_seconds: float = 0.1
-    """How long a step of the environment lasts on screen: real time, or slower or faster if that is nicer to watch."""
+    """Duration of an environment step on screen: real time, or slower or faster if that is better to watch."""
 
     @property
     def width(self) -> float:
-        """Of the view."""
+        """The width of the view."""
         return self.view[2] - self.view[0]
 
     @property
     def height(self) -> float:
-        """Of the view."""
+        """The height of the view."""
         return self.view[3] - self.view[1]
 
 
 def at(value: Value, frame: int) -> Any:
-    """A shape's field in one frame."""
+    """The value of a shape's field in one frame."""
     return value[frame] if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def resample(scene: Scene, times: np.ndarray) -> Scene:
-    """The scene at `times[G]`, in frames (0 … F-1, fractions allowed): G frames.
+    """The scene with G frames at `times[G]`, given in frames (0 … F-1, fractions allowed).
 
-    Between two frames numbers are interpolated, but only for a shape that is visible in both; otherwise, and for
-    everything that is not a number, the earlier frame holds. The HTML player does the same.
+    Numbers are interpolated between two frames, but only for a shape that is visible in both; otherwise, and for
+    values that are not numbers, the earlier frame applies. The HTML player does the same.
     """
     times = np.clip(np.asarray(times, np.float64), 0, scene.num_frames - 1)
     before = np.floor(times).astype(int)
@@ -168,11 +168,11 @@ def resample(scene: Scene, times: np.ndarray) -> Scene:
 
 
 class Film(Protocol):
-    """What can be shown: a scene, and how its frames make up steps."""
+    """Something that can be shown: a scene, and the number of its frames per step."""
 
     @property
     def title(self) -> str:
-        """One line of text."""
+        """The title, one line of text."""
         ...
 
     @property

@@ -1,11 +1,11 @@
-"""Reports: runs of several seeds as curves, tables and one HTML page, with intervals and with what is wrong with them.
+"""Reports: runs of several seeds as curves, tables and one HTML page, with intervals and with a list of problems.
 
     groups = collect(["runs/a", "runs/b"])
     print(markdown(summarise(groups)))
     write_report(groups, "report")
     problems(groups)                # sentences; empty if the comparison is fair
 
-Runs make a group if algorithm, environment and configuration agree; their seeds are the runs that statistics are of.
+Runs with the same algorithm, environment and configuration form a group; statistics treat its seeds as the samples.
 """
 
 from jaxrl.report.checks import problems

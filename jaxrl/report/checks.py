@@ -1,4 +1,4 @@
-"""What makes a comparison unfair, in sentences that say what to do about it."""
+"""Problems that make a comparison unfair, in sentences that say what to do about them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from jaxrl.report.unequal import unequal
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
 
 MIN_SEEDS = 5
-_MOST = 3  # configurations of one algorithm that may be compared without a word about choosing
+_MOST = 3  # configurations of one algorithm that may be compared without a warning about selection
 
 
 def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[str]:
-    """Sentences about what should be mended before anybody believes the report; empty if nothing.
+    """Sentences about problems to fix before anyone trusts the report; empty if there are none.
 
     * Chosen and judged by the same seeds: more than 3 configurations of one algorithm on an environment.
-    * Too few seeds: a group has fewer than `min_seeds` different ones.
+    * Too few seeds: a group has fewer than `min_seeds` different seeds.
     * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
-    * Missing scores: a run was stopped, diverged or has not ended, so the table would show only those that did well.
-    * Diverged seeds: their scores are those of parameters that are not finite.
+    * Missing scores: a run was stopped, diverged or has not ended, so the table would show only the successful ones.
+    * Diverged seeds: their scores come from parameters that are not finite.
     * Unequal: runs on an environment differ in steps, episodes of the evaluation, `on_nan`, versions or git commits.
     * Dirty git: a run was made with uncommitted changes.
     """
@@ -80,10 +80,10 @@ def _different_sets(groups: Sequence[SeedGroup]) -> list[str]:
 
 
 def refuse_mixed_seeds(groups: Sequence[SeedGroup]) -> None:
-    """Raise if scores on seeds that hyperparameters were chosen by stand beside scores on other seeds.
+    """Raise if scores on tuning seeds are mixed with scores on other seeds.
 
     Raises:
-        ValueError: They do, for some algorithm on some environment.
+        ValueError: They are, for some algorithm on some environment.
     """
     for group in groups:
         tuning = _tuning_seeds(group, groups)
@@ -102,7 +102,7 @@ def _family(group: SeedGroup, groups: Sequence[SeedGroup]) -> list[SeedGroup]:
 
 
 def _tuning_seeds(group: SeedGroup, groups: Sequence[SeedGroup]) -> set[int]:
-    """The seeds that any run of the group's family was tuned on."""
+    """The seeds on which any run of the group's family was tuned."""
     abouts = [about for other in _family(group, groups) for about in other.runs.values()]
     return {seed for about in abouts for seed in about.get("tuning_seeds") or ()}
 
@@ -138,7 +138,7 @@ def _without_score(group: SeedGroup) -> list[str]:
 def _diverged(group: SeedGroup) -> list[str]:
     found = []
     for path, about in group.runs.items():
-        # A run of one member, or of which nothing is left, has no score.
+        # A diverged run with a single member, or with no member left, has no score.
         lost = set(about.get("diverged") or ()) if about.get("status") == "finished" else set()
         own = [member for member in group.members if member.run == path]
         seeds = [member.seed for member in own if member.number in lost]
@@ -161,7 +161,7 @@ def _dirty(groups: Sequence[SeedGroup]) -> list[str]:
 
 
 def ranges(seeds: Sequence[int]) -> str:
-    """Seeds in short: `0–4, 7`."""
+    """Seeds in short form: `0–4, 7`."""
     parts: list[list[int]] = []
     for seed in sorted(set(seeds)):
         if parts and parts[-1][-1] == seed - 1:

@@ -1,4 +1,4 @@
-"""Run folders read and put together: runs that differ in nothing but their seeds are one group."""
+"""Reads run folders and groups them: runs that differ only in their seeds form one group."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ __all__ = ["METRICS", "Member", "SeedGroup", "collect"]
 
 METRICS = {"win_rate": "win rate", "return_mean": "return", "length_mean": "episode length"}
 _POINTS = 120  # of a group's curve
-_NAMED = 3  # options that a label tells apart; with more of them it names the run
+_NAMED = 3  # the most differing options that a label lists; with more, it names the run
 _REPEATS = 1000  # of the bootstrap at each point of a curve
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One seed."""
+    """One seed of a run."""
 
     run: Path
-    """The folder; several members may share it."""
+    """The run's folder; several members may share it."""
     number: int
-    """Among the members of the run."""
+    """The index among the members of the run."""
     seed: int
     timesteps: np.ndarray
     """`[R]`, environment steps at each row of metrics.jsonl."""
     seconds: np.ndarray
-    """`[R]`, likewise seconds of training, which seeds trained side by side spend together."""
+    """`[R]`, seconds of training at each row, shared by seeds that are trained side by side."""
     values: np.ndarray
-    """`[R]`, the metric while training; NaN where no episode ended."""
+    """`[R]`, the metric during training; NaN where no episode ended."""
     score: float
     """The metric in the final greedy evaluation; NaN if there was none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SeedGroup:
-    """Seeds of one algorithm with one configuration on one environment."""
+    """The seeds of one algorithm with one configuration on one environment."""
 
     label: str
     """The algorithm, with the options in which it differs from others on the same environment."""
@@ -60,28 +60,28 @@ class SeedGroup:
 
     @property
     def name(self) -> str:
-        """Label and environment."""
+        """The label and the environment."""
         return f"{self.label} on {self.env}"
 
     @property
     def seeds(self) -> list[int]:
-        """Of all members, sorted."""
+        """The seeds of all members, sorted."""
         return sorted(member.seed for member in self.members)
 
     @property
     def scores(self) -> np.ndarray:
-        """`[S]`, of the members that have one."""
+        """`[S]`, the scores of the members that have one."""
         scores = np.array([member.score for member in self.members])
         return scores[np.isfinite(scores)]
 
     def curve(self, axis: str) -> tuple[np.ndarray, stats.Interval] | None:
-        """The interquartile mean over members while training, with its interval.
+        """The interquartile mean over members during training, with its interval.
 
         Args:
             axis: `"timesteps"` or `"seconds"`.
 
         Returns:
-            `x[P]` and an interval of arrays `[P]`, over what all members have done; None if one has done nothing.
+            `x[P]` and an interval of arrays `[P]`, over the range that all members cover; None if one has no data.
         """
         lines = [known(member, axis) for member in self.members]
         if any(len(x) == 0 for x, _ in lines):
@@ -100,28 +100,28 @@ def known(member: Member, axis: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Part(NamedTuple):
-    """The members of a run that share one configuration; all of them, unless the run is a sweep's."""
+    """The members of a run that share one configuration; all of them, unless the run belongs to a sweep."""
 
     folder: RunFolder
     about: dict[str, Any]
     """The content of run.json, with the configuration of these members."""
     seeds: dict[int, int]
-    """By member."""
+    """The seed of each member."""
     name: str
-    """Of the folder; with several configurations in it, numbered."""
+    """The name of the folder; with several configurations in it, numbered."""
 
 
 def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[SeedGroup]:
-    """Read runs and put them into groups, ordered by environment and label.
+    """Read runs and group them, ordered by environment and label.
 
     Args:
-        paths: Run folders, of one seed or several each, folders of sweeps, which hold run folders, and of searches, of
-            which the test counts.
-        metric: One of `METRICS`; None for the win rate where every run on an environment knows one, else the return.
+        paths: Run folders with one or several seeds each, folders of sweeps, which hold run folders, and folders of
+            searches, of which only the test counts.
+        metric: One of `METRICS`; None for the win rate if every run on an environment has one, otherwise the return.
 
     Raises:
         FileNotFoundError: A folder holds no run.
-        ValueError: None is given, or one twice, or a run does not know `metric`.
+        ValueError: No folder is given, or one is given twice, or a run has no `metric`.
     """
     if not paths:
         raise ValueError("Name at least one run folder.")
@@ -138,7 +138,7 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Seed
 
 
 def _runs_in(path: Path) -> list[Path]:
-    """The run folders of a sweep's folder, the test of a search's; any other folder is one itself."""
+    """The run folders in a sweep's folder, or the test of a search; any other folder is itself a run folder."""
     if (path / "checklist.json").is_file():
         if not (path / "test" / "run.json").is_file():
             raise FileNotFoundError(f"The search in {path} has not come to its test yet: let it end, or continue it.")
@@ -148,7 +148,7 @@ def _runs_in(path: Path) -> list[Path]:
 
 
 def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:
-    """A run by the configurations of its members."""
+    """A run, split by the configurations of its members."""
     members = about.get("members") or [{"seed": about["seed"] + m} for m in range(about["num_seeds"])]
     alike: dict[str, dict[int, int]] = {}
     for m, own in enumerate(members):
@@ -187,7 +187,7 @@ def _table(part: _Part) -> dict[str, np.ndarray]:
 
 
 def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None) -> str:
-    """The metric that all of the runs know; a run that wrote nothing has no say."""
+    """The metric that all runs have; runs without data do not count."""
 
     def ignorant(metric: str) -> list[Path]:
         paths = [part.folder.path for part in parts]
@@ -226,12 +226,12 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
 
 
 def _options(about: dict[str, Any]) -> dict[str, Any]:
-    """A run's configuration without what may differ within a group."""
+    """A run's configuration without the fields that may differ within a group."""
     return {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
 
 
 def _label(part: _Part, others: list[dict[str, Any]]) -> str:
-    """The algorithm and, where it was run with several configurations, what is special about this one."""
+    """The algorithm and, if it was run with several configurations, the options that distinguish this one."""
     algorithm = part.about["algorithm"]
     options = [_options(other) for other in others]
     names = sorted({name for other in options for name in other})
@@ -246,7 +246,7 @@ def _label(part: _Part, others: list[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any, others: Sequence[Any]) -> str:
-    """In short, unless that would make it the same as one of the others."""
+    """The value as text, shortened unless that would make it the same as one of the others."""
     short = f"{value:.4g}" if isinstance(value, float) else str(value)
     same = [other for other in others if isinstance(other, float) and other != value and f"{other:.4g}" == short]
     return str(value) if same else short

@@ -1,4 +1,4 @@
-"""What each hyperparameter does to the score: of the groups of a sweep, and of the trials of a search."""
+"""The effect of each hyperparameter on the score, for the groups of a sweep and the trials of a search."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["Effect", "Search", "effects", "searches"]
 
 
 class Effect(NamedTuple):
-    """The scores at each value of one hyperparameter, whatever the others were."""
+    """The scores at each value of one hyperparameter, regardless of the others."""
 
     title: str
     name: str
-    """Of the hyperparameter."""
+    """The name of the hyperparameter."""
     metric: str
     points: list[tuple[Any, np.ndarray]]
-    """A value and the scores of the seeds that were trained with it, for each configuration."""
+    """For each configuration, its value of the hyperparameter and the scores of its seeds."""
 
 
 class Search(NamedTuple):
-    """The search that a reported run is the test of."""
+    """A search whose test is one of the reported runs."""
 
     name: str
-    """Of the group."""
+    """The name of the group."""
     checklist: dict[str, Any]
 
 
 def searches(groups: Sequence[SeedGroup]) -> list[Search]:
-    """The searches in whose folders the runs lie."""
+    """The searches whose folders contain the runs."""
     found = {}
     for group in groups:
         for path in group.runs:
@@ -45,7 +45,7 @@ def searches(groups: Sequence[SeedGroup]) -> list[Search]:
 
 
 def effects(groups: Sequence[SeedGroup]) -> list[Effect]:
-    """For each algorithm and environment the hyperparameters that had more than one value; nothing for most reports."""
+    """The effects of all hyperparameters with several values, by algorithm and environment; empty for most reports."""
     found = []
     families = dict.fromkeys((group.algorithm, group.env) for group in groups)
     for algorithm, env in families:
@@ -62,13 +62,13 @@ def effects(groups: Sequence[SeedGroup]) -> list[Effect]:
 
 
 def _finite(scores: Sequence[float | None]) -> np.ndarray:
-    """Those that are numbers; a seed that diverged has null, or NaN in older files."""
+    """The finite scores; a diverged seed has null, or NaN in older files."""
     values = np.array(scores, np.float64)
     return values[np.isfinite(values)]
 
 
 def _effects(title: str, metric: str, tried: Sequence[tuple[dict[str, Any], np.ndarray]]) -> list[Effect]:
-    """An effect for each name with several values."""
+    """An effect for each name that has several values."""
     names = dict.fromkeys(name for values, _ in tried for name in values)
     found = []
     for name in names:

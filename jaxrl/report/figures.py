@@ -14,17 +14,17 @@ from jaxrl.train.pictures.curve import new_figure, short
 
 __all__ = ["draw_curves", "draw_effects", "draw_profiles"]
 
-# Okabe and Ito's colours, told apart with any colour vision, without their yellow.
+# Okabe and Ito's colours, distinguishable with any colour vision, without their yellow.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 _STYLES = ("-", "--", ":", "-.")  # once the colours are used up
 _AXES = {"timesteps": "environment steps", "seconds": "seconds of training"}
 _THRESHOLDS = 101
-_SHOWN = 8  # groups with a colour, the best ones; others are grey
+_SHOWN = 8  # how many of the best groups get a colour; others are grey
 _GREY = {"color": "#9aa5b1", "linestyle": "-"}
 
 
 def draw_curves(groups: Sequence[SeedGroup]) -> Any:
-    """A figure with a row for each environment: over steps and over seconds, IQM bold, its interval, seeds faint.
+    """A figure with a row per environment: curves over steps and over seconds, IQM bold, its interval, seeds faint.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -51,7 +51,7 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
 
 
 def draw_profiles(groups: Sequence[SeedGroup]) -> Any:
-    """A figure with a panel for each environment: the share of seeds whose final score exceeds each threshold.
+    """A figure with a panel per environment: the share of seeds whose final score exceeds each threshold.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -79,7 +79,7 @@ def draw_profiles(groups: Sequence[SeedGroup]) -> Any:
 
 
 def draw_effects(effects: Sequence[Effect]) -> Any:
-    """A figure with a panel for each hyperparameter: seeds as dots, for each configuration the IQM and its interval.
+    """A figure with a panel per hyperparameter: seeds as dots, and the IQM of each configuration with its interval.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -113,7 +113,7 @@ def _effect(axes: Any, effect: Effect) -> None:
 
 
 def _places(axes: Any, values: Sequence[Any]) -> list[float]:
-    """Where values stand on the axis: numbers at themselves, or at their logarithms; other values side by side."""
+    """The positions of values on the axis: numbers on a linear or logarithmic scale, other values side by side."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         if min(values) > 0 and max(values) / min(values) >= 8:
             axes.set_xscale("log")
@@ -127,12 +127,12 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
 
 
 def _ordered(groups: Sequence[SeedGroup]) -> list[SeedGroup]:
-    """By their scores, the worst first, so that the best are drawn above the others."""
+    """The groups by score, the worst first, so that the best are drawn above the others."""
     return sorted(groups, key=lambda group: stats.iqm(group.scores) if len(group.scores) else -np.inf)
 
 
 def _looks(groups: Sequence[SeedGroup]) -> dict[str, dict[str, Any]]:
-    """Colour and line style by label, the same on every environment; for the best of each if there are many."""
+    """Colour and line style by label, the same on every environment; only for the best of each if there are many."""
     labels = sorted({group.label for group in groups})
     if len(labels) > _SHOWN:
         best = (_ordered([g for g in groups if g.env == env])[-_SHOWN:] for env in {g.env for g in groups})
@@ -179,7 +179,7 @@ def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str
 
 
 def _thresholds(groups: Sequence[SeedGroup]) -> np.ndarray:
-    """From below the lowest score to above the highest; for win rates from 0 to 1."""
+    """Thresholds from below the lowest score to above the highest; for win rates from 0 to 1."""
     if groups[0].metric == "win_rate":
         return np.linspace(0.0, 1.0, _THRESHOLDS)
     scores = np.concatenate([group.scores for group in groups])
@@ -195,7 +195,7 @@ def _tidy(axes: Any) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """A legend, the best first, if there is anything to explain: a run may have no row, or no score."""
+    """Add a legend, the best first, if there is anything to explain: a run may have no row, or no score."""
     lines, labels = axes.get_legend_handles_labels()
     beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(lines) > 4 else {"loc": "best"}
     if lines:

@@ -30,59 +30,59 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """A group's final greedy evaluations: one line of the table."""
+    """The final greedy evaluations of a group: one line of the table."""
 
     env: str
     algorithm: str
     """The group's label."""
     metric: str
     seeds: int
-    """How many have a score."""
+    """The number of seeds with a score."""
     iqm: float
     low: float
-    """Of the 95 % stratified bootstrap interval, expanded for few seeds; NaN for one seed."""
+    """The lower end of the 95 % stratified bootstrap interval, expanded for few seeds; NaN for one seed."""
     high: float
     mean: float
     std: float
-    """Of a sample: the squares are divided by the number of seeds less one."""
+    """The sample standard deviation: the squares are divided by the number of seeds minus one."""
     min: float
     max: float
     timesteps: int
-    """Environment steps of one seed, the most of them."""
+    """Environment steps of one seed, the maximum over seeds."""
     train_seconds: float
     """The mean over runs."""
     steps_per_second: float
-    """Of all seeds of a run together, the mean over runs."""
+    """Steps per second of all seeds of a run together, the mean over runs."""
 
 
 def summarise(groups: Sequence[SeedGroup]) -> list[Summary]:
-    """A `Summary` for each group; all of its numbers are NaN where no seed has a score."""
+    """A `Summary` for each group; its scores are NaN if no seed has one."""
     return [_summary(group) for group in groups]
 
 
 class Improvement(NamedTuple):
-    """The best group on an environment beside another one."""
+    """The best group on an environment compared with another one."""
 
     best: SeedGroup
     other: SeedGroup
     chance: float
-    """The probability that a run of the best beats one of the other."""
+    """The probability that a run of the best group beats a run of the other."""
     difference: stats.Interval
-    """Of the mean scores. The bounds hold for all pairs of groups on the environment at once, since the best was picked
-    by the same scores: NaN for too few seeds, infinite where nothing can be said."""
+    """The difference of the mean scores. The bounds hold for all pairs of groups on the environment at once, because
+    the same scores picked the best: NaN for too few seeds, infinite if nothing can be concluded."""
 
     @property
     def clear(self) -> bool:
-        """Whether the best is better, whatever was picked."""
+        """Whether the best is clearly better, allowing for having been picked."""
         return bool(self.difference.low > 0)
 
 
 def improvements(groups: Sequence[SeedGroup], most: int | None = None) -> list[Improvement]:
-    """For each environment its best group by IQM beside each other one.
+    """The best group on each environment by IQM, compared with each other one.
 
     Args:
-        groups: All of them.
-        most: Other ones to show, the next best ones; None for all. Intervals allow for all in any case.
+        groups: All groups.
+        most: How many of the next best groups to show; None for all. Intervals always account for all groups.
     """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
@@ -99,9 +99,9 @@ def improvements(groups: Sequence[SeedGroup], most: int | None = None) -> list[I
 
 
 def across(groups: Sequence[SeedGroup]) -> dict[str, list[stats.Interval]]:
-    """IQM, median, mean and optimality gap over all environments, for each label that was run on all of them.
+    """IQM, median, mean and optimality gap over all environments, for each label that ran on all of them.
 
-    Only win rates are on one scale, so there must be two environments with them, and as many scores on each.
+    Only win rates share a scale, so there must be at least two environments with them, and as many scores on each.
     """
     rated = [group for group in groups if group.metric == "win_rate"]
     envs = {group.env for group in rated}
@@ -129,7 +129,7 @@ def markdown(summaries: Sequence[Summary]) -> str:
 
 
 def csv_table(summaries: Sequence[Summary]) -> str:
-    """The table as CSV, all digits kept; what is not known is empty."""
+    """The table as CSV with all digits; unknown values are empty."""
     text = io.StringIO()
     names = [field.name for field in dataclasses.fields(Summary)]
     writer = csv.writer(text, lineterminator="\n")
@@ -141,7 +141,7 @@ def csv_table(summaries: Sequence[Summary]) -> str:
 
 
 def number(value: float, like: float | None = None) -> str:
-    """For people: three decimals of what is small, fewer of what is large; as many as `like` would get if given."""
+    """A number as text: three decimals if it is small, fewer if it is large; as many as for `like` if given."""
     if not np.isfinite(value):
         return "–"
     size = abs(value if like is None else like)
@@ -149,12 +149,12 @@ def number(value: float, like: float | None = None) -> str:
 
 
 def speed(value: float) -> str:
-    """Steps per second for people."""
+    """Steps per second as text."""
     return f"{value:,.0f}" if np.isfinite(value) else "–"
 
 
 def between(low: float, high: float, like: float) -> str:
-    """An interval for people, with as many decimals as `like`; a dash where there is none."""
+    """An interval as text, with as many decimals as `like`; a dash if there is none."""
     return f"{number(low, like)} to {number(high, like)}" if np.isfinite(low) else "–"
 
 
@@ -184,5 +184,5 @@ def _summary(group: SeedGroup) -> Summary:
 
 
 def _mean_of(runs: Sequence[dict[str, Any]], name: str) -> float:
-    """NaN if a run.json does not tell it, or says null."""
+    """The mean over runs; NaN if a run.json lacks the value or has null."""
     return float(np.mean(np.array([run.get(name) for run in runs], np.float64)))

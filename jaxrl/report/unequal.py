@@ -1,4 +1,4 @@
-"""In what runs differ that are compared: how long they were trained, how they were evaluated, what they ran on."""
+"""Differences that make a comparison of runs unfair: training length, evaluation, software."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Runs = Mapping[Path, Mapping[str, Any]]  # the content of run.json by folder
 
 
 def unequal(groups: Sequence[SeedGroup]) -> list[str]:
-    """For each environment a sentence about each thing that its runs should have in common but have not.
+    """For each environment, a sentence about everything that its runs should have in common but do not.
 
-    These are the steps trained, the episodes of the final evaluation, `on_nan`, the versions of packages and the git
-    commit. What a run.json does not tell is not compared.
+    The checks cover the steps trained, the episodes of the final evaluation, `on_nan`, the versions of packages and the
+    git commit. Values missing from a run.json are not compared.
     """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
@@ -33,7 +33,7 @@ def unequal(groups: Sequence[SeedGroup]) -> list[str]:
 
 
 def _steps(groups: Sequence[SeedGroup]) -> str:
-    """About the members whose scores count."""
+    """A sentence about unequal steps, among the members that have a score."""
     scored = [(int(m.timesteps[-1]), group.label, m.run) for group in groups for m in group.members if _counts(m)]
     if not scored:
         return ""
@@ -83,7 +83,7 @@ def _commits(runs: _Runs) -> str:
 
 
 def _by_value(runs: _Runs, of: Callable[[Mapping[str, Any]], Any]) -> dict[Any, list[Path]]:
-    """The runs by what `of` finds in their run.json, where it finds anything."""
+    """The runs by the value that `of` finds in their run.json, if it finds any."""
     found: dict[Any, list[Path]] = {}
     for path, about in runs.items():
         if value := of(about):
@@ -92,7 +92,7 @@ def _by_value(runs: _Runs, of: Callable[[Mapping[str, Any]], Any]) -> dict[Any, 
 
 
 def _told(values: Mapping[Any, Sequence[Path]]) -> str:
-    """Values with a run of each: `64 (runs/a), 512 (runs/b and 3 more)`."""
+    """The values, each with one of its runs: `64 (runs/a), 512 (runs/b and 3 more)`."""
     parts = []
     for value, paths in values.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

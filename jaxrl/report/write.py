@@ -21,19 +21,19 @@ from jaxrl.train.pictures.curve import short
 
 __all__ = ["page", "write_report"]
 
-_NAMED = 4  # configurations that the title names
-_PROBLEMS = 6  # sentences that are not folded away
-_RIVALS = 12  # with which the best group is compared
-_INCUMBENTS = 12  # of a search, the last of which are shown
+_NAMED = 4  # the most configurations that the title names
+_PROBLEMS = 6  # how many sentences are not folded away
+_RIVALS = 12  # how many groups the best one is compared with
+_INCUMBENTS = 12  # how many of a search's last incumbents are shown
 
 
 def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
-    """Write all files of a report into a folder, over those of an earlier one; returns their paths, the page first.
+    """Write all files of a report into a folder, replacing an earlier report; returns their paths, the page first.
 
-    There is an effects.png only if a hyperparameter had several values.
+    effects.png exists only if a hyperparameter had several values.
 
     Raises:
-        ValueError: Seeds for tuning and other ones are mixed.
+        ValueError: Tuning seeds and other seeds are mixed.
         MissingExtraError: matplotlib is not installed; nothing is written then.
     """
     refuse_mixed_seeds(groups)
@@ -56,7 +56,7 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
 
 
 def page(groups: Sequence[SeedGroup], summaries: Sequence[Summary], pictures: Mapping[str, bytes]) -> str:
-    """One HTML page with everything in it, which needs no network. The pictures are PNG, by their files' names."""
+    """One self-contained HTML page that needs no network. The pictures are PNG data by file name."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
     runs, seeds = len({run for group in groups for run in group.runs}), sum(len(group.members) for group in groups)
     what = ", ".join(labels)
@@ -90,7 +90,7 @@ def _image(png: bytes, alt: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> str:
-    """An HTML table; the columns whose indices are `numeric` are aligned to the right."""
+    """An HTML table; the columns with indices in `numeric` are right-aligned."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = (' class="n"' if i in numeric else "" for i in range(len(row)))
@@ -173,7 +173,7 @@ def _effect_section(picture: bytes | None) -> str:
 
 
 def _search_section(groups: Sequence[SeedGroup]) -> str:
-    """How each search went, from its checklist.json."""
+    """The course of each search, from its checklist.json."""
     parts = []
     for name, checklist in searches(groups):
         tuning, test = ranges(checklist["tuning_seeds"]), ranges(checklist["test_seeds"])

@@ -1,1 +1,1 @@
-"""The mathematics of reinforcement learning, one tested function each. Knows no environment and no algorithm."""
+"""The mathematics of reinforcement learning as small tested functions, independent of environments and algorithms."""

@@ -21,11 +21,11 @@ def gae(
     """Generalised advantage estimation (Schulman et al. 2016, https://arxiv.org/abs/1506.02438, eq. 16).
 
     Args:
-        reward: `[T, ...]` of step t.
-        discount: `[T, ...]` gamma, and 0 only where step t truly ended the task.
+        reward: `[T, ...]` reward of step t.
+        discount: `[T, ...]` gamma, or 0 only where step t truly ended the task.
         cut: `[T, ...]` True where the episode ended with step t, terminated or truncated: the trace stops there.
-        value: `[T, ...]` V of what was seen before step t.
-        next_value: `[T, ...]` V of what was seen after step t *in the same episode* (the final observation at a cut).
+        value: `[T, ...]` V of the observation before step t.
+        next_value: `[T, ...]` V of the observation after step t *in the same episode* (the final one at a cut).
         gae_lambda: Decay of the trace.
 
     Returns:
@@ -43,11 +43,11 @@ def gae(
 
 
 def bootstrap_values(value: jax.Array, final_value: jax.Array, cut: jax.Array) -> jax.Array:
-    """`[T, ...]`: the value after each step within the same episode, the next step's unless the episode was cut.
+    """`[T, ...]`: the value after each step within the same episode, which is the next step's unless it was cut.
 
     Args:
-        value: `[T, ...]` of what was seen before each step.
-        final_value: `[T, ...]` of what each step led to, looked at where `cut` and in the last step.
+        value: `[T, ...]` of the observation before each step.
+        final_value: `[T, ...]` of the observation after each step, used where `cut` is True and in the last step.
         cut: `[T, ...]` True where the episode ended with step t, terminated or truncated.
     """
     following = jnp.concatenate([value[1:], final_value[-1:]])
@@ -55,7 +55,7 @@ def bootstrap_values(value: jax.Array, final_value: jax.Array, cut: jax.Array) -
 
 
 def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """Mean of `x` where `weight` (0 or 1, same shape) is 1, over all devices; 0 if it is nowhere."""
+    """The mean of `x` where `weight` (0 or 1, same shape) is 1, over all devices; 0 if it is 1 nowhere."""
     summed, count = psum((jnp.sum(x * weight), jnp.sum(weight)))
     return summed / jnp.maximum(count, 1.0)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 __all__ = ["ANNEALING", "annealed"]
 
-# From the share of the run that is done, 0 … 1, to the share of the hyperparameter's decrease still to come, 1 … 0.
+# Maps the completed share of the run, 0 … 1, to the remaining share of the hyperparameter's decrease, 1 … 0.
 ANNEALING = {
     "constant": jnp.ones_like,
     "linear": lambda progress: 1.0 - progress,
@@ -29,7 +29,7 @@ def annealed(
         initial: Value at update 0.
         update: Updates done so far.
         num_updates: Updates in the whole run; from then on the value is `final`.
-        final: Value in the end.
+        final: Value at the end.
     """
     progress = jnp.clip(jnp.asarray(update, jnp.float32) / num_updates, 0.0, 1.0)
     return final + (initial - final) * ANNEALING[schedule](progress)

@@ -1,6 +1,6 @@
 """Sums over devices. The same code runs alone and inside `jax.shard_map` over the mesh axis `"data"`.
 
-Where that axis is not bound there is one device, and nothing here adds anything to the program.
+If that axis is not bound, there is one device, and nothing here adds anything to the program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ AXIS = "data"
 
 
 def num_devices() -> int:
-    """How many devices share the environments."""
+    """The number of devices that share the environments."""
     return jax.lax.axis_size(AXIS) if _bound() else 1
 
 
@@ -26,10 +26,10 @@ def device_index() -> jax.Array | int:
 
 
 def shard_keys(key: jax.Array, num_shards: int, num_streams: int = 1) -> tuple[jax.Array, jax.Array]:
-    """A key to go on with, and keys `[num_streams, S / devices]` for this device's shards of all S.
+    """A key to continue with, and keys `[num_streams, S / devices]` for this device's share of the S shards.
 
-    What a shard draws does not depend on how many devices there are. All keys come from one call of the random number
-    generator: each call adds a good tenth of a second to compilation. Consumes `key`.
+    A shard's draws do not depend on the number of devices. All keys come from one call of the random number generator:
+    each call adds more than a tenth of a second to compilation. Consumes `key`.
     """
     keys = jax.random.split(key, 1 + num_streams * num_shards)
     mine = num_shards // num_devices()
@@ -43,15 +43,15 @@ def psum(tree: Any) -> Any:
 
 
 def joined(tree: Any) -> Any:
-    """What all devices hold of each leaf, one behind the other along its first axis: the same on each."""
+    """Each leaf with the parts of all devices concatenated along its first axis: the same on every device."""
     return jax.lax.all_gather(tree, AXIS, tiled=True) if _bound() else tree
 
 
 def pcast_varying(tree: Any) -> Any:
-    """The same values as something that each device differentiates by itself.
+    """The same values, marked so that each device differentiates them by itself.
 
-    The gradient with respect to a replicated value would be summed over devices by JAX, once for each of its uses;
-    after this it is the device's own, for one `psum` in plain sight.
+    JAX would sum the gradient with respect to a replicated value over devices once for each of its uses; this keeps
+    the gradient local, so that one explicit `psum` suffices.
     """
     return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, AXIS, to="varying"), tree) if _bound() else tree
 

@@ -1,4 +1,4 @@
-"""Episode statistics, kept on the device and reduced there: sums and counts, never one row a step."""
+"""Episode statistics, kept and reduced on the device: sums and counts, never one row per step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Running", "ended", "kind_means", "new_running", "several", "summed"]
 
 
 class Running(NamedTuple):
-    """The episodes under way in B environments."""
+    """The episodes in progress in B environments."""
 
-    episode_return: jax.Array  # [B] reward so far, the agents' mean
+    episode_return: jax.Array  # [B] reward so far, the mean over agents
     length: jax.Array  # [B] int32 steps so far
-    kind_return: dict[str, jax.Array]  # [B] reward so far, the mean of one kind of agents; empty if there is one kind
+    kind_return: dict[str, jax.Array]  # [B] reward so far, the mean over one kind of agent; empty if there is one kind
 
 
 def new_running(num_envs: int, kinds: Mapping[str, tuple[int, ...]] | None = None) -> Running:
@@ -25,19 +25,19 @@ def new_running(num_envs: int, kinds: Mapping[str, tuple[int, ...]] | None = Non
 
     Args:
         num_envs: B.
-        kinds: The numbers of the agents by kind; if there are several, each has a return of its own.
+        kinds: The indices of the agents by kind; if there are several kinds, each has its own return.
     """
     kind_return = {name: jnp.zeros(num_envs, jnp.float32) for name in several(kinds)}
     return Running(jnp.zeros(num_envs, jnp.float32), jnp.zeros(num_envs, jnp.int32), kind_return)
 
 
 def several(kinds: Mapping[str, tuple[int, ...]] | None) -> Mapping[str, tuple[int, ...]]:
-    """The kinds of agents that have returns of their own: all or, if there is only one, none."""
+    """The kinds of agents that have their own returns: all of them or, if there is only one, none."""
     return kinds if kinds and len(kinds) > 1 else {}
 
 
 def kind_means(reward: jax.Array, kinds: Mapping[str, tuple[int, ...]] | None) -> dict[str, jax.Array]:
-    """The mean reward of each of several kinds of agents, `[B]`, from `reward[B, N]`."""
+    """The mean reward of each kind of agent, `[B]`, from `reward[B, N]`; empty if there is only one kind."""
     number = np.arange(reward.shape[-1])
     return {
         name: jnp.where(np.isin(number, agents), reward, 0.0).sum(-1) / len(agents)
@@ -52,19 +52,19 @@ def ended(
     info: dict[str, Any],
     kinds: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[Running, dict[str, Any]]:
-    """Advance by one step: the running episodes, and what those that ended in it count for.
+    """Advance by one step: returns the running episodes, and the statistics of those that ended.
 
     Args:
-        running: Before the step.
+        running: The running episodes before the step.
         reward: `[B]`, or `[B, N]` with agents.
         done: bool `[B]`, terminated or truncated.
-        info: From the environment; where it has `"won"` (bool `[B]`), wins are counted.
-        kinds: As for `new_running`.
+        info: The environment's `info`; if it has `"won"` (bool `[B]`), wins are counted.
+        kinds: See `new_running`.
 
     Returns:
-        The running episodes (ended ones begun anew), and rows `[B]`, zero where none ended, whose sums are `episodes`,
-        `return_sum`, `length_sum`, `won_sum`; with several kinds of agents also `return_sums`, a dictionary of rows.
-        Episodes and wins are bool, to be counted; all else is float32, in which no sum overflows.
+        The running episodes (ended ones restarted), and rows `[B]`, zero where no episode ended, whose sums are
+        `episodes`, `return_sum`, `length_sum`, `won_sum`; with several kinds of agents also `return_sums`, a dictionary
+        of rows. Episodes and wins are bool, to be counted; the rest is float32, in which no sum overflows.
     """
     total = running.episode_return + reward.reshape(reward.shape[0], -1).mean(1)
     length = running.length + 1
@@ -83,5 +83,5 @@ def ended(
 
 
 def summed(rows: dict[str, Any]) -> dict[str, Any]:
-    """The sums of the rows of `ended`, over all their axes: int32 of what is counted, float32 of the rest."""
+    """The sums of the rows of `ended` over all axes: int32 for counts, float32 for the rest."""
     return jax.tree.map(lambda row: jnp.sum(row, dtype=jnp.int32 if row.dtype == bool else jnp.float32), rows)

@@ -1,4 +1,4 @@
-"""Several epochs of shuffled minibatches on one batch, each minibatch one step of the optimiser."""
+"""Several epochs of shuffled minibatches on one batch, with one optimiser step per minibatch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Loss = Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]]
 class _Learner(NamedTuple):
     params: Any
     opt_state: Any
-    stopped: jax.Array  # the policy has moved by target_kl, so nothing more is learned from this batch
+    stopped: jax.Array  # whether the policy has moved by target_kl, so that nothing more is learned from this batch
 
 
 def update_epochs(
@@ -38,20 +38,20 @@ def update_epochs(
     max_grad_norm: jax.Array,
     target_kl: float | None = None,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
-    """All epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
+    """Run all epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
 
     Args:
-        loss: Of a minibatch.
+        loss: The loss of a minibatch.
         params: Parameters.
         opt_state: The optimiser's state.
-        batch: This device's share of the rollout, leaves `[L, R, ...]`: R rows of sequences of L steps.
-        keys: `[E, R / S, S / devices]`, for shuffling the R rows in each of the E epochs. Consumed.
+        batch: This device's share of the rollout, leaves `[L, R, ...]`: R sequences of L steps.
+        keys: `[E, R / S, S / devices]`, for shuffling the R rows in each of E epochs. Consumed.
         num_envs: B, this device's environments.
-        num_minibatches: Steps of the optimiser in an epoch.
+        num_minibatches: Optimiser steps per epoch.
         optimizer: A name in `OPTIMIZERS`.
         lr: Learning rate.
         max_grad_norm: Gradients are scaled down to this global norm.
-        target_kl: Learn no more once `loss` reports a larger `approx_kl`.
+        target_kl: Stop learning once `loss` reports a larger `approx_kl`.
     """
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:

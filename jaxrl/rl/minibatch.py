@@ -1,4 +1,4 @@
-"""Cutting a rollout into sequences and sequences into minibatches."""
+"""Cut a rollout into sequences, and sequences into minibatches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["shuffled_indices", "take_rows", "to_sequences"]
 
 
 def to_sequences(tree: Any, length: int) -> Any:
-    """Leaves `[T, B, ...]` as rows of sequences `[L, R, ...]` with L = `length` and R = B T / L."""
+    """Reshape leaves `[T, B, ...]` into sequences `[L, R, ...]` with L = `length` and R = B T / L."""
 
     def cut(leaf: jax.Array) -> jax.Array:
         num_steps, num_envs = leaf.shape[:2]
@@ -26,15 +26,15 @@ def shuffled_indices(keys: jax.Array, num_envs: int, num_minibatches: int) -> ja
 
     Args:
         keys: `[R / S, S]`, one for each of the R rows. Each shard shuffles the rows of its own B / S environments, and
-            each minibatch takes equally many from every shard. So a part of the shards, alone on a device, makes its
-            part of the very same minibatches. Consumed (JAX's check can't see it).
+            each minibatch takes equally many from every shard. So some of the shards, alone on a device, produce their
+            part of exactly the same minibatches. Consumed (JAX's check can't see it).
         num_envs: B.
-        num_minibatches: Their number.
+        num_minibatches: The number of minibatches.
     """
     rows, shards = keys.shape
     envs = num_envs // shards
-    # Keys are random numbers themselves, so they are sorted, and nothing more needs to be drawn. Once is enough:
-    # `jax.random.permutation` sorts several times against ties, which are too rare to matter here.
+    # Keys are themselves random numbers, so sorting them shuffles without drawing more. One sort is enough:
+    # `jax.random.permutation` sorts several times to break ties, which are too rare to matter here.
     order = jnp.argsort(jax.random.key_data(keys)[..., 0], axis=0)
     chunk = jax.lax.div(order, envs)
     index = chunk * (num_envs - envs) + order + envs * jnp.arange(shards)  # chunk * B + shard * B / S + environment

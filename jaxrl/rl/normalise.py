@@ -1,7 +1,7 @@
-"""Running normalisation of observations and rewards: the exact mean and variance of all that was seen.
+"""Running normalisation of observations and rewards: the exact mean and variance of everything seen so far.
 
-The statistics are a pytree in the train state, so they are saved with it. A batch becomes `Moments`, batches and shards
-are merged, and the order does not matter (Chan, Golub & LeVeque 1983, https://doi.org/10.1080/00031305.1983.10483115):
+The statistics are a pytree in the train state, so they are saved with it. A batch becomes `Moments`; batches and shards
+merge in any order (Chan, Golub & LeVeque 1983, https://doi.org/10.1080/00031305.1983.10483115):
 
     batch = moments_of(obs, weight)             # in shard_map also: batch = merge_shards(batch, "data")
     state = merge(state, batch)
@@ -30,15 +30,15 @@ __all__ = [
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """Mean and variance of samples of some shape, each component by itself.
+    """The mean and variance of samples of some shape, per component.
 
-    The variance is kept instead of the sum of squares: it does not grow with the number of samples, so neither does its
-    rounding error. The number of samples is a 64-bit one in two halves, since float32 stops counting at 16.8 million.
+    The variance is stored instead of the sum of squares: it does not grow with the number of samples, so neither does
+    its rounding error. The count is a 64-bit number in two halves, since float32 stops counting at 16.8 million.
     """
 
     count: jax.Array  # uint32 [2], the high and the low half
     mean: jax.Array  # [*shape]
-    variance: jax.Array  # [*shape], of the population: the sum of squares divided by the number of samples
+    variance: jax.Array  # [*shape], population variance: the sum of squares divided by the number of samples
 
 
 def new_moments(shape: tuple[int, ...]) -> Moments:
@@ -47,7 +47,7 @@ def new_moments(shape: tuple[int, ...]) -> Moments:
 
 
 def moments_of(x: jax.Array, weight: jax.Array) -> Moments:
-    """Moments of the samples `x[..., *shape]` of `weight[...]` 1; those of weight 0 do not count."""
+    """The moments of the samples `x[..., *shape]` with `weight[...]` 1; those with weight 0 do not count."""
     leading = tuple(range(weight.ndim))
     x = x.astype(jnp.float32)
     keep = weight.astype(bool).reshape(weight.shape + (1,) * (x.ndim - weight.ndim))
@@ -59,8 +59,8 @@ def moments_of(x: jax.Array, weight: jax.Array) -> Moments:
 
 
 def merge(a: Moments, b: Moments) -> Moments:
-    """Moments of all samples of `a` and of `b`."""
-    low = a.count[1] + b.count[1]  # wraps around where the sum does not fit
+    """The moments of all samples of `a` and `b` together."""
+    low = a.count[1] + b.count[1]  # wraps around if the sum does not fit
     high = a.count[0] + b.count[0] + (low < a.count[1]).astype(jnp.uint32)
     count = jnp.stack([high, low])
     share = _as_float(b.count) / jnp.maximum(_as_float(count), 1.0)
@@ -71,9 +71,9 @@ def merge(a: Moments, b: Moments) -> Moments:
 
 
 def merge_shards(moments: Moments, axis_name: str) -> Moments:
-    """Moments of the samples of all shards along a mapped axis, the same on each (fewer than 2^32 samples in all).
+    """The moments of all shards' samples along a mapped axis, the same on each (fewer than 2^32 samples in total).
 
-    Merge the shards' new batches, not their running statistics: what all have in common would count several times.
+    Merge the shards' new batches, not their running statistics: shared samples would count several times.
     """
     low = jax.lax.psum(moments.count[1], axis_name)
     share = _as_float(moments.count) / jnp.maximum(low.astype(jnp.float32), 1.0)
@@ -91,16 +91,16 @@ def standardise(x: jax.Array, moments: Moments, clip: float = 10.0) -> jax.Array
 def discounted_returns(
     start: jax.Array, reward: jax.Array, cut: jax.Array, gamma: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
-    """The discounted sum of the rewards so far in each episode (backwards in time: a fixed gamma makes it a scale).
+    """The discounted sum of past rewards in each episode (discounting the past, which suffices to find the scale).
 
     Args:
-        start: `[...]` the sum before the first step; zeros in the beginning.
+        start: `[...]` the sum before the first step; zeros at the beginning.
         reward: `[T, ...]`.
         cut: `[T, ...]` True where the episode ended with step t.
         gamma: Discount factor.
 
     Returns:
-        The sum to go on from, `[...]`, and the sums after each step, `[T, ...]`.
+        The sum to continue from, `[...]`, and the sums after each step, `[T, ...]`.
     """
 
     def step(total: jax.Array, inputs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -112,7 +112,7 @@ def discounted_returns(
 
 
 def scale_reward(reward: jax.Array, returns: Moments, clip: float = 10.0) -> jax.Array:
-    """`reward[...]` divided by the standard deviation of the returns, clipped to -clip … clip; its mean stays.
+    """`reward[...]` divided by the standard deviation of the returns, without centring, clipped to -clip … clip.
 
     `returns` are moments, of shape `()`, of `discounted_returns` (Engstrom et al. 2020,
     https://arxiv.org/abs/2005.12729, section 3).

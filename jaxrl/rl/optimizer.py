@@ -1,7 +1,7 @@
-"""One step down a gradient, and optimisers on one vector of all parameters.
+"""A gradient step, and optimisers that work on one vector of all parameters.
 
-An optimiser gives the direction of a step; its length is the learning rate. A kernel for one vector costs less time,
-and far less time to compile, than one for each parameter.
+An optimiser gives the direction of a step; the learning rate gives its length. A kernel for one vector runs faster, and
+compiles far faster, than one for each parameter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["OPTIMIZERS", "adam", "gradient_step", "muon", "new_opt_state"]
 
 _RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
 
-# The parameters as a tree, from a vector of them.
+# Turns a vector of parameters into a tree.
 Unravel = Callable[[jax.Array], Any]
 
 
@@ -32,11 +32,11 @@ def adam(as_params: Unravel) -> optax.GradientTransformation:
 
 
 def muon(as_params: Unravel) -> optax.GradientTransformation:
-    """Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) for hidden layers, Adam for all else.
+    """Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) for hidden layers, Adam for everything else.
 
-    A layer's momentum is replaced by the nearest orthogonal matrix, which turns all directions equally far; its entries
-    are scaled to a root mean square of 0.2 (Liu et al. 2025, https://arxiv.org/abs/2502.16982). Output layers, biases,
-    convolutions and the like are Adam's.
+    A layer's momentum is replaced by the nearest orthogonal matrix, which steps equally far in all directions; its
+    entries are scaled to a root mean square of 0.2 (Liu et al. 2025, https://arxiv.org/abs/2502.16982). Adam handles
+    output layers, biases, convolutions and the like.
     """
     orthogonal = optax.contrib.scale_by_muon(weight_dimension_numbers=_axes)
     hidden = optax.chain(orthogonal, optax.stateless_with_tree_map(_scaled_by_shape))
@@ -71,19 +71,19 @@ def gradient_step(
     lr: jax.Array | float,
     max_grad_norm: jax.Array | float,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
-    """One step down the gradient of one minibatch, over all devices: `(params, opt_state, losses)`.
+    """One gradient step on a minibatch, over all devices: `(params, opt_state, losses)`.
 
     Args:
         loss: `loss(params, minibatch) -> (scalar, {name: scalar})`, this device's share of means over the minibatch.
         params: Parameters, the same on all devices.
-        opt_state: As `new_opt_state` began it.
-        minibatch: This device's share.
+        opt_state: The optimiser's state, initially from `new_opt_state`.
+        minibatch: This device's share of the minibatch.
         optimizer: A name in `OPTIMIZERS`.
         lr: Learning rate.
         max_grad_norm: The gradient is scaled down to this global norm.
 
     Returns:
-        Losses are this device's share, `grad_norm` among them.
+        Losses are this device's share and include `grad_norm`.
     """
     grads, losses = jax.grad(loss, has_aux=True)(pcast_varying(params), minibatch)
     gradient, as_params = ravel_pytree(grads)
@@ -108,12 +108,12 @@ def _labels(params: Any) -> Any:
 
 
 def _as_float32(leaf: Any) -> Any:
-    """In single precision: in 64-bit mode optax keeps Muon's coefficients in double, and takes all steps in it."""
+    """The leaf in single precision: in 64-bit mode, optax would keep Muon's coefficients, and all steps, in double."""
     return leaf.astype(jnp.float32) if leaf.dtype == np.float64 else leaf
 
 
 def _axes(params: Any) -> Any:
-    """Which axes make the matrix: the last two."""
+    """The axes that form the matrix: the last two."""
     return jax.tree.map(lambda leaf: optax.contrib.MuonDimensionNumbers(leaf.ndim - 2, leaf.ndim - 1), params)
 
 

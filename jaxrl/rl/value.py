@@ -1,6 +1,6 @@
-"""What a value head predicts, how that becomes a value, and its loss: a scalar, or a distribution over bins.
+"""The predictions of a value head, how they become values, and their loss: a scalar, or a distribution over bins.
 
-Both kinds have the same three members, so an algorithm uses either by one field of its configuration:
+Both kinds have the same three members, so one field of an algorithm's configuration selects either:
 `num_bins` (for the head), `decode(prediction)` and `loss(prediction, old_value, target, clip_eps)`.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["VALUES", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to
 
 @dataclasses.dataclass(frozen=True)
 class ScalarValue:
-    """The prediction `[...]` is the value; the loss is half the squared error."""
+    """The prediction `[...]` is the value itself; the loss is half the squared error."""
 
     num_bins: None = None
 
@@ -36,16 +36,16 @@ class ScalarValue:
 
 @dataclasses.dataclass(frozen=True)
 class HLGauss:
-    """The prediction is logits `[..., num_bins]`; a target is a normal distribution around it, cut into bins.
+    """The prediction is logits `[..., num_bins]`; a target becomes a normal distribution around it, cut into bins.
 
     Imani & White 2018 (https://arxiv.org/abs/1806.04613), as used by Farebrother et al. 2024
     (https://arxiv.org/abs/2403.03950, section 3.1).
 
     Args:
-        low: Least value that can be represented, in the units of the (scaled) returns.
+        low: Smallest value that can be represented, in the units of the (scaled) returns.
         high: Largest value that can be represented. Targets outside are clipped.
-        num_bins: Number of bins. Beyond `low` and `high` three standard deviations are covered as well: without them,
-            values near the ends would be biased inwards.
+        num_bins: Number of bins. They also cover three standard deviations beyond `low` and `high`: otherwise, values
+            near the ends would be biased inwards.
         ratio: Standard deviation of a target in bin widths.
     """
 
@@ -70,7 +70,7 @@ class HLGauss:
 
     @property
     def edges(self) -> np.ndarray:
-        """The bins' edges, float32 `[num_bins + 1]`."""
+        """The edges of the bins, float32 `[num_bins + 1]`."""
         margin = 3.0 * self.ratio * self.width
         return np.linspace(self.low - margin, self.high + margin, self.num_bins + 1, dtype=np.float32)
 
@@ -106,5 +106,5 @@ def from_bins(probabilities: jax.Array, edges: np.ndarray) -> jax.Array:
 
 
 def cross_entropy(logits: jax.Array, probabilities: jax.Array) -> jax.Array:
-    """Of `softmax(logits)` with respect to `probabilities`, both `[..., num_bins]`, in nats: `[...]`."""
+    """The cross-entropy `[...]`, in nats, of `softmax(logits)` relative to `probabilities`, both `[..., num_bins]`."""
     return -jnp.sum(probabilities * jax.nn.log_softmax(logits), axis=-1)

@@ -1,4 +1,4 @@
-"""Evaluation: E episodes side by side, each counted exactly once, as one compiled function."""
+"""Evaluation: E episodes in parallel, each counted exactly once, as one compiled function."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["Evaluation", "evaluate"]
 
 
 class Evaluation(NamedTuple):
-    """What E episodes brought. With a leading members axis M, every field is `[M, E]`."""
+    """The results of E episodes. With a leading members axis M, every field is `[M, E]`."""
 
     returns: jax.Array
-    """float32 `[E]`, sum of rewards; with several agents the mean over them."""
+    """float32 `[E]`, sum of rewards; with several agents, the mean over agents."""
     lengths: jax.Array
-    """int32 `[E]`, steps."""
+    """int32 `[E]`, steps per episode."""
     won: jax.Array | None
-    """bool `[E]`, or None where the environment's `info` has no `"won"`."""
+    """bool `[E]`, or None if the environment's `info` has no `"won"`."""
     finished: jax.Array
-    """bool `[E]`, False where an episode was cut at `max_steps`."""
+    """bool `[E]`, False if an episode was cut at `max_steps`."""
     kind_returns: dict[str, jax.Array]
-    """float32 `[E]`, for each of several kinds of agents the mean over them; empty where all are of one kind."""
+    """float32 `[E]` for each kind of agent, the mean over its agents; empty if all agents are of one kind."""
 
     def warning(self) -> str | None:
-        """A sentence about the episodes that were cut; None if all have ended."""
+        """A sentence about the episodes that were cut; None if all episodes ended."""
         cut = np.asarray(~self.finished)
         if not cut.any():
             return None
@@ -41,10 +41,10 @@ class Evaluation(NamedTuple):
         return f"{cut.sum()} of {cut.size} episodes of the evaluation had no end after {steps:,} steps and were cut."
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers: episodes, return_mean, return_std, length_mean and, where known, win_rate and returns.
+        """Plain numbers: episodes, return_mean, return_std, length_mean and, if known, win_rate and returns.
 
-        `returns` has the mean return of each of several kinds of agents. With a members axis all numbers, `episodes`
-        apart, are lists with one number a member.
+        `returns` has the mean return of each kind of agent, if there are several. With a members axis, all numbers
+        except `episodes` are lists with one number per member.
         """
         returns, lengths = np.asarray(self.returns, np.float64), np.asarray(self.lengths, np.float64)
         summary: dict[str, Any] = {
@@ -76,17 +76,17 @@ def evaluate(
 
     Args:
         algo: The algorithm that `state` belongs to.
-        env: Where to play. With discrete actions its `action_mask` is obeyed.
+        env: The environment to play in. With discrete actions, its `action_mask` is obeyed.
         state: The train state.
-        key: Consumed: initial states, the environments' chances and, unless greedy, the actions.
+        key: Consumed: for initial states, the environments' randomness and, unless greedy, the actions.
         episodes: E, all played at the same time, until the last one has ended by the environment's own rules.
-        greedy: The likeliest action; False samples.
-        max_steps: Where an episode is cut that the environment never ends; `finished` tells.
-        params: The environment's parameters, its defaults for None.
+        greedy: Whether to take the most likely action; False samples.
+        max_steps: Cuts episodes that the environment never ends; `finished` is False for those.
+        params: The environment's parameters; None for its defaults.
 
     Raises:
-        TypeError: `key` is not a typed one.
-        ValueError: `episodes` or `max_steps` below 1.
+        TypeError: `key` is not a typed key.
+        ValueError: `episodes` or `max_steps` is below 1.
     """
     check_key(key, "evaluate")
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
@@ -100,7 +100,7 @@ class _Loop(NamedTuple):
     obs: Any
     env_state: Any
     carry: Any
-    reset: jax.Array  # bool [E], an episode begins: the policy's memory is cleared before use
+    reset: jax.Array  # bool [E], whether an episode begins: the policy's memory is cleared before use
     result: Evaluation
 
 
@@ -139,7 +139,7 @@ def _evaluate(
     key_reset, key_loop = jax.random.split(key)
     obs, env_state = env.batch_reset(jax.random.split(key_reset, episodes), params)
     loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), _nothing_yet(episodes, kinds, won=True))
-    # An abstract step tells the memory's shapes (zeros will do: `reset` is True at first) and if there is `won`.
+    # An abstract step gives the memory's shapes (zeros will do: `reset` is True at first) and whether there is `won`.
     shapes = jax.eval_shape(step, loop)
     carry = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes.carry)
     loop = loop._replace(carry=carry, result=_nothing_yet(episodes, kinds, won=shapes.result.won is not None))
@@ -155,7 +155,7 @@ def _nothing_yet(episodes: int, kinds: dict[str, tuple[int, ...]], won: bool) ->
 def _count(
     result: Evaluation, reward: jax.Array, done: jax.Array, won: jax.Array | None, kinds: dict[str, tuple[int, ...]]
 ) -> Evaluation:
-    """Add one step to the episodes that still run; what comes after an episode's end belongs to nobody."""
+    """Add one step to the episodes that are still running; steps after an episode's end are not counted."""
     running = ~result.finished
     kind_returns = {
         name: result.kind_returns[name] + jnp.where(running, own, 0.0)

@@ -1,4 +1,4 @@
-"""`fit`: train an algorithm from the first update to the pictures of the result."""
+"""`fit`: train an algorithm, from the first update to the pictures of the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jaxrl.train.run import Recording, Result, Segment, Training, run
 __all__ = ["KEPT", "fit"]
 
 KEPT = 3
-"""Checkpoints that are kept by default."""
+"""How many checkpoints are kept by default."""
 
 
 def fit(
@@ -57,39 +57,39 @@ def fit(
     Args:
         algo: What `make(config)` returned.
         config: Its config, a dataclass.
-        run_dir: A new folder for everything that is written; None writes nothing.
+        run_dir: A new folder for all output; None writes nothing.
         num_seeds: M, seeds trained side by side by `vmap`; member m has `config.seed + m`.
-        members: Instead of `num_seeds`, the fields in which each member differs, e.g. `{"seed": 3, "lr": 1e-3}`.
-        mesh: Devices for seeds and for environments; None uses as many of the visible ones as it can.
-        log_every: Updates in a row of metrics; None for as few as give at most 500 rows.
-        eval_every: Updates between greedy evaluations, the best of which is kept; None for the start and the end.
+        members: Instead of `num_seeds`: the fields in which each member differs, e.g. `{"seed": 3, "lr": 1e-3}`.
+        mesh: Devices for seeds and for environments; None uses as many of the visible devices as possible.
+        log_every: Updates per row of metrics; None picks the smallest number that gives at most 500 rows.
+        eval_every: Updates between greedy evaluations; the best state is kept. None evaluates at start and end only.
         eval_episodes: Episodes in an evaluation.
         checkpoint_every_updates: Updates between checkpoints; one is always saved at the end.
-        checkpoint_every_minutes: Minutes between checkpoints, 5 for None; goes together with the former.
-        keep_checkpoints: How many of the newest are kept.
-        on_nan: When losses or parameters are not finite, "stop" ends training and "skip" leaves out that update.
+        checkpoint_every_minutes: Minutes between checkpoints, 5 for None; can be combined with the option above.
+        keep_checkpoints: How many of the newest checkpoints to keep.
+        on_nan: When losses or parameters are not finite, "stop" ends training and "skip" discards that update.
         pictures: Whether to make curve.png and the replays.
-        time_split: Whether to measure first how much of an update is rollout; see `rollout_share`.
+        time_split: Whether to first measure how much of an update is rollout; see `rollout_share`.
         quiet: Show no progress.
-        resume: Continue this very run from its newest good checkpoint; "auto" begins where there is none.
-        on_row: Called with each row of metrics; True ends training there, and so does what it raises.
-        logger: Also told of all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
-        programs: `Result.programs` of an earlier run of the same shape; None compiles.
+        resume: Continue this run from its newest good checkpoint; "auto" starts from scratch if there is none.
+        on_row: Called with each row of metrics; training ends there if it returns True or raises.
+        logger: Also receives all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
+        programs: `Result.programs` of an earlier run of the same shape; None compiles them.
         segment: Only some of the updates; None for all of them.
         lineage: Hyperparameters that change while training.
-        notes: More facts for run.json.
+        notes: Additional facts for run.json.
 
     Returns:
-        The trained state and what there is to know about it. SIGTERM and Ctrl-C end training after the running chunk:
-        the state is saved and `Result.stopped` tells; a second signal stops at once.
+        The trained state with its metrics and evaluation. SIGTERM and Ctrl-C end training after the running chunk:
+        the state is saved and `Result.stopped` names the signal; a second signal stops at once.
 
     Raises:
-        ValueError: A count that is not positive, an option without effect, or a member that needs another program.
+        ValueError: A count is not positive, an option has no effect, or a member needs another program.
         FileExistsError: `run_dir` holds something else (the message names the differences), or is in use.
-        OSError: Nothing can be written in `run_dir`.
+        OSError: `run_dir` is not writable.
         DivergedError: Losses or parameters are no longer finite.
-        UnsavedError: Training came to its end, but not all of it could be saved; it holds the result.
-        CheckpointError: Nothing good is found to resume.
+        UnsavedError: Training finished, but not everything could be saved; the error holds the result.
+        CheckpointError: There is no good checkpoint to resume from.
     """
     check_not_loading()
     updates = (segment or Segment(0, config.num_updates)).last
@@ -106,10 +106,10 @@ def fit(
 
 
 def _members(num_seeds: int, members: Sequence[Mapping[str, Any]] | None) -> int | Sequence[Mapping[str, Any]]:
-    """What `Members.of` takes.
+    """The members in the form that `Members.of` takes.
 
     Raises:
-        ValueError: Not a positive number of them, or two numbers that contradict each other.
+        ValueError: Their number is not positive, or the two arguments contradict each other.
     """
     num_seeds = as_whole("num_seeds", num_seeds)
     if members is None:

@@ -1,4 +1,4 @@
-"""Hooks: what goes along with a run and is told what happens. Progress, files, loggers and the user's own are hooks."""
+"""Hooks: objects that a run notifies of its events. Progress, files, loggers and the user's callback are hooks."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ OnRow = Callable[[dict[str, Any]], bool | None]
 
 
 class Hook:
-    """Every method does nothing: override what you need. The loop calls them while the device works."""
+    """A hook whose methods do nothing: override the ones you need. The loop calls them while the device works."""
 
     work = "hooks"
-    """What the host is busy with in these methods, in case the device has to wait for it."""
+    """What the host does in these methods, for the report if the device has to wait for it."""
 
     def phase(self, text: str) -> None:
-        """What goes on now, such as `"training"` or `"saving…"`."""
+        """A new phase begins, such as `"training"` or `"saving…"`."""
 
     def row(self, row: dict[str, Any]) -> None:
-        """One more row, as in metrics.jsonl."""
+        """A new row, as in metrics.jsonl."""
 
     def evaluation(self, row: dict[str, Any]) -> None:
-        """One more evaluation, as in evaluations.jsonl."""
+        """A new evaluation, as in evaluations.jsonl."""
 
     def event(self, kind: str, text: str, update: int) -> None:
-        """Something the user should know, as in events.jsonl."""
+        """A new event the user should know about, as in events.jsonl."""
 
     @property
     def stop(self) -> str | None:
-        """Why training is to end now; None to go on."""
+        """The reason to end training now; None to continue."""
         return None
 
 
 class Hooks:
-    """Several hooks as one; measures how long each keeps the host busy.
+    """Several hooks as one; it measures how long each keeps the host busy.
 
     Args:
         hooks: Called in this order.
-        throughput: Told of the time.
+        throughput: Records the time.
     """
 
     def __init__(self, hooks: Sequence[Hook], throughput: Throughput) -> None:
@@ -71,7 +71,7 @@ class Hooks:
 
     @property
     def stop(self) -> str | None:
-        """The first reason to end training that a hook has."""
+        """The first hook's reason to end training; None if no hook has one."""
         return next((hook.stop for hook in self._hooks if hook.stop), None)
 
     def _each(self) -> Iterator[Hook]:
@@ -81,7 +81,7 @@ class Hooks:
 
 
 class RowHook(Hook):
-    """The user's function, which may end training. What it raises ends training as well: `error` is raised later."""
+    """The user's function, which may end training. An exception in it also ends training: `error` is raised later."""
 
     work = "on_row"
 

@@ -1,4 +1,4 @@
-"""What happens when in a run: how many updates the next chunk has, when to log, evaluate and save."""
+"""The schedule of a run: how many updates the next chunk has, and when to log, evaluate and save."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["ChunkSizer", "Clock", "Intervals"]
 
 
 DEFAULT_MINUTES = 5.0
-"""Between checkpoints. To save one takes about a tenth of a second."""
+"""Minutes between checkpoints. Saving one takes about a tenth of a second."""
 
 MAX_SHARE = 0.02
-"""Of the time, for checkpoints that are saved by time."""
+"""The largest share of the time to spend on checkpoints that are saved by time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Intervals in updates (and minutes). None stands for the default, which is said at each field."""
+    """Intervals in updates (and minutes). None stands for the default, which each field states."""
 
     num_updates: int
-    """In the whole run."""
+    """The number of updates in the whole run."""
     log_every: int | None = None
-    """Updates in a row of metrics.jsonl (default: as few as give at most 500 rows)."""
+    """Updates per row of metrics.jsonl (default: the smallest number that gives at most 500 rows)."""
     eval_every: int | None = None
     """Updates between evaluations (default: only at the start and at the end)."""
     checkpoint_every_updates: int | None = None
-    """Updates between checkpoints, besides those by time and the one at the end."""
+    """Updates between checkpoints, in addition to those by time and the one at the end."""
     checkpoint_every_minutes: float | None = None
     """Minutes between checkpoints (default: 5)."""
 
@@ -51,25 +51,25 @@ class Intervals:
 
     @property
     def saves_on_demand(self) -> bool:
-        """Whether checkpoints were asked for, besides those that are saved anyway."""
+        """Whether the user asked for checkpoints beyond the default ones."""
         return bool(self.checkpoint_every_updates or self.checkpoint_every_minutes)
 
     def until_next_stop(self, update: int) -> int:
-        """Updates from `update` to the next one at which the loop has to pause."""
+        """The number of updates from `update` to the next point where the loop has to pause."""
         stops = [_next(every, update) for every in (self.eval_every, self.checkpoint_every_updates) if every]
         return min([self.num_updates, *stops]) - update
 
     def evaluates(self, update: int) -> bool:
-        """Whether the run is evaluated after `update` updates, the start and the end apart."""
+        """Whether an evaluation is due after `update` updates, not counting those at the start and the end."""
         return bool(self.eval_every) and 0 < update < self.num_updates and update % (self.eval_every or 1) == 0
 
     def saves(self, update: int, since_save: float, save_took: float = 0.0) -> bool:
-        """Whether a checkpoint is due after `update` updates, the end apart.
+        """Whether a checkpoint is due after `update` updates, not counting the one at the end.
 
         Args:
             update: Updates done.
-            since_save: Seconds since the last one.
-            save_took: Seconds that it took. Saving by time costs at most `MAX_SHARE`, however large the state is.
+            since_save: Seconds since the last checkpoint.
+            save_took: Seconds it took to save. Saving by time costs at most `MAX_SHARE`, however large the state is.
         """
         by_updates = self.checkpoint_every_updates and update % self.checkpoint_every_updates == 0
         minutes = self.checkpoint_every_minutes or DEFAULT_MINUTES
@@ -78,9 +78,9 @@ class Intervals:
 
 
 class ChunkSizer:
-    """Chooses the updates in a chunk, so that one lasts about `seconds`.
+    """Chooses the number of updates in a chunk so that a chunk lasts about `seconds`.
 
-    That is rare enough to cost nothing and often enough to answer signals and show progress.
+    That is long enough to cost nothing and short enough to answer signals and show progress.
     """
 
     def __init__(self, max_chunk: int, seconds: float = 0.5) -> None:
@@ -93,13 +93,13 @@ class ChunkSizer:
         return max(1, min(self._next, self._max_chunk, limit))
 
     def measured(self, updates: int, seconds: float) -> None:
-        """A chunk of `updates` took so long. Growth is limited: the first chunks tell little."""
+        """Record that a chunk of `updates` took `seconds`. Growth is limited: the first chunks tell little."""
         wanted = int(self._seconds * updates / max(seconds, 1e-6))
         self._next = max(1, min(wanted, 4 * updates))
 
 
 class Clock:
-    """Seconds of training; evaluation is not training and stops it."""
+    """Counts the seconds of training; it is stopped during evaluation, which is not training."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._before = seconds
@@ -107,20 +107,20 @@ class Clock:
 
     @property
     def running(self) -> bool:
-        """Whether it goes."""
+        """Whether the clock is running."""
         return self._since is not None
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """The seconds of training so far."""
         return self._before + (time.perf_counter() - self._since if self._since is not None else 0.0)
 
     def start(self) -> None:
-        """Go on."""
+        """Start or continue."""
         self._since = time.perf_counter()
 
     def stop(self) -> None:
-        """Hold."""
+        """Pause."""
         self._before, self._since = self.seconds, None
 
 

@@ -1,4 +1,4 @@
-"""Hyperparameters that change from one generation of updates to the next while training."""
+"""Hyperparameters that change from one generation of updates to the next during training."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Lineage", "follow_lineage"]
 
 
 class Lineage(TypedDict):
-    """As run.json tells it, under `lineage`."""
+    """The entry `lineage` of run.json."""
 
     every_updates: int
-    """Updates in a generation; the last one goes on to the end."""
+    """Updates per generation; the last generation lasts to the end."""
     points: Sequence[Mapping[str, Any]]
     """The hyperparameters of each generation."""
 
 
 def follow_lineage(algo: Algorithm, lineage: Lineage) -> Algorithm:
-    """The algorithm with hyperparameters that change every so many updates and then stay as the last ones.
+    """The algorithm with hyperparameters that change every `every_updates` updates and keep their last values.
 
-    Its train state must have the fields `hyperparams` and `update`, as those of the PPO family.
+    Its train state must have the fields `hyperparams` and `update`, as in the PPO family.
     """
     points, every = lineage["points"], lineage["every_updates"]
     values = {name: np.array([point[name] for point in points], np.float32) for name in points[0]}

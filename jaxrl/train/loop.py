@@ -1,4 +1,4 @@
-"""The host's side of training: hand chunk after chunk to the device, and do everything else while it works."""
+"""The host's side of training: feed chunks to the device one after another and do everything else while it works."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["Loop"]
 
 
 class Loop:
-    """One run, from a train state to a later one. The device always has the next chunk in its queue while the host
-    reads the metrics of the last one and tells the hooks.
+    """One run, from a train state to a later one. The device always has the next chunk queued while the host reads
+    the metrics of the last one and calls the hooks.
 
     Args:
-        programs: What was compiled.
-        intervals: What happens when.
-        rows: Makes rows of metrics.
-        members: Who is trained.
+        programs: The compiled programs.
+        intervals: When to log, evaluate and save.
+        rows: Makes the rows of metrics.
+        members: The members to train.
         say: Shows a sentence to the user.
-        hooks: Told of phases, rows, evaluations and events.
-        folder: Where the run is written; None writes nothing.
-        keep_checkpoints: How many of the newest are kept.
+        hooks: Notified of phases, rows, evaluations and events.
+        folder: The run's folder; None writes nothing.
+        keep_checkpoints: How many of the newest checkpoints to keep.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Loop:
         self._chunk_began = 0.0
 
     def run(self, state: Any) -> Any:
-        """Train to the end, or until something stops it; the state is then saved and returned.
+        """Train to the end, or until something stops training; then save the state and return it.
 
         Raises:
             DivergedError: Every member's losses are NaN or infinite. The last good checkpoint is kept.
@@ -96,7 +96,10 @@ class Loop:
         return state
 
     def _next(self, update: int, stop: StopRequest, state: Any) -> int:
-        """Updates in the next chunk: process 0 sets the pace, and whichever process is told to stop stops all."""
+        """The number of updates in the next chunk, 0 to stop.
+
+        Process 0 sets the pace; a stop request to any process stops all of them.
+        """
         left = self.intervals.until_next_stop(update)
         size = self._chunk_sizer.next(left) if left else 0
         wish = (stop.name or self.stopped or self._hooks.stop, size, self._stragglers.news())
@@ -106,7 +109,7 @@ class Loop:
         return 0 if self.stopped else wishes[0][1]
 
     def _pause(self, state: Any, update: int) -> None:
-        """Evaluate and save, if either is due; both need the chunk to have ended."""
+        """Evaluate and save if due; both wait for the chunk to end."""
         saves = self.saver.due(self.intervals, update, state)
         if self.intervals.evaluates(update):
             self._read(state)
@@ -116,10 +119,10 @@ class Loop:
             self._save(state, update)
 
     def _read(self, state: Any) -> None:
-        """Wait for the pending chunk's metrics and make rows of them.
+        """Wait for the pending chunk's metrics and turn them into rows.
 
         Raises:
-            DivergedError: After the rows up to that very update.
+            DivergedError: Every member has diverged; the rows up to that update are written first.
         """
         if self._pending is None:
             return
@@ -141,12 +144,12 @@ class Loop:
             self._end_with(error, ended)
 
     def _end_with(self, error: DivergedError, seconds: float) -> NoReturn:
-        """Raise it, after the row that has begun: what came before tells the most about why."""
+        """Raise the error, but first write the unfinished row: the latest metrics say the most about the cause."""
         self._hand_on(self.rows.end(seconds))
         raise error
 
     def _hand_on(self, rows: list[dict[str, Any]]) -> None:
-        """Rows of metrics to everybody who wants them."""
+        """Add rows of metrics to the table and pass them to the hooks."""
         for row in rows:
             self.table.append(row)
             self._hooks.row(row)
@@ -157,7 +160,7 @@ class Loop:
         self._throughput.pause()
 
     def evaluate(self, state: Any) -> dict[str, Any]:
-        """Evaluate `state` with its current parameters and write the summary down; the clock stands still meanwhile."""
+        """Evaluate `state` with its current parameters and record the summary; the clock is paused meanwhile."""
         running = self.clock.running
         self.clock.stop()
         self._throughput.pause()
@@ -177,10 +180,10 @@ class Loop:
         return summary
 
     def restore(self, state_shape: Any) -> Any:
-        """Continue from the newest good checkpoint: the state, the rows, the clock and the files of the folder.
+        """Restore the newest good checkpoint: the state, the rows, the clock and the files of the folder.
 
         Raises:
-            CheckpointError: There is none.
+            CheckpointError: There is no good checkpoint.
         """
         assert self.saver.folder is not None
         restored = self.saver.restore(state_shape)
@@ -202,7 +205,7 @@ class Loop:
         self._hooks.phase("training")
 
     def tell(self, kind: str, text: str) -> None:
-        """Something the user should know: shown, and written into events.jsonl."""
+        """Show the user a sentence and write it to events.jsonl."""
         self._hooks.event(kind, text, self.rows.update)
 
     def _tell_of_time(self, kind: str, text: str) -> None:
@@ -214,5 +217,5 @@ class Loop:
 
 
 def _ready(metrics: Metrics) -> bool:
-    """Whether the device is done with the chunk that these are of."""
+    """Whether the device has finished the chunk that produced these metrics."""
     return all(leaf.is_ready() for leaf in jax.tree.leaves(metrics)[:1])

@@ -1,4 +1,4 @@
-"""The members of a run: what each of the M trained side by side has of its own, a seed and perhaps hyperparameters."""
+"""The members of a run: M of them train side by side, each with its own seed and perhaps its own hyperparameters."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Members:
 
     seeds: tuple[int, ...]
     names: tuple[str, ...]
-    """What a member is called in messages."""
+    """How messages refer to each member."""
     hyperparams: Any = None
-    """As the algorithm's `init` takes them, leaves `[M]`; None for those of the config."""
+    """In the form that the algorithm's `init` takes, leaves `[M]`; None uses the ones in the config."""
 
     def __len__(self) -> int:
         return len(self.seeds)
 
     @classmethod
     def of(cls, config: Any, members: int | Sequence[Mapping[str, Any]]) -> Members:
-        """Those of a config.
+        """Make the members of a run from its config.
 
         Args:
-            config: The run's.
-            members: Their number, and member m has `config.seed + m`; or for each one the fields of `config` in which
-                it differs: its seed, and fields of `config.hyperparams`.
+            config: The run's config.
+            members: Their number, in which case member m has `config.seed + m`; or, for each member, the fields in
+                which it differs from `config`: its seed, and fields of `config.hyperparams`.
 
         Raises:
-            ValueError: A field that needs a program of its own, or a value or a seed that cannot be.
+            ValueError: A field needs its own program, or a value or a seed is invalid.
         """
         if isinstance(members, int):
             members = [{"seed": config.seed + m} for m in range(members)]
@@ -60,11 +60,11 @@ class Members:
 
 
 def seed_keys(seeds: Sequence[int], stream: int = 0) -> jax.Array:
-    """A key for each seed `[M]`, a single one for M = 1. Streams other than 0 are independent of it and each other.
+    """A key for each seed `[M]`, or a single key for M = 1. All streams are independent of each other.
 
-    Members that share a seed, as points of a sweep or a search do, share its keys on purpose: points are compared with
-    the same first parameters, the same environments and the same episodes of evaluation. A member that needs a key that
-    no other member has must fold in its number besides, as those of a population do.
+    Members that share a seed, like the points of a sweep or a search, share its keys on purpose: points are compared
+    on the same initial parameters, the same environments and the same evaluation episodes. A member that needs a key
+    of its own must also fold in its number, as the members of a population do.
     """
     keys = [jax.random.key(seed) for seed in seeds]
     if stream:
@@ -75,12 +75,12 @@ def seed_keys(seeds: Sequence[int], stream: int = 0) -> jax.Array:
 
 
 def traced_fields(config: Any) -> list[str]:
-    """The fields of a config that members of one program can differ in, apart from the seed."""
+    """The fields of a config, apart from the seed, that can differ between members of one program."""
     hyperparams = getattr(config, "hyperparams", None)
     return [] if hyperparams is None else [field.name for field in dataclasses.fields(hyperparams)]
 
 
 def describe_member(own: Mapping[str, Any]) -> str:
-    """For example `seed 3, lr=0.1`."""
+    """A short description of a member, for example `seed 3, lr=0.1`."""
     values = (f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in own.items() if k != "seed")
     return ", ".join([f"seed {own['seed']}" if "seed" in own else "", *values]).removeprefix(", ")

@@ -1,4 +1,4 @@
-"""Rows of metrics: what the updates of a log interval report, summed and made into means."""
+"""Rows of metrics: the metrics of the updates in a log interval, reduced to sums and means."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": 
 
 
 class RowMaker:
-    """Turns the metrics of consecutive updates into rows, one every `log_every` updates and one at the end.
+    """Turns the metrics of consecutive updates into rows: one every `log_every` updates and one at the end.
 
-    The rows depend on the updates alone, not on how these were grouped into chunks; only the times do.
+    The rows depend only on the updates, not on how these were grouped into chunks; the times are the exception.
 
     Args:
-        log_every: Updates in a row.
+        log_every: Updates per row.
         total: Updates in the run.
-        steps_per_update: Environment steps of one member in an update.
-        members: M, runs side by side; with more than one, sums and means in rows are lists.
+        steps_per_update: Environment steps of one member per update.
+        members: M, the runs side by side; with more than one, sums and means in rows are lists.
     """
 
     def __init__(self, log_every: int, total: int, steps_per_update: int, members: int = 1) -> None:
@@ -34,7 +34,7 @@ class RowMaker:
         self._members = members
         self._sums: dict[str, np.ndarray] = {}
         self._updates = 0  # in the sums
-        self._begin = 0.0  # when they began
+        self._begin = 0.0  # seconds of training when the first of them began
 
     @property
     def timesteps(self) -> int:
@@ -42,12 +42,12 @@ class RowMaker:
         return self.update * self._steps_per_update
 
     def feed(self, metrics: Metrics, begin: float, end: float) -> list[dict[str, Any]]:
-        """The rows that are complete after the n updates of a chunk.
+        """Take in the n updates of a chunk and return the rows they complete.
 
         Args:
-            metrics: As from `Algorithm.update`, leaves `[n]`, or `[n, M]` with members.
+            metrics: Returned by `Algorithm.update`, leaves `[n]`, or `[n, M]` with members.
             begin: Seconds of training before the chunk.
-            end: Likewise after it; the times of rows in between are interpolated.
+            end: Seconds of training after it; the times of rows in between are interpolated.
         """
         flat = flatten(metrics)
         length = len(next(iter(flat.values())))
@@ -65,11 +65,11 @@ class RowMaker:
         return rows
 
     def end(self, seconds: float) -> list[dict[str, Any]]:
-        """The row that has begun, if one has: nothing more will come of it after so many seconds of training."""
+        """The unfinished row, if there is one, closed after `seconds` of training."""
         return [self._row(seconds)] if self._updates else []
 
     def save(self) -> dict[str, Any]:
-        """What a checkpoint must hold to continue in the middle of a row: JSON-able."""
+        """The JSON-able state that a checkpoint needs to continue in the middle of a row."""
         sums = {name: values.tolist() for name, values in self._sums.items()}
         return {"update": self.update, "sums": sums, "updates": self._updates, "begin": self._begin}
 
@@ -92,7 +92,7 @@ class RowMaker:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     row[name] = _plain(sums[source] / sums["episodes"])
         returns = {name[12:]: total for name, total in sums.items() if name.startswith("return_sums/")}
-        if returns:  # of each kind of agents, where there are several
+        if returns:  # one for each kind of agent, if there are several
             with np.errstate(invalid="ignore", divide="ignore"):
                 row["returns"] = {name: _plain(total / sums["episodes"]) for name, total in returns.items()}
         applied: Any = updates
@@ -127,8 +127,8 @@ def flat_row(row: Mapping[str, Any]) -> dict[str, Any]:
 def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`.
 
-    What is null, or not there in some of the rows, becomes NaN: a run that is continued with another `on_nan` has rows
-    of both kinds.
+    Values that are null or missing in some rows become NaN: a run that is continued with another `on_nan` has rows of
+    both kinds.
     """
     flat = [flat_row(row) for row in rows]
     table: dict[str, np.ndarray] = {}
@@ -140,13 +140,13 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def mean_over_members(value: Any) -> float | None:
-    """One number for a row's number or list; None where there is none."""
+    """The mean of a row's number or list, ignoring None; None if nothing is left."""
     numbers = [v for v in (value if isinstance(value, list) else [value]) if v is not None]
     return sum(numbers) / len(numbers) if numbers else None
 
 
 def _plain(value: Any) -> Any:
-    """A number, a list of them, or None for what is no number: JSON knows no NaN."""
+    """A number or a list of numbers, with None for NaN and infinity, which JSON lacks."""
     value = np.asarray(value)
     if value.ndim:
         return [_plain(v) for v in value]

@@ -24,29 +24,29 @@ from jaxrl.train.members import Members, seed_keys
 __all__ = ["Programs", "compile_programs", "compiler_options", "initial_state", "member_keys"]
 
 MAX_CHUNK = 1024
-"""Updates a chunk can have; their metrics are a few numbers each."""
+"""The most updates a chunk can have; the metrics of each are a few numbers."""
 
 
 class Programs(NamedTuple):
-    """Compiled for M members; with M = 1 there is no members axis."""
+    """The programs of a run, compiled for M members; with M = 1 there is no members axis."""
 
     init: Callable[[], Any]
     """`init() -> state`."""
     chunk: Callable[[Any, int], tuple[Any, Metrics]]
-    """`chunk(state, n) -> (state, metrics)`: n <= `max_chunk` updates, metrics `[max_chunk]` (`[max_chunk, M]`) of
-    which the first n count. `state` is donated: it is gone afterwards."""
+    """`chunk(state, n) -> (state, metrics)`: n <= `max_chunk` updates; of the metrics `[max_chunk]` (`[max_chunk, M]`),
+    only the first n are valid. `state` is donated: it cannot be used afterwards."""
     evaluate: Callable[[Any], Evaluation]
-    """`evaluate(state)`: greedy, with the same keys every time."""
+    """`evaluate(state)`: a greedy evaluation, with the same keys every time."""
     state_shape: Any
-    """The train state as shapes and dtypes."""
+    """The shapes and dtypes of the train state."""
     max_chunk: int
     seconds: float
-    """How long compiling took."""
+    """How long compilation took."""
     cached: bool
-    """Whether `chunk` was found in JAX's persistent compilation cache, so that `seconds` says little."""
+    """Whether `chunk` came from JAX's persistent compilation cache, in which case `seconds` says little."""
     bind: Callable[[RunConfig, Members], Programs]
-    """`bind(config, members)`: the same programs for other members; nothing is compiled. Raises ValueError unless there
-    are as many of them, and the config is the same but for the seed."""
+    """`bind(config, members)`: the same programs for other members, without compiling. Raises ValueError unless the
+    number of members is the same and the config differs in nothing but the seed."""
 
 
 def compile_programs(
@@ -57,15 +57,15 @@ def compile_programs(
     mesh: Mesh | None = None,
     across: Callable[[Any], Any] | None = None,
 ) -> Programs:
-    """Compile everything that a run needs.
+    """Compile everything a run needs.
 
     Args:
         algo: The algorithm.
         config: Its config.
-        members: M, the number of seeds; or who the members are.
-        episodes: Played in an evaluation.
-        mesh: The devices to use, see `choose_mesh`; None for the default one.
-        across: `across(state) -> state`, what the members `[M, …]` do to each other after each update.
+        members: M, the number of seeds; or the members themselves.
+        episodes: Episodes per evaluation.
+        mesh: The devices to use, see `choose_mesh`; None for the default device.
+        across: `across(state) -> state`, applied after each update to the state of all members `[M, …]`.
     """
     began = time.perf_counter()
     who = Members.of(config, members) if isinstance(members, int) else members
@@ -87,7 +87,7 @@ def compile_programs(
 
     options = compiler_options()
     compiled_init = jax.jit(init, out_shardings=places).lower(keys, who.hyperparams).compile(options)
-    # Playing needs one device; on all of them it would be done over and over.
+    # Evaluation needs one device; on a mesh, every device would repeat it.
     alone = jax.local_devices()[0]
     compiled_play = jax.jit(play).lower(_unplaced(state), keys).compile(options)
     with _cache_hits() as hits:
@@ -99,7 +99,7 @@ def compile_programs(
             raise ValueError("Programs serve only the config that they were compiled for, and as many members.")
         return Programs(
             init=lambda: compiled_init(who.keys(), who.hyperparams),
-            # JAX forgets where arrays without elements belong.
+            # JAX loses the sharding of empty arrays.
             chunk=lambda state, n: compiled_chunk(
                 state if places is None else jax.device_put(state, places), np.int32(n)
             ),
@@ -117,22 +117,25 @@ def compile_programs(
 
 
 def compiler_options() -> dict[str, Any] | None:
-    """On a CPU, the same speed for three quarters of XLA's default time to compile (baselines/speed/compile.py)."""
+    """Options that, on a CPU, cut compilation to three quarters of XLA's default time at the same execution speed.
+
+    Measured by baselines/speed/compile.py; None on other devices.
+    """
     return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
 
 
 def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
-    """Keys `[M]` (a single one for M = 1): member m's is that of `seed + m`, so that it can be run alone as well.
+    """Keys `[M]` (a single key for M = 1): member m gets the key of `seed + m`, so that it can also be run alone.
 
-    Streams other than 0 are independent of it and of each other.
+    All streams are independent of each other.
     """
     return seed_keys(range(seed, seed + members), stream)
 
 
 def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: Any = None) -> Any:
-    """The first train state; leaves `[M, …]` for M > 1, those of `hyperparams` `[M]`. Consumes `keys`.
+    """The initial train state; leaves `[M, …]` for M > 1, with `hyperparams` leaves `[M]`. Consumes `keys`.
 
-    With M > 1, `algo.init` can ask the axis `MEMBER` which member it makes.
+    With M > 1, `algo.init` can use the axis `MEMBER` to find out which member it is creating.
     """
     init = jax.vmap(algo.init, axis_name=MEMBER) if members > 1 else algo.init
     return jax.tree.map(_strong, init(keys, hyperparams))
@@ -141,8 +144,8 @@ def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: A
 def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: int) -> Callable[..., Any]:
     """`chunk(state, n)`: n updates in one program.
 
-    n is an argument, not a constant, so that one compilation serves every length of chunk, the ragged last one too, and
-    the arithmetic of an update does not depend on how a run was cut up.
+    n is an argument, not a constant, so that one compilation serves every chunk length, including the shorter last
+    chunk, and the arithmetic of an update does not depend on how a run is split into chunks.
     """
     update = jax.jit(update)  # traced once: here for the shapes, then again from its cache
     _, metrics = jax.eval_shape(update, state)
@@ -160,7 +163,7 @@ def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: 
 
 
 def _followed(update: Callable[[Any], tuple[Any, Metrics]], across: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`update`, then `across` on its state."""
+    """`update` followed by `across` on its state."""
 
     def both(state: Any) -> tuple[Any, Metrics]:
         state, metrics = update(state)
@@ -171,7 +174,7 @@ def _followed(update: Callable[[Any], tuple[Any, Metrics]], across: Callable[[An
 
 @contextlib.contextmanager
 def _cache_hits() -> Iterator[list[str]]:
-    """Collects what JAX says about programs that it did not have to compile."""
+    """Collects JAX's cache-hit events: programs that it did not have to compile."""
     hits: list[str] = []
 
     def listen(event: str, **_: str | int) -> None:
@@ -186,17 +189,17 @@ def _cache_hits() -> Iterator[list[str]]:
 
 
 def _seedless(config: Any) -> Any:
-    """All of a config that a program depends on."""
+    """The part of a config that a program depends on."""
     return dataclasses.replace(config, seed=0)
 
 
 def _unplaced(state: Any) -> Any:
-    """The state's shapes without their place in a mesh."""
+    """The shapes of the state without their placement in a mesh."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
 
 
 def _strong(leaf: Any) -> Any:
-    """`leaf` without a weak type, which would be lost in the first update and force a second compilation."""
+    """`leaf` without a weak type, which the first update would drop and thereby force a second compilation."""
     if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
         return leaf
     return jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype)

@@ -1,4 +1,4 @@
-"""Run something again from its run.json, and say whether the same numbers came out."""
+"""Repeat a run from its run.json, and check whether the numbers are the same."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _TIMES = ("seconds", "steps_per_second")
 
 
 class Comparison(NamedTuple):
-    """Two curves, row by row; times apart."""
+    """Two curves compared row by row, ignoring times."""
 
     rows: int
-    """How many both have."""
+    """How many rows both have."""
     first: int | None
-    """`timesteps` of the first one that differs; None if none does."""
+    """`timesteps` of the first row that differs; None if none does."""
     fields: tuple[str, ...]
-    """What differs there."""
+    """The fields that differ in that row."""
 
     @property
     def same(self) -> bool:
-        """Whether every number of every row is the same, bit for bit."""
+        """Whether every number in every row is the same, bit for bit."""
         return self.rows > 0 and self.first is None
 
 
 def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
-    """Train from the beginning with all that run.json tells: config, options, members, mesh, notes.
+    """Train from the beginning with everything in run.json: config, options, members, mesh, notes.
 
-    On the same kind of device with the same versions it makes the same curve, bit for bit. Other loggers than
+    On the same kind of device with the same versions, the curve is the same bit for bit. Loggers other than
     metrics.jsonl are left out.
 
     Args:
-        run: Which one.
+        run: The run to repeat.
         run_dir: A new folder.
         quiet: Show no progress.
 
     Raises:
-        ValueError: It cannot be trained by itself, because it is a part of a search.
+        ValueError: The run cannot be trained by itself, because it is part of a search.
     """
     options = {**repeated(run), "logger": None, "quiet": quiet, "mesh": _mesh(run.about)}
     segment: Segment | None = options["segment"]
@@ -59,10 +59,10 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
 
 
 def repeated(run: LoadedRun) -> dict[str, Any]:
-    """The arguments with which `fit` does the same again or continues it, as run.json tells them.
+    """The arguments, read from run.json, with which `fit` repeats or continues a run.
 
     Raises:
-        ValueError: The members of the run breed, so it is only trained by its search.
+        ValueError: The run holds the population of a search, so only that search can train it.
     """
     about = run.about
     if "population" in about:
@@ -81,7 +81,7 @@ def repeated(run: LoadedRun) -> dict[str, Any]:
 
 
 def warnings_for(about: dict[str, Any]) -> list[str]:
-    """Why the numbers may be other ones this time, a sentence each."""
+    """The reasons why the numbers may differ this time, one sentence each."""
     now = {
         "versions": versions(),
         "git": git_state(),
@@ -98,7 +98,7 @@ def warnings_for(about: dict[str, Any]) -> list[str]:
 
 
 def compare_rows(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Comparison:
-    """Compare the rows of two metrics.jsonl as far as both go."""
+    """Compare the rows that two metrics.jsonl have in common."""
     both = min(len(before), len(after))
     for old, new in zip(before[:both], after[:both], strict=True):
         fields = tuple(name for name in {**old, **new} if name not in _TIMES and old.get(name) != new.get(name))
@@ -108,6 +108,6 @@ def compare_rows(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> C
 
 
 def _mesh(about: dict[str, Any]) -> Any:
-    """The devices it used; None if there are not as many here."""
+    """The mesh that the run used; None if there are too few devices here."""
     member, data = about["mesh"]["member"], about["mesh"]["data"]
     return (member, data) if member * data <= jax.device_count() else None

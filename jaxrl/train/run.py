@@ -1,4 +1,4 @@
-"""A run from the first update to the pictures of the result: what `fit` does with its many keywords."""
+"""A run from the first update to the pictures of the result: the work behind `fit`'s many keywords."""
 
 from __future__ import annotations
 
@@ -33,52 +33,52 @@ __all__ = ["Recording", "Result", "Segment", "Training", "UnsavedError", "run"]
 
 
 class Segment(NamedTuple):
-    """Some of a run's updates."""
+    """A range of a run's updates."""
 
     first: int
-    """Updates done before."""
+    """Updates done before the segment."""
     last: int
-    """Updates done in the end."""
+    """Updates done after it."""
     state: Any = None
-    """The train state to go on from, with a leading members axis for M > 1; None for a fresh one."""
+    """The train state to start from, with a leading members axis for M > 1; None for a fresh one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a run has brought."""
+    """The result of a run."""
 
     state: Any
-    """The train state; with several seeds every leaf has a leading members axis `[M, …]`. With several processes each
-    has the whole of it."""
+    """The train state; with several seeds, every leaf has a leading members axis `[M, …]`. With several processes,
+    each one has the whole state."""
     metrics: dict[str, np.ndarray]
     """The columns of metrics.jsonl, `[R]` or, with several seeds, `[R, M]`: timesteps, win_rate, losses/policy …"""
     evaluation: dict[str, Any] | None
-    """The final greedy evaluation: episodes, return_mean, return_std, length_mean, win_rate (a list each with several
-    seeds). None if the run was stopped early."""
+    """The final greedy evaluation: episodes, return_mean, return_std, length_mean, win_rate (lists with several seeds).
+    None if the run was stopped early."""
     diverged: list[int]
     """Members whose losses or parameters are no longer finite."""
     run_dir: Path | None
-    """Where everything was written."""
+    """The folder of the run."""
     compile_seconds: float
     """Time spent compiling."""
     compile_cached: bool
-    """Whether the training program was found in JAX's persistent compilation cache."""
+    """Whether the training program came from JAX's persistent compilation cache."""
     train_seconds: float
-    """Time spent training, without compiling and evaluating."""
+    """Time spent training, excluding compilation and evaluation."""
     steps_per_second: float
-    """Environment steps of all members over `train_seconds`."""
+    """Environment steps of all members, divided by `train_seconds`."""
     programs: Programs = dataclasses.field(repr=False)
-    """What was compiled, for another `fit`."""
+    """The compiled programs, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
 
 
 class UnsavedError(CheckpointError):
-    """Training has come to its end, but not all of it could be written; `result` has everything nevertheless.
+    """Training finished, but not everything could be written; `result` has everything nevertheless.
 
     Args:
-        text: What could not be written and why.
-        result: What `fit` would have returned.
+        text: What could not be written, and why.
+        result: The result that `fit` would have returned.
     """
 
     def __init__(self, text: str, result: Result) -> None:
@@ -88,13 +88,13 @@ class UnsavedError(CheckpointError):
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """What is trained."""
+    """What to train."""
 
     algo: Algorithm
     config: RunConfig
     members: Members
     own: Sequence[Mapping[str, Any]] | None
-    """The fields in which each member differs from the config, if they were given."""
+    """The fields in which each member differs from the config, if given."""
     mesh: Mesh | None
     segment: Segment | None
     """Only some of the updates; None for all of them."""
@@ -106,19 +106,19 @@ class Training:
 
     @property
     def updates(self) -> Segment:
-        """Which updates are made."""
+        """The updates to make."""
         return self.segment or Segment(0, self.config.num_updates)
 
     @property
     def title(self) -> str:
-        """For example `ippo on smax/3m, 4 seeds`."""
+        """A title such as `ippo on smax/3m, 4 seeds`."""
         count, what = len(self.members), "seeds" if self.own is None else "members"
         return f"{algorithm_name(type(self.config))} on {self.config.env}" + (f", {count} {what}" if count > 1 else "")
 
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What is written and told of it."""
+    """What to write and show of a run."""
 
     run_dir: str | Path | None
     resume: Resume
@@ -134,10 +134,10 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
     """Train, log, evaluate, save; see `fit`.
 
     Raises:
-        FileExistsError: The folder holds something else, or another process trains in it.
+        FileExistsError: The folder holds something else, or another process is training in it.
         DivergedError: Losses or parameters are no longer finite.
         UnsavedError: The last state or rows could not be saved.
-        Exception: What `on_row` raised.
+        Exception: Whatever `on_row` raised.
     """
     config, updates = training.config, training.updates
     logger, logger_options = make_logger(recording.logger if hosts.is_main() else None)
@@ -178,7 +178,7 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
 
 
 def _programs(training: Training) -> Programs:
-    """Those of an earlier run, or compiled now."""
+    """The programs of an earlier run, or newly compiled ones."""
     if training.programs is not None:
         return training.programs.bind(training.config, training.members)
     return compile_programs(training.algo, training.config, training.members, training.eval_episodes, training.mesh)
@@ -187,7 +187,7 @@ def _programs(training: Training) -> Programs:
 def _description(
     training: Training, intervals: Intervals, recording: Recording, logger_options: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """What run.json says before anything has run."""
+    """The content of run.json before the run starts."""
     options = {
         **{name: value for name, value in dataclasses.asdict(intervals).items() if name != "num_updates"},
         "eval_episodes": training.eval_episodes,
@@ -207,7 +207,7 @@ def _description(
 def _train(
     loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, segment: Segment, on_row: RowHook
 ) -> Result:
-    """From the first state, or the restored one, to the final evaluation; run.json says at any time how far it is."""
+    """Train from the first or the restored state to the final evaluation, and keep run.json up to date."""
 
     def note(**facts: Any) -> None:
         about.update(facts)
@@ -251,10 +251,10 @@ def _train(
 
 
 def _first_state(loop: Loop, resume: bool, segment: Segment) -> Any:
-    """The restored state, or a fresh one, which is evaluated.
+    """The restored state, or a fresh one, which is evaluated first.
 
     Raises:
-        CheckpointError: Nothing good was found to resume.
+        CheckpointError: There is no good checkpoint to resume from.
     """
     if resume:
         state = loop.restore(loop.programs.state_shape)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a request: the loop finishes its chunk, saves and ends. The second one stops at once."""
+"""SIGTERM and Ctrl-C as requests: the loop finishes its chunk, saves and ends. A second signal stops at once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["StopRequest"]
 
 
 class StopRequest:
-    """While this context is entered, the first SIGTERM or SIGINT only sets `name`; then the old handlers are back.
+    """Inside this context, the first SIGTERM or SIGINT only sets `name` and restores the old handlers.
 
-    So a second signal does what it always did: SIGTERM kills, Ctrl-C raises KeyboardInterrupt. Outside the main thread,
-    where Python allows no handlers, nothing changes.
+    So a second signal has its usual effect: SIGTERM kills, Ctrl-C raises KeyboardInterrupt. Outside the main thread,
+    where Python does not allow signal handlers, nothing changes.
     """
 
     def __init__(self) -> None:
         self.name: str | None = None
-        """The signal that came, such as `"SIGTERM"`."""
+        """The name of the signal received, such as `"SIGTERM"`."""
         self._before: dict[int, Any] = {}
 
     def __bool__(self) -> bool:

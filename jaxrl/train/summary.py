@@ -18,9 +18,9 @@ _NAMES = {
 
 
 def evaluation_lines(summary: dict[str, Any] | None) -> list[str]:
-    """A line for each number of an `Evaluation.summary()`; with several seeds their mean and then each one.
+    """A line for each number of an `Evaluation.summary()`; with several seeds, their mean and then each seed's value.
 
-    What is not finite, or null in a run.json, is a dash and does not count.
+    Values that are not finite, or null in a run.json, are shown as a dash and left out of the mean.
     """
     if summary is None:
         return []
@@ -43,7 +43,7 @@ def _text(value: Any, digits: int) -> str:
 
 
 def _finite(value: float | None) -> float | None:
-    """None for what is not a finite number, as in JSON."""
+    """The value, or None if it is not finite, as in JSON."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -2,9 +2,9 @@
 
     result = jaxrl.search(ppo, config, method="halving", budget=16, lr=(1e-5, 1e-1, "log"))
     result.best           # {"lr": 0.0021}
-    result.test           # the greedy evaluation of that, trained anew on seeds that the search has not seen
+    result.test           # its greedy evaluation after retraining on seeds that the search has not used
 
-Each method is a small class with its options and one call, `method(task) -> Found`; `search` does what they share.
+Each method is a small class with its options and one call, `method(task) -> Found`; `search` does the rest.
 """
 
 from jaxrl.tuning.fixed import Grid, Random

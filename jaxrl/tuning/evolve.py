@@ -1,4 +1,4 @@
-"""A population that breeds within the compiled loop: what a member is, and how a new generation begins."""
+"""A population that evolves inside the compiled loop: its members, and the step to a new generation."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _STEP = 0.1
 
 
 class Past(NamedTuple):
-    """What a member was in each of G generations."""
+    """The history of a member over G generations."""
 
     hyperparams: Any  # leaves [G]
-    score: jax.Array  # [G]; NaN for the last one, and those to come
-    parent: jax.Array  # int32 [G], whom it took over when the generation began
+    score: jax.Array  # [G]; NaN for the last generation and those to come
+    parent: jax.Array  # int32 [G], the member it copied when the generation began
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A train state and what breeding needs to know."""
+    """A train state and the data that evolution needs."""
 
     own: Nested[Any]
     score_sum: Replicated[jax.Array]  # over the episodes of this generation
@@ -46,15 +46,15 @@ class Member:
 
     @property
     def params(self) -> Any:
-        """Of the algorithm."""
+        """The algorithm's parameters."""
         return self.own.params
 
 
 def population(algo: Algorithm, generations: int) -> Algorithm:
-    """The algorithm of one `Member`; `evolve` is what they do together.
+    """The algorithm for one `Member`; `evolve` acts on all members together.
 
-    Members can share a seed, but not their random keys: equal ones would make clones of a parent's children. So `init`
-    folds in the member's number, for which it asks the axis `MEMBER`; see `initial_state`.
+    Members can share a seed but not their random keys: equal keys would make identical children of one parent. So
+    `init` folds in the member's number, which it gets from the axis `MEMBER`; see `initial_state`.
     """
 
     def init(key: jax.Array, hyperparams: Any = None) -> Member:
@@ -79,13 +79,13 @@ def population(algo: Algorithm, generations: int) -> Algorithm:
 
 
 def evolve(space: Dimensions, quantile: float, resample: float, every: int, state: Member) -> Member:
-    """A new generation of the members `[M, …]`, if it is time.
+    """Start a new generation of the members `[M, …]`, if one is due.
 
     Args:
-        space: What is explored.
-        quantile: The share that is replaced by as many of the best.
-        resample: The probability that a hyperparameter is drawn anew.
-        every: Updates in a generation.
+        space: The space to explore.
+        quantile: The share that is replaced by the same number of the best.
+        resample: The probability that a hyperparameter is redrawn.
+        every: Updates per generation.
         state: The members.
     """
     updates, generations = state.own.update[0], state.past.score.shape[1]
@@ -95,7 +95,7 @@ def evolve(space: Dimensions, quantile: float, resample: float, every: int, stat
 
 
 def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.Array, state: Member) -> Member:
-    """A new generation, whatever the time."""
+    """Start a new generation unconditionally."""
     own, past = state.own, state.past
     members = len(state.episodes)
     healthy = jax.vmap(_finite)((own.params, state.score_sum))
@@ -109,7 +109,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members)).astype(jnp.int32)
 
     taken = _take(own, parent)
-    # Environments stay, unless what has diverged may have acted on them.
+    # Environments stay, unless a diverged policy may have acted on them.
     mine = jnp.where(healthy, jnp.arange(members), parent)
     environments = {name: _take(getattr(own, name), mine) for name in field_names(own, "per_environment")}
     moved = jax.vmap(partial(_explore, space, resample))(taken.hyperparams, key_explore)
@@ -125,24 +125,24 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
 
 
 def _scores(state: Member, healthy: jax.Array) -> jax.Array:
-    """`[M]`: the mean of the generation's episodes; average where none has ended, the worst of all if diverged."""
+    """`[M]`: mean score of the generation's episodes; the members' median if none ended, -inf if diverged."""
     mean = jnp.where(healthy & (state.episodes > 0), state.score_sum / state.episodes, jnp.nan)
     middle = jnp.nan_to_num(jnp.nanmedian(mean))
     return jnp.where(healthy, jnp.where(jnp.isnan(mean), middle, mean), -jnp.inf)
 
 
 def _finite(tree: Any) -> jax.Array:
-    """Whether all is finite."""
+    """Whether all leaves are finite."""
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
 
 
 def _take(tree: Any, index: jax.Array) -> Any:
-    """The members with these numbers, apart from their random keys: each member goes on with its own."""
+    """Copy the members with these numbers, except for random keys: each member keeps its own."""
     return jax.tree.map(lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf[index], tree)
 
 
 def _explore(space: Dimensions, resample: float, h: Any, key: jax.Array) -> Any:
-    """Other hyperparameters, near these or drawn anew."""
+    """Changed hyperparameters, near the old ones or redrawn."""
     changed = {}
     for (name, dimension), k in zip(space.items(), jax.random.split(key, len(space)), strict=True):
         key_up, key_which, key_share = jax.random.split(k, 3)
@@ -154,7 +154,7 @@ def _explore(space: Dimensions, resample: float, h: Any, key: jax.Array) -> Any:
 
 
 def _at(dimension: Range | Choice, share: jax.Array) -> jax.Array:
-    """`dimension.at(share)`."""
+    """`dimension.at(share)` for a traced `share`."""
     if isinstance(dimension, Choice):
         values = jnp.asarray(np.array(dimension.values, np.float32))
         return values[(share * len(dimension.values)).astype(jnp.int32)]
@@ -164,7 +164,7 @@ def _at(dimension: Range | Choice, share: jax.Array) -> jax.Array:
 
 
 def _moved(dimension: Range | Choice, value: jax.Array, up: jax.Array) -> jax.Array:
-    """A value near another one, within the space."""
+    """A value near `value`, within the space."""
     if isinstance(dimension, Choice):
         values = jnp.asarray(np.sort(np.array(dimension.values, np.float32)))
         now = jnp.argmin(jnp.abs(values - value))

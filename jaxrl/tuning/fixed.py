@@ -1,4 +1,4 @@
-"""Random search and grid search: points that are known beforehand, each trained to the end."""
+"""Random search and grid search: points that are known in advance, each trained to the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Successive halving (Jamieson and Talwalkar 2016, https://arxiv.org/abs/1502.07943): the best go on, the rest end."""
+"""Successive halving (Jamieson and Talwalkar 2016, https://arxiv.org/abs/1502.07943): only the best points continue."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["Halving"]
 class Halving:
     """Train many points for a short while, then the best of them for longer, and a few to the end.
 
-    At each rung the survivors' train states are gathered on the device, so that nothing is trained twice: with the
-    defaults a point out of three goes on, after a ninth and after a third of a run. At that price the budget of 16 runs
-    pays for 61 points.
+    At each rung, the survivors' train states are gathered on the device, so that nothing is trained twice: with the
+    defaults, one point in three continues after a ninth and after a third of a run. A budget of 16 runs then pays for
+    61 points.
     """
 
     eta: int = 3
-    """One out of so many goes on."""
+    """One point in `eta` continues."""
     rungs: int = 3
-    """How often is evaluated; the last time is the end of training."""
+    """The number of evaluations; the last one is at the end of training."""
 
     def check(self, task: Task) -> None:
         """See `Method`."""
@@ -38,7 +38,7 @@ class Halving:
         task.only_traced("halving", self.plan(task)[0][1] * len(task.seeds))
 
     def plan(self, task: Task) -> list[tuple[int, int]]:
-        """For each rung the update at which it ends and how many points it has, as many as the budget pays for."""
+        """The update at which each rung ends and its number of points, as many as the budget pays for."""
         updates = task.config.num_updates
         ends = sorted({max(1, round(updates / self.eta**i)) for i in range(self.rungs)})
         lengths = np.diff([0, *ends])
@@ -79,7 +79,7 @@ class Halving:
 
 
 def _gathered(state: Any, members: int, kept: list[int]) -> Any:
-    """The train states of some of the members; a single one has no members axis."""
+    """The train states of the kept members; a single member has no members axis."""
     if members == 1:
         return state
     index = kept[0] if len(kept) == 1 else np.array(kept)

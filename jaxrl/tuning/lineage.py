@@ -1,4 +1,4 @@
-"""Whose hyperparameters a member of a population has had."""
+"""The lineage of a member of a population."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["ancestors"]
 
 
 def ancestors(parent: np.ndarray, member: int) -> list[int]:
-    """The members that a member of a population descends from, one a generation, itself the last.
+    """The members that a member of a population descends from, one per generation, ending with itself.
 
     Args:
-        parent: int `[M, G]`, whom each member took over when the generation began; itself if nobody.
-        member: Which one.
+        parent: int `[M, G]`, the member that each member copied when the generation began; itself if none.
+        member: The member's index.
     """
     line = [member]
     for g in range(parent.shape[1] - 1, 0, -1):

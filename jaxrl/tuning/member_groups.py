@@ -1,4 +1,4 @@
-"""Points times seeds in as few programs as possible: members that one program can train make a group."""
+"""Points times seeds in as few programs as possible: members that one program can train form a group."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
-"""Of a table: a member's hyperparameters, its seed, its final greedy evaluation, `curve_mean` (its win rate, or else
-its return, over the whole of training), whether it has diverged."""
+"""A row of a table: a member's hyperparameters, its seed, its final greedy evaluation, `curve_mean` (its win rate, or
+otherwise its return, averaged over all of training) and whether it diverged."""
 
 
 class MemberGroup(NamedTuple):
     """Members that one program trains."""
 
     config: Any
-    """With the hyperparameters that all of them have."""
+    """The config, with the hyperparameters that all members share."""
     members: list[Point]
-    """For each its seed and the hyperparameters it has of its own."""
+    """The seed of each member and the hyperparameters that distinguish it."""
     folder: RunFolder | None
 
     def like(self, other: MemberGroup) -> bool:
-        """Whether one program does for both."""
+        """Whether one program can train both groups."""
         return self.config == other.config and len(self.members) == len(other.members)
 
     def describe(self, names: Iterable[str]) -> str:
-        """For example `16 members, hidden=(64, 64)`."""
+        """A description of the group, for example `16 members, hidden=(64, 64)`."""
         shared = {name: getattr(self.config, name) for name in names if name not in self.members[0]}
         return ", ".join([f"{len(self.members)} members", *([describe_member(shared)] if shared else [])])
 
@@ -61,14 +61,14 @@ class MemberGroup(NamedTuple):
 def make_groups(
     config: Any, tried: Sequence[Point], seeds: Sequence[int], max_members: int | None, path: Path | None
 ) -> list[MemberGroup]:
-    """All members, by what needs a program of its own and then in parts of about the same size.
+    """Group all members by the program that they need, and split large groups into parts of about equal size.
 
     Args:
-        config: From which all else is taken.
+        config: The config that supplies everything else.
         tried: The points.
-        seeds: Of each of them.
-        max_members: In a group.
-        path: Where the groups have their folders; None for none.
+        seeds: The seeds to train each point with.
+        max_members: The most members in a group.
+        path: The parent of the groups' folders; None for no folders.
     """
     max_members = None if max_members is None else as_whole("max_members", max_members)
     traced = traced_fields(config)
@@ -91,7 +91,7 @@ def make_groups(
 
 
 def check_groups(groups: Sequence[MemberGroup], options: dict[str, Any]) -> None:
-    """Raise now what `fit` would with these options, before anything is written and an hour has passed."""
+    """Raise the errors that `fit` would raise with these options, before anything is written or time is spent."""
     as_whole("eval_episodes", options["eval_episodes"])
     names = [field.name for field in dataclasses.fields(Intervals) if field.name in options]
     for group in groups:
@@ -107,18 +107,18 @@ def train_groups(
     options: dict[str, Any],
     after: Callable[[list[Row]], None] = lambda table: None,
 ) -> tuple[list[Row], str | None]:
-    """Train one group after the other.
+    """Train one group after another.
 
     Args:
         algorithm: The module.
-        groups: Finished ones, by their folders, are kept, and an interrupted one goes on; their folders are in one
-            that this process holds, see `Record`.
-        names: Of the hyperparameters, the first columns of the table.
-        options: For `fit`.
-        after: Called with the table so far when a group has ended.
+        groups: Groups whose folders show that they are finished are kept, and interrupted ones continue. This process
+            must hold the lock of the parent folder, see `recorded`.
+        names: The names of the hyperparameters, which are the first columns of the table.
+        options: Options for `fit`.
+        after: Called with the table so far whenever a group ends.
 
     Returns:
-        The table, and the signal that ended training early, if one did.
+        The table, and the name of the signal that ended training early, if one did.
     """
     table: list[Row] = []
     programs = None
@@ -136,7 +136,7 @@ def train_groups(
 
 
 def chosen_seeds(name: str, seeds: int | Sequence[int], first: int) -> list[int]:
-    """The seeds one by one: so many from `first` on, or those that were listed."""
+    """The seeds as a list: that many starting at `first`, or the ones listed."""
     listed = isinstance(seeds, Iterable)
     chosen = list(seeds) if listed else [first + i for i in range(typed(name, int, seeds))]
     chosen = [as_seed(f"{name}: each", seed) for seed in chosen]
@@ -146,15 +146,15 @@ def chosen_seeds(name: str, seeds: int | Sequence[int], first: int) -> list[int]
 
 
 def metric_of(known: Mapping[str, Any]) -> str:
-    """What is compared: the win rate where the environment knows one, else the return."""
+    """The metric to compare by: the win rate if the environment has one, otherwise the return."""
     return "win_rate" if "win_rate" in known else "return_mean"
 
 
 def curve_means(metrics: Mapping[str, np.ndarray], members: int) -> list[float | None]:
-    """For each member the mean of its learning curve, None if no episode has ended.
+    """The mean of each member's learning curve; None if no episode ended.
 
     Args:
-        metrics: Columns of metrics.jsonl.
+        metrics: The columns of metrics.jsonl.
         members: M.
     """
     curves = metrics.get(metric_of(metrics), np.zeros((0, members))).reshape(-1, members)
@@ -162,7 +162,7 @@ def curve_means(metrics: Mapping[str, np.ndarray], members: int) -> list[float |
 
 
 class _Outcome(NamedTuple):
-    """What a group has brought."""
+    """The result of a group."""
 
     evaluation: dict[str, Any] | None
     curve_means: list[float | None]
@@ -172,7 +172,7 @@ class _Outcome(NamedTuple):
 
 
 def _train(algorithm: ModuleType, group: MemberGroup, programs: Programs | None, options: dict[str, Any]) -> _Outcome:
-    """Train a group, or what is left of it."""
+    """Train a group, or the rest of it."""
     if group.folder is not None:
         deciding = {name: value for name, value in options.items() if name != "notes"}
         stage = decide(group.folder, group.config, wanted(group.config, group.members, deciding))
@@ -201,7 +201,7 @@ def _train(algorithm: ModuleType, group: MemberGroup, programs: Programs | None,
 
 
 def _rows(names: Iterable[str], group: MemberGroup, outcome: _Outcome) -> list[Row]:
-    """The part of the table that a group makes."""
+    """A group's rows of the table."""
     rows = []
     for m, own in enumerate(group.members):
         row = {name: own[name] if name in own else getattr(group.config, name) for name in names}

@@ -1,4 +1,4 @@
-"""Optuna's tree-structured Parzen estimator, asked for a batch of points at a time so that these share a program."""
+"""Optuna's tree-structured Parzen estimator, which proposes points in batches so that each batch shares a program."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Optuna"]
 
 @dataclasses.dataclass(frozen=True)
 class Optuna:
-    """Ask for a batch of points, train them side by side, tell their scores, until the budget is spent.
+    """Ask for a batch of points, train them side by side, tell Optuna their scores, until the budget is spent.
 
-    The first batch is drawn at random. The sampler's seed is the config's, so that a search repeats itself.
+    The first batch is drawn at random. The sampler uses the config's seed, so that a search is reproducible.
     """
 
     batch: int = 8
-    """Points asked for at a time."""
+    """Points per batch."""
 
     def check(self, task: Task) -> None:
         """See `Method`.
@@ -55,18 +55,18 @@ class Optuna:
 
 
 def _sampler(optuna: Any, seed: int, startup: int) -> Any:
-    """A sampler that takes a point it has asked for as a bad one until it is told the score.
+    """A sampler that treats a proposed point as a bad one until it is told the score.
 
-    Without that `constant_liar` it would learn nothing between two points of a batch, and draw them from the same
-    narrow place.
+    Without this option, `constant_liar`, it would learn nothing between the points of a batch and draw them all from
+    the same narrow region.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # what Optuna 4 calls the option
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # Optuna 4 calls the option experimental
         return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
 
 
 def _distribution(optuna: Any, dimension: Any) -> Any:
-    """Values of lists are known to Optuna by their number: it takes no tuples."""
+    """A dimension for Optuna, which gets the indices of listed values because it does not accept tuples."""
     if isinstance(dimension, Choice):
         return optuna.distributions.CategoricalDistribution(range(len(dimension.values)))
     return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)

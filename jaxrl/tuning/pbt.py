@@ -1,4 +1,4 @@
-"""Population-based training (Jaderberg et al. 2017, https://arxiv.org/abs/1711.09846), within the compiled loop."""
+"""Population-based training (Jaderberg et al. 2017, https://arxiv.org/abs/1711.09846), inside the compiled loop."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ __all__ = ["PBT"]
 
 @dataclasses.dataclass(frozen=True)
 class PBT:
-    """One population of all that the budget pays for: as many members as there are points times tuning seeds.
+    """One population that uses the whole budget: as many members as points times tuning seeds.
 
-    After each generation the worst quarter takes over the parameters, the optimiser's state and the hyperparameters of
+    After each generation, the worst quarter copies the parameters, the optimiser's state and the hyperparameters of
     members drawn from the best quarter, and then changes the hyperparameters. Scores are means over the episodes that
-    ended in the generation. Environments and random keys are each member's own from the beginning and stay so, although
-    several begin with the same point or the same seed. As soon as they breed, members of a point have different
-    hyperparameters, so each of them is a trial by itself: its point is the one it had in the last generation.
+    ended in the generation. Each member always has its own environments and random keys, even if several start with
+    the same point or the same seed. After the first generation, members of one point have different hyperparameters,
+    so each member is a trial by itself: its point is the one it had in the last generation.
     """
 
     generations: int = 20
-    """Parts of equal length into which training is cut."""
+    """The number of equal parts into which training is divided."""
     quantile: float = 0.25
     """The share of the members that is replaced, and the share that replaces them."""
     resample: float = 0.25
-    """The probability that a hyperparameter is drawn anew; otherwise it moves: in a range with "log" by a factor of 0.8
-    or 1.2, in another one by a tenth of its width, in a list to a neighbour."""
+    """The probability that a hyperparameter is redrawn; otherwise it moves: in a range with "log" by a factor of 0.8
+    or 1.2, in any other range by a tenth of its width, in a list to a neighbour."""
     draw: bool = True
-    """Begin with draws from the space; False: all members begin with what the config has."""
+    """Whether to start with draws from the space; if False, all members start with the config's values."""
 
     def check(self, task: Task) -> None:
         """See `Method`."""
@@ -81,7 +81,7 @@ class PBT:
 
 
 def _found(task: Task, members: list[Point], result: Result, every: int) -> Found:
-    """What is to be said of a population that has been trained."""
+    """The result of a trained population."""
     past = jax.device_get(result.state.past)
     columns = {name: getattr(past.hyperparams, name) for name in task.space}  # [M, G]
 
@@ -104,6 +104,6 @@ def _found(task: Task, members: list[Point], result: Result, every: int) -> Foun
 
 
 def _finite(params: Any, members: int) -> np.ndarray:
-    """Whether all of its parameters are numbers, for each member: bool `[M]`."""
+    """Whether all parameters of each member are finite: bool `[M]`."""
     leaves = [np.reshape(leaf, (members, -1)) for leaf in jax.tree.leaves(jax.device_get(params))]
     return np.array([np.isfinite(row).all() for row in np.concatenate(leaves, axis=1)])

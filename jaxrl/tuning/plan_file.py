@@ -1,4 +1,4 @@
-"""The file that says what a sweep or a search was asked for and how far it is, so that it can be continued."""
+"""The file that records the plan and progress of a sweep or a search, so that it can be continued."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FILES = {"sweep": "sweep.json", "search": "checklist.json"}
 
 
 class PlanFile:
-    """One JSON file in a folder of its own; see `recorded`.
+    """One JSON file in its own folder; see `recorded`.
 
     Args:
-        file: Where it is; None writes nothing.
-        about: What it says at first.
+        file: The file; None writes nothing.
+        about: Its initial content.
     """
 
     def __init__(self, file: Path | None, about: dict[str, Any]) -> None:
@@ -34,11 +34,11 @@ class PlanFile:
 
     @property
     def path(self) -> Path | None:
-        """Of the folder."""
+        """The path of the folder."""
         return None if self._file is None else self._file.parent
 
     def write(self, status: str, **content: Any) -> None:
-        """Replace the file in one go; what it has said before and is not said anew stays."""
+        """Update the content and replace the file atomically; entries that are not given stay."""
         self._about |= {"status": status, **content}
         if self._file is not None:
             write_json(self._file, self._about)
@@ -48,18 +48,18 @@ class PlanFile:
 def recorded(
     path: str | Path | None, what: Literal["sweep", "search"], config: Any, plan: dict[str, Any], num_seeds: int
 ) -> Iterator[PlanFile]:
-    """The record in a folder, new or to be continued. Other processes are kept out of the folder meanwhile.
+    """Open the plan file of a folder, new or to be continued, and lock the folder against other processes meanwhile.
 
     Args:
         path: The folder; None writes nothing.
-        what: It is of.
-        config: The configuration from which all else is taken.
-        plan: What else decides the outcome, and options that may change (`MAY_CHANGE`).
-        num_seeds: For `describe_run`.
+        what: What the plan is for.
+        config: The configuration that supplies everything else.
+        plan: Everything else that determines the outcome, and options that may change (`MAY_CHANGE`).
+        num_seeds: The number of seeds, for `describe_run`.
 
     Raises:
-        FileExistsError: The folder holds something else, or another process trains in it.
-        OSError: Nothing can be written there.
+        FileExistsError: The folder holds something else, or another process is training in it.
+        OSError: The folder is not writable.
     """
     about = describe_run(config, num_seeds) | plain(plan)
     if path is None:
@@ -82,7 +82,11 @@ def recorded(
 
 
 def _continued(file: Path, what: str, config: Any, about: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
-    """What the file goes on saying, if it is of the same plan."""
+    """The content with which the file continues, if it has the same plan.
+
+    Raises:
+        FileExistsError: The file has another plan.
+    """
     before = read_about(file)
     names = [name for name in plan if name not in MAY_CHANGE]
     there, here = ({name: each.get(name) for name in ("algorithm", *names)} for each in (before, about))

@@ -1,4 +1,4 @@
-"""`search`: look for good hyperparameters on some seeds, then train the best of them anew on others."""
+"""`search`: look for good hyperparameters on some seeds, then retrain the best ones on other seeds."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ METHODS: dict[str, type[Method]] = {
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
-    """What a search has brought."""
+    """The result of a search."""
 
     best: Point | None
-    """The best hyperparameters; None if the search was stopped before it had them."""
+    """The best hyperparameters; None if the search was stopped before it found them."""
     lineage: list[Point] | None
     """With PBT, the best member's hyperparameters in each generation."""
     trials: list[Trial]
-    """All that was tried."""
+    """Everything that was tried."""
     incumbents: list[Incumbent]
-    """The best so far, as the budget was spent."""
+    """The best point so far at each stage of the budget."""
     test: dict[str, Any] | None
-    """The final greedy evaluation on the test seeds: return_mean … are lists, one number a seed."""
+    """The final greedy evaluation on the test seeds: return_mean … are lists with one number per seed."""
     run_dir: Path | None
-    """Where checklist.json, tuning/ and test/ are."""
+    """The folder with checklist.json, tuning/ and test/."""
     stopped: str | None
     """The signal that ended the search early."""
 
@@ -74,25 +74,25 @@ def search(
 ) -> SearchResult:
     """Find hyperparameters, e.g. `search(ppo, config, method="halving", lr=(1e-5, 1e-1, "log"))`, and test them.
 
-    A point's score is the mean over the tuning seeds of the final greedy evaluation; with PBT, where every member has a
-    point of its own in the end, it is that of the member. The best point is then trained anew with the test seeds,
-    which are others: only their scores are to be reported.
+    A point's score is the final greedy evaluation, averaged over the tuning seeds; with PBT, where every member ends
+    with its own point, it is the member's own score. The best point is then retrained with the test seeds, which are
+    different ones: report only their scores.
 
     Args:
         algorithm: The module, e.g. `jaxrl.algos.ppo`.
-        config: Its config, from which all else is taken.
-        run_dir: For checklist.json (budget, space, seeds, incumbents over time, trials, the outcome), tuning/ with the
-            runs to choose by and test/, the run to report. The same search, unfinished, is continued. None writes
-            nothing.
+        config: The algorithm's config, which supplies everything else.
+        run_dir: A folder for checklist.json (budget, space, seeds, incumbents over time, trials, the outcome), tuning/
+            with the runs that decide, and test/, the run to report. If it holds the same search, unfinished, the search
+            continues. None writes nothing.
         method: `"random"`, `"grid"`, `"halving"`, `"pbt"` or `"optuna"`, or one of their classes in `jaxrl.tuning` with
             options.
-        budget: Environment steps for the search, in whole runs (each with every tuning seed). Every method is held to
-            the same: halving begins with more points than that, most of which it soon ends.
-        tuning_seeds: So many, from `config.seed` on, or which ones.
-        test_seeds: So many, from the largest tuning seed on, or which ones.
-        max_members: Members to train at the same time; of no use to halving and PBT, which need all in one program.
-        log_every: Updates in a row of metrics.
-        eval_episodes: Episodes in an evaluation.
+        budget: Environment steps for the search, in full runs (each with every tuning seed). It limits every method
+            alike: halving starts with more points than that, but ends most of them early.
+        tuning_seeds: Their number, starting at `config.seed`, or a list.
+        test_seeds: Their number, starting after the largest tuning seed, or a list.
+        max_members: Members to train at the same time; no help for halving and PBT, which need all in one program.
+        log_every: Updates per row of metrics.
+        eval_episodes: Episodes per evaluation.
         checkpoint_every_updates: Updates between checkpoints.
         checkpoint_every_minutes: Minutes between checkpoints.
         quiet: Show no progress.
@@ -103,8 +103,8 @@ def search(
         `run_dir` continues it.
 
     Raises:
-        ValueError: Wrong input, or tuning seeds among the test seeds.
-        FileExistsError: `run_dir` holds something else or another search, or another process trains in it.
+        ValueError: Wrong input, or some seeds are both tuning and test seeds.
+        FileExistsError: `run_dir` holds something else or another search, or another process is training in it.
         DivergedError: Every point that was tried has diverged.
         MissingExtraError: The method needs a package that is not installed.
     """
@@ -139,7 +139,7 @@ def search(
 
 
 def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> SearchResult:
-    """Search and test, and write down how far it is."""
+    """Search and test, and record the progress."""
     root = record.path
     try:
         found = method(task)
@@ -156,7 +156,7 @@ def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> 
 
 
 def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict[str, Any] | None:
-    """The final evaluation of the best point, trained anew on the test seeds."""
+    """The final evaluation of the best point, retrained on the test seeds."""
     config = settled(dataclasses.replace(task.config, **found.best), found.best)
     members = [{"seed": seed} for seed in seeds]
     lineage: Lineage | None = None
@@ -195,7 +195,7 @@ def _content(found: Found) -> dict[str, Any]:
 
 
 def _steps(config: Any) -> int:
-    """Environment steps of one run."""
+    """The environment steps of one run."""
     return config.num_updates * config.steps_per_update
 
 
@@ -208,12 +208,12 @@ def _method(method: str | Method) -> Method:
 
 
 def _describe(method: Any) -> dict[str, Any]:
-    """Its name and options."""
+    """The name and options of a method."""
     return {"name": type(method).__name__.lower(), **dataclasses.asdict(method)}
 
 
 def _check(task: Task, method: Method) -> None:
-    """Raise now what would be raised later."""
+    """Raise errors in the input before the search starts."""
     if not task.space:
         raise ValueError('Say what to search, e.g. lr=(1e-4, 1e-2, "log").')
     method.check(task)

@@ -1,4 +1,4 @@
-"""Which hyperparameters a sweep or a search tries: lists and ranges."""
+"""The hyperparameters that a sweep or a search tries: lists and ranges."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 SearchSpace = Mapping[str, Any]
-"""Field names of a config to lists of values, or to ranges `(low, high)` or `(low, high, "log")`."""
+"""Maps field names of a config to lists of values, or to ranges `(low, high)` or `(low, high, "log")`."""
 
 Point = dict[str, Any]
 """A value for each name in a space."""
 
-_STREAM = 2  # of the config's seed; training has 0, evaluation 1
+_STREAM = 2  # of the config's seed; training uses 0, evaluation 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Range:
     low: float
     high: float
     log: bool
-    """Whether it is their logarithms that are uniform."""
+    """Whether draws are uniform in the logarithm."""
 
     def at(self, share: float) -> float:
-        """The number a share from 0 to 1 of the way up."""
+        """The number at `share` (from 0 to 1) of the range."""
         if self.log:
             return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         return self.low + share * (self.high - self.low)
@@ -62,16 +62,16 @@ class Choice:
     values: tuple[Any, ...]
 
     def at(self, share: float) -> Any:
-        """The value a share from 0 to less than 1 of the way through the list."""
+        """The value at `share` (from 0 to less than 1) of the list."""
         return self.values[int(share * len(self.values))]
 
 
 def read_space(config: Any, space: SearchSpace) -> dict[str, Range | Choice]:
-    """A space, made sure of.
+    """Parse and check a space.
 
     Raises:
-        UnknownNameError: The config has no such field; the message lists the nearest.
-        ValueError: Neither list nor range, or an empty or repeated one.
+        UnknownNameError: The config has no such field; the message lists the nearest names.
+        ValueError: An entry is neither list nor range, or it is empty or has repeated values.
     """
     return {
         name: _range(config, name, values) if isinstance(values, tuple) else _choice(config, name, values)
@@ -80,23 +80,23 @@ def read_space(config: Any, space: SearchSpace) -> dict[str, Range | Choice]:
 
 
 def describe_space(dimensions: Mapping[str, Range | Choice]) -> dict[str, dict[str, Any]]:
-    """For a file: `{"lr": {"low": 0.0001, "high": 0.1, "log": true}, "hidden": {"values": …}}`."""
+    """A space for a file: `{"lr": {"low": 0.0001, "high": 0.1, "log": true}, "hidden": {"values": …}}`."""
     return {name: dataclasses.asdict(dimension) for name, dimension in dimensions.items()}
 
 
 def points(config: Any, space: SearchSpace, samples: int) -> list[Point]:
-    """All combinations of the lists' values, each with `samples` draws from the ranges.
+    """All combinations of the listed values, each with `samples` draws from the ranges.
 
-    Combinations that differ in nothing but what has no effect there are one. The draws are the same for every
-    combination. They depend on the config's seed, on the name of the range and on nothing else in the space.
+    Combinations that differ only in fields without effect count as one. The draws are the same for every combination:
+    they depend on the config's seed and on the name of the range, and on nothing else in the space.
 
     Args:
-        config: The dataclass whose fields are tried.
-        space: What to try.
-        samples: How many points of the ranges to draw.
+        config: The dataclass whose fields to try.
+        space: The values to try.
+        samples: How many points to draw from the ranges.
 
     Raises:
-        ValueError: As in `read_space`, or a value that the config refuses.
+        ValueError: See `read_space`; or the config rejects a value.
     """
     samples, dimensions = as_whole("samples", samples), read_space(config, space)
     ranges = {name: each for name, each in dimensions.items() if isinstance(each, Range)}
@@ -106,42 +106,42 @@ def points(config: Any, space: SearchSpace, samples: int) -> list[Point]:
 
 
 def draws(config: Any, space: SearchSpace, count: int) -> list[Point]:
-    """`count` draws from the whole space, lists and ranges alike; fewer where some are repeated.
+    """`count` draws from the whole space, lists and ranges alike; fewer if some are repeated.
 
     Raises:
-        ValueError: As in `points`.
+        ValueError: See `points`.
     """
     return _accepted(config, space, _drawn(config, read_space(config, space), count))
 
 
 def grid(choices: Mapping[str, Choice]) -> list[Point]:
-    """All combinations."""
+    """All combinations of the values."""
     rows = itertools.product(*(choice.values for choice in choices.values()))
     return [dict(zip(choices, row, strict=True)) for row in rows]
 
 
 def effective(config: Any, point: Point) -> Point:
-    """A point as the config has it: 2e4 steps are 20000, and what has no effect there has its default.
+    """A point after conversion by the config: 2e4 steps become 20000, and fields without effect get their default.
 
     Raises:
-        ValueError: The config refuses a value.
+        ValueError: The config rejects a value.
     """
     made = settled(dataclasses.replace(config, **point), point)
     return {name: getattr(made, name) for name in point}
 
 
 def distinct(found: Iterable[Point]) -> list[Point]:
-    """Each point once."""
+    """The points without repetitions."""
     return list({repr(point): point for point in found}.values())
 
 
 def _accepted(config: Any, space: SearchSpace, found: list[Point]) -> list[Point]:
-    """The points as the config has them, each once, with names in the order of the space."""
+    """The distinct points after conversion by the config, with names in the order of the space."""
     return distinct(effective(config, {name: point[name] for name in space}) for point in found)
 
 
 def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) -> list[Point]:
-    """Independent draws; those for a name do not depend on the other names."""
+    """Independent draws; the draws for a name do not depend on the other names."""
     columns = []
     for name, dimension in dimensions.items():
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), _STREAM), zlib.crc32(name.encode()))
@@ -150,7 +150,7 @@ def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) ->
 
 
 def _choice(config: Any, name: str, values: Any) -> Choice:
-    """The values of a list."""
+    """Check a list of values."""
     _check_name(config, name)
     if not isinstance(values, list):
         raise ValueError(
@@ -172,7 +172,7 @@ def _choice(config: Any, name: str, values: Any) -> Choice:
 
 
 def _range(config: Any, name: str, span: tuple[Any, ...]) -> Range:
-    """Low, high, and whether logarithms are uniform."""
+    """Check a range."""
     _check_name(config, name)
     if typing.get_type_hints(type(config))[name] not in (float, float | None):
         raise ValueError(f"{name} cannot be sampled from a range, only numbers with a fraction can; list its values.")

@@ -18,20 +18,20 @@ from jaxrl.tuning.search_space import describe_space, points, read_space
 __all__ = ["SAMPLES", "SweepResult", "sweep"]
 
 SAMPLES = 8
-"""Points that are drawn from ranges by default."""
+"""How many points are drawn from ranges by default."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepResult:
-    """What a sweep has brought."""
+    """The result of a sweep."""
 
     table: list[Row]
-    """A row a member: its hyperparameters, `seed`, the numbers of the final greedy evaluation (None for one that has
-    diverged), `curve_mean` (of the win rate, or else the return, over all of training) and `diverged`."""
+    """One row per member: its hyperparameters, `seed`, the numbers of the final greedy evaluation (None if diverged),
+    `curve_mean` (of the win rate, or otherwise the return, over all of training) and `diverged`."""
     run_dir: Path | None
-    """Where sweep.json and a run folder for each group are."""
+    """The folder with sweep.json and a run folder for each group."""
     stopped: str | None
-    """The signal that ended the sweep early; `table` has the groups that were finished."""
+    """The signal that ended the sweep early; `table` then has the finished groups."""
 
     def to_pandas(self) -> Any:
         """The table as a `pandas.DataFrame`.
@@ -67,37 +67,37 @@ def sweep(
     """Train every combination of hyperparameters with every seed, e.g.
     `sweep(ippo, config, lr=[1e-4, 3e-4], ent_coef=(1e-4, 1e-1, "log"), seeds=8)`.
 
-    Those that `config.hyperparams` holds differ between the members of one program; each value of another one (network
+    Fields of `config.hyperparams` can differ between the members of one program; each value of any other field (network
     width, number of environments …) makes a group, which is compiled and trained after the others. Every member learns
-    what `fit` would teach it alone with its config and seed. One that diverges is named and harms no other.
+    the same as with `fit` alone, given its config and seed. A member that diverges is reported and affects no other.
 
     Args:
         algorithm: The module, e.g. `jaxrl.algos.ippo`.
-        config: Its config, from which all else is taken.
-        run_dir: For sweep.json and a run folder a group, of which `jaxrl report` makes curves. A folder that holds this
-            very sweep, unfinished, is continued: finished groups are kept, an interrupted one goes on from its newest
-            checkpoint. None writes nothing.
-        seeds: So many, from `config.seed` on, or which ones.
+        config: The algorithm's config, which supplies everything else.
+        run_dir: A folder for sweep.json and a run folder per group, from which `jaxrl report` makes curves. If it holds
+            the same sweep, unfinished, the sweep continues: finished groups are kept, an interrupted one continues from
+            its newest checkpoint. None writes nothing.
+        seeds: Their number, starting at `config.seed`, or a list.
         samples: Points to draw from the ranges, if there are any.
-        max_members: Members to train at the same time, if memory does not suffice for all of a group.
-        mesh: As in `fit`, for each group; as are the others.
-        log_every: Updates in a row of metrics.
+        max_members: Members to train at the same time, if a whole group does not fit in memory.
+        mesh: See `fit`; it applies to each group, like the options below.
+        log_every: Updates per row of metrics.
         eval_every: Updates between greedy evaluations.
-        eval_episodes: Episodes in an evaluation.
+        eval_episodes: Episodes per evaluation.
         checkpoint_every_updates: Updates between checkpoints; a group is always saved at its end.
         checkpoint_every_minutes: Minutes between checkpoints.
-        logger: As in `fit`, told of one group after the other.
+        logger: See `fit`; it logs one group after another.
         quiet: Show no progress.
-        **hyperparameters: Fields of the config: a list of values to try them all, `(low, high)` to draw uniformly or
-            `(low, high, "log")` uniformly in the logarithm.
+        **hyperparameters: Fields of the config: a list of values to try them all, `(low, high)` to draw uniformly, or
+            `(low, high, "log")` to draw uniformly in the logarithm.
 
     Returns:
         The table. SIGTERM and Ctrl-C end the sweep after saving; the same call with the same `run_dir` continues it.
 
     Raises:
-        ValueError: An unknown hyperparameter, `samples` without a range, a value that the config refuses, or a count
-            that is not positive.
-        FileExistsError: `run_dir` holds something else or another sweep, or another process trains in it.
+        ValueError: A hyperparameter is unknown, `samples` is given without a range, the config rejects a value, or a
+            count is not positive.
+        FileExistsError: `run_dir` holds something else or another sweep, or another process is training in it.
     """
     if samples != SAMPLES and not any(isinstance(values, tuple) for values in hyperparameters.values()):
         raise ValueError(
@@ -135,6 +135,6 @@ def sweep(
 
 
 def _same_columns(table: list[Row]) -> list[Row]:
-    """Every row with the columns of all: those of a group that has diverged as a whole know no evaluation."""
+    """The rows, each with the columns of all: rows of a group in which every member diverged have no evaluation."""
     columns = dict.fromkeys(name for row in sorted(table, key=len, reverse=True) for name in row)
     return [{name: row.get(name) for name in columns} for row in table]

@@ -1,4 +1,4 @@
-"""What a search method is given, and what it gives back."""
+"""The input of a search method, and its result."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ __all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "bes
 
 
 class StoppedError(Exception):
-    """A signal ended training; its name is the message. The same search goes on from there."""
+    """A signal ended training; its name is the message. The same search can continue from there."""
 
 
 class Trial(NamedTuple):
-    """A point that was tried."""
+    """A point that was tried, with its scores."""
 
     point: Point
     scores: list[float | None]
-    """The final greedy evaluations, win rate or mean return, a member each; None for one that has diverged."""
+    """The final greedy evaluation (win rate or mean return) of each member; None for a diverged member."""
     curve_mean: float | None
-    """The same while training, over all of it: what decides between equal scores. None where no episode has ended."""
+    """The same metric averaged over all of training, which breaks ties between scores. None if no episode ended."""
     timesteps: int
     """Environment steps of each member."""
 
     @property
     def score(self) -> float:
-        """The mean; minus infinity if a member has diverged."""
+        """The mean of `scores`; minus infinity if a member diverged."""
         known = [score for score in self.scores if score is not None]
         return sum(known) / len(known) if len(known) == len(self.scores) else -math.inf
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The higher, the better."""
+        """What to sort trials by; higher is better."""
         return self.score, -math.inf if self.curve_mean is None else self.curve_mean
 
 
 class Incumbent(NamedTuple):
-    """The best point at some time."""
+    """The best point at some moment of a search."""
 
     timesteps: int
     """Environment steps spent by the whole search until then."""
@@ -57,25 +57,25 @@ class Incumbent(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a method has found."""
+    """The result of a search method."""
 
     trials: list[Trial]
     incumbents: list[Incumbent]
-    """In the order of time."""
+    """In chronological order."""
     best: Point
     lineage: list[Point] | None = None
-    """Where hyperparameters change while training: those of each generation, of which `best` is the last."""
+    """If hyperparameters change during training: those of each generation, the last of which is `best`."""
 
 
 class Method(Protocol):
-    """A way to search. It is a frozen dataclass of its options."""
+    """A search method: a frozen dataclass of its options."""
 
     def check(self, task: Task) -> None:
-        """Raise ValueError if it cannot do what is asked."""
+        """Raise ValueError if the method cannot handle the task."""
         ...
 
     def __call__(self, task: Task) -> Found:
-        """Search.
+        """Run the search.
 
         Raises:
             StoppedError: A signal ended training.
@@ -85,41 +85,41 @@ class Method(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What to search, and with what."""
+    """What to search, and by which means."""
 
     algorithm: ModuleType
     config: Any
     space: dict[str, Any]
-    """As `search` was given it."""
+    """The space in the form passed to `search`."""
     budget: int
-    """The environment steps that the search may spend, in whole runs with every tuning seed."""
+    """The environment steps that the search may spend, in full runs with every tuning seed."""
     seeds: list[int]
-    """Tuning seeds."""
+    """The tuning seeds."""
     folder: Path | None
-    """For run folders."""
+    """The folder for run folders."""
     max_members: int | None
     options: dict[str, Any]
-    """For `fit`: `quiet`, intervals …"""
+    """Options for `fit`: `quiet`, intervals …"""
 
     @property
     def dimensions(self) -> dict[str, Range | Choice]:
-        """The space, read."""
+        """The parsed space."""
         return read_space(self.config, self.space)
 
     def draws(self, count: int) -> list[Point]:
-        """Points drawn from the space."""
+        """`count` points drawn from the space."""
         return draws(self.config, self.space, count)
 
     def members(self, tried: Sequence[Point]) -> list[Point]:
-        """Each point with every tuning seed."""
+        """Each point combined with every tuning seed."""
         return [{"seed": seed, **point} for point in tried for seed in self.seeds]
 
     def check(self, tried: Sequence[Point]) -> None:
-        """Raise what `train` would, before anything is written."""
+        """Raise the errors of `train` before anything is written."""
         check_groups(make_groups(self.config, tried, self.seeds, self.max_members, None), self.options)
 
     def only_traced(self, method: str, members: int) -> None:
-        """Raise unless so many members can be trained side by side in one program."""
+        """Raise ValueError unless one program can train that many members side by side."""
         fixed = sorted(set(self.space) - set(traced_fields(self.config)))
         if fixed:
             raise ValueError(
@@ -137,8 +137,8 @@ class Task:
         """Train points to the end with every tuning seed.
 
         Args:
-            tried: The points; one that occurs twice is trained once.
-            name: Of a folder for them.
+            tried: The points; repeated points are trained once.
+            name: The name of a folder for them.
         """
         tried = [effective(self.config, point) for point in tried]
         path = None if self.folder is None else self.folder / name
@@ -156,18 +156,18 @@ class Task:
     def fit(
         self, algo: Any, members: Sequence[Point], name: str, notes: Mapping[str, Any] | None = None, **options: Any
     ) -> Result:
-        """`fit` for a population, in a folder of its own or without one.
+        """Call `fit` for a population, in its own folder or without one.
 
         Args:
             algo: The algorithm.
-            members: Who is trained.
-            name: Of the folder. What it holds of this very population goes on.
-            notes: For run.json, besides those of every run of the search.
-            **options: Other ones of `fit`.
+            members: The members to train.
+            name: The name of the folder. If it already holds this population, training continues.
+            notes: Facts for run.json, in addition to those in every run of the search.
+            **options: Other options of `fit`.
 
         Raises:
             StoppedError: A signal ended training.
-            DivergedError: No member is left.
+            DivergedError: All members diverged.
         """
         path = None if self.folder is None else self.folder / name
         shared: dict[str, Any] = {"resume": "auto", "pictures": False, "notes": {**self.notes(), **(notes or {})}}
@@ -177,22 +177,22 @@ class Task:
         return result
 
     def trials(self, tried: Sequence[Point], result: Result, updates: int) -> list[Trial]:
-        """What `fit` says of points that were trained for so many updates, as `members` orders them."""
+        """The trials of points that `fit` trained for `updates` updates, in the order of `members`."""
         steps, seeds = updates * self.config.steps_per_update, len(self.seeds)
         rows = member_rows(result, np.isin(np.arange(len(tried) * seeds), result.diverged))
         return [trial_of(point, rows[i * seeds : (i + 1) * seeds], steps) for i, point in enumerate(tried)]
 
     def notes(self) -> dict[str, Any]:
-        """What run.json says of a run that a search has made to choose by."""
+        """The facts in run.json that mark a run as part of a search's tuning."""
         return {"tuning_seeds": self.seeds}
 
 
 def member_rows(result: Result, diverged: np.ndarray) -> list[Row]:
-    """What `fit` says of its members, for `trial_of`.
+    """The scores of a run's members, as rows for `trial_of`.
 
     Args:
-        result: Of `fit`.
-        diverged: bool `[M]`, whose score is of no use.
+        result: The result of `fit`.
+        diverged: bool `[M]`, the members whose score is meaningless.
     """
     evaluation = result.evaluation or {}
     metric = metric_of(evaluation)
@@ -204,11 +204,11 @@ def member_rows(result: Result, diverged: np.ndarray) -> list[Row]:
 
 
 def trial_of(point: Point, rows: Sequence[Row], steps: int) -> Trial:
-    """What its members' rows of a table say of a point.
+    """The trial of a point, from the rows of its members.
 
     Args:
-        point: What was tried.
-        rows: Of each member its score and `curve_mean`.
+        point: The point that was tried.
+        rows: The score and `curve_mean` of each member.
         steps: Environment steps of each member.
     """
     curves = [row["curve_mean"] for row in rows if row["curve_mean"] is not None]
@@ -217,7 +217,7 @@ def trial_of(point: Point, rows: Sequence[Row], steps: int) -> Trial:
 
 
 def best_so_far(trials: Sequence[Trial]) -> list[Incumbent]:
-    """The incumbents of trials that were run one after the other, or side by side and counted in their order."""
+    """The incumbents of trials that ran one after another, or side by side and counted in their order."""
     found: list[Incumbent] = []
     spent = 0
     rank = (-math.inf, -math.inf)

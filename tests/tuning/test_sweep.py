@@ -20,7 +20,7 @@ import toy_algorithm as toy
 
 import jaxrl
 from jaxrl import algos
-from jaxrl.algorithm import Algorithm
+from jaxrl.algorithm import Algorithm, Nested, Replicated
 from jaxrl.algos import ppo
 from jaxrl.cli import main
 from jaxrl.errors import MissingExtraError
@@ -44,8 +44,8 @@ class Hyperparams:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    toy: toy.State
-    hyperparams: Hyperparams
+    toy: Nested[toy.State]
+    hyperparams: Replicated[Hyperparams]
 
     @property
     def params(self) -> Any:

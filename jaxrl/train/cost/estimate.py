@@ -1,4 +1,4 @@
-"""What a training will cost, known from its compiled program before anything runs."""
+"""The cost of a training, estimated from its compiled program before anything runs."""
 
 from __future__ import annotations
 
@@ -32,83 +32,83 @@ __all__ = [
 
 
 class Cost(NamedTuple):
-    """Work, as XLA counts it in its compiled programs."""
+    """Work in XLA's terms, as counted in its compiled programs."""
 
     flops: float
     bytes: float
-    """Read and written, after fusion."""
+    """Bytes read and written, after fusion."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Assumptions:
-    """What the table on paper takes for granted of a device and of the link between two of them."""
+    """The assumed speeds of a device and of the link between two devices, for the theoretical table."""
 
     teraflops: float
-    """Arithmetic that is sustained, 10^12 operations a second."""
+    """Sustained arithmetic, 10^12 operations per second."""
     memory_gb_per_s: float
-    """Its memory's bandwidth."""
+    """Memory bandwidth."""
     link_gb_per_s: float
-    """Bandwidth of an all-reduce, for each device."""
+    """All-reduce bandwidth per device."""
     latency_us: float
-    """Of one message."""
+    """Latency of one message."""
 
     @classmethod
     def of(cls, platform: str) -> Assumptions:
-        """Round numbers: one core of a CPU and Ethernet, or a large accelerator and a fast network."""
+        """Round numbers for one CPU core and Ethernet, or for a large accelerator and a fast network."""
         return cls(0.05, 10.0, 1.0, 50.0) if platform == "cpu" else cls(20.0, 1500.0, 50.0, 10.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class CostEstimate:
-    """What is known of a run before it begins."""
+    """The cost of a run, known before it begins."""
 
     num_params: int
-    """Of one member."""
+    """Parameters of one member."""
     param_bytes: int
     state_bytes: int
-    """The whole train state of all members."""
+    """Bytes of the whole train state, all members together."""
     cost: Cost
     """One update of all members, on one device."""
     devices: int
-    """Those that the run uses."""
+    """Devices that the run uses."""
     memory: int
-    """Bytes on each of them while it trains."""
+    """Bytes on each device during training."""
     limit: int | None
-    """Bytes that each of them has, where it is known."""
+    """Bytes that each device has, if known."""
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is enough, with a tenth to spare."""
+        """Whether the memory suffices, with a tenth to spare."""
         return self.limit is None or self.memory <= 0.9 * self.limit
 
 
 class ScalingRow(NamedTuple):
-    """One update, on paper, with the environments of a run spread over n devices; times in seconds."""
+    """The theoretical cost of one update with a run's environments spread over n devices; times in seconds."""
 
     devices: int
     compute: float
-    """Of each device."""
+    """Computing time of each device."""
     reduced: float
     """Bytes that each device sends for the gradient of one minibatch."""
     communication: float
-    """All the gradients of an update."""
+    """Time to reduce all gradients of an update."""
 
     @property
     def seconds(self) -> float:
-        """Nothing overlaps."""
+        """The total time if nothing overlaps."""
         return self.compute + self.communication
 
 
 def estimate_cost(
     algo: Algorithm, config: RunConfig, members: int = 1, mesh: Any = None, limit: int | None = None
 ) -> CostEstimate:
-    """Compile an update and look at the program.
+    """Compile an update and estimate its cost from the program.
 
     Args:
         algo: The algorithm.
         config: Its config.
         members: M, seeds side by side.
-        mesh: As `fit` takes it.
+        mesh: The mesh shape, in the form that `fit` takes.
         limit: Bytes of memory on a device; None asks the device.
     """
     who = Members.of(config, members)
@@ -135,16 +135,16 @@ def estimate_cost(
 
 
 def count_cost(program: ClosedJaxpr) -> Cost:
-    """FLOPs and bytes of a program with the bodies of its scans counted as often as they run.
+    """The FLOPs and bytes of a program, with the bodies of its scans counted as often as they run.
 
-    XLA's own count takes every loop for one turn. So the body of each scan is compiled by itself, and what one turn was
-    counted for is replaced by what all of them cost. A loop whose turns are not known before it runs stays at one.
+    XLA itself counts every loop as one iteration. So the body of each scan is compiled by itself, and the cost of one
+    iteration is replaced by the cost of all. A loop with an unknown number of iterations still counts as one.
     """
     return _costs(program)[1]
 
 
 def _costs(program: ClosedJaxpr) -> tuple[Cost, Cost]:
-    """As XLA counts it, and as it is."""
+    """The cost as XLA counts it, and the actual cost."""
     shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
     counted = jax.jit(jaxpr_as_fun(program)).lower(*shapes).compile(_options()).cost_analysis() or {}
     once = total = Cost(max(counted.get("flops", 0.0), 0.0), max(counted.get("bytes accessed", 0.0), 0.0))
@@ -159,15 +159,15 @@ def scaling_table(
 ) -> list[ScalingRow]:
     """The cost of one update on each number of devices.
 
-    A device computes its share of what one device would; an all-reduce moves 2 (n - 1) / n of the gradient's bytes
+    A device does its share of the work of one device; an all-reduce moves 2 (n - 1) / n of the gradient's bytes
     through each device, in at least 2 log2(n) messages.
 
     Args:
-        plan: Of the run.
+        plan: The run's estimate.
         counts: Numbers of devices.
-        minibatches: Gradients in an update, all epochs together.
-        assumed: Speeds.
-        measured: Seconds of an update on one device, instead of the time that its FLOPs or its bytes take at least.
+        minibatches: Gradients per update, all epochs together.
+        assumed: The assumed speeds.
+        measured: Seconds of an update on one device; None uses the least time that its FLOPs or its bytes take.
     """
     least = max(plan.cost.flops / (assumed.teraflops * 1e12), plan.cost.bytes / (assumed.memory_gb_per_s * 1e9))
     alone = least if measured is None else measured
@@ -181,7 +181,7 @@ def scaling_table(
 
 
 def device_memory() -> int | None:
-    """Bytes that one of this process's devices may use; the devices of a CPU share the machine's memory."""
+    """The bytes that one of this process's devices may use; the devices of a CPU share the machine's memory."""
     device = jax.local_devices()[0]
     if device.platform != "cpu":
         return (device.memory_stats() or {}).get("bytes_limit")
@@ -189,12 +189,12 @@ def device_memory() -> int | None:
     with contextlib.suppress(AttributeError, OSError, ValueError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with contextlib.suppress(OSError, ValueError):
-        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))  # "max" is no number
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))  # "max" is not a number
     return min(limits) // jax.local_device_count() if limits else None
 
 
 def _scans(jaxpr: Any) -> Iterator[tuple[ClosedJaxpr, int]]:
-    """The bodies of all scans that are not inside another one, with their numbers of turns."""
+    """The bodies of all scans that are not inside another scan, with their numbers of iterations."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "scan":
             if equation.params["length"] > 1:
@@ -211,5 +211,5 @@ def _bytes(leaves: list[Any]) -> int:
 
 
 def _options() -> dict[str, Any] | None:
-    """Nothing will run, so machine code need not be good."""
+    """Compiler options for a program that never runs, so that optimisation is unnecessary."""
     return {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None

@@ -1,7 +1,7 @@
-"""How much of an update is rollout and how much optimisation, measured once before a run.
+"""How much of an update is rollout and how much is optimisation, measured once before a run.
 
-In a run both are one compiled program, so no clock can stand between them. But algorithms are pure functions: of an
-update of which only the episodes' statistics are asked for, XLA compiles the rollout alone and drops the rest.
+In a run, both are one compiled program, so they cannot be timed separately. But algorithms are pure functions: if only
+the episode statistics of an update are requested, XLA compiles the rollout alone and drops the rest.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["compile_rollout", "rollout_share"]
 
 
 def rollout_share(algo: Algorithm, programs: Programs, members: int, mesh: Mesh | None, repeats: int = 5) -> float:
-    """The part of an update's time that its rollout takes, 0 … 1: the fastest of each, from fresh states.
+    """The share of an update's time that its rollout takes, 0 … 1: the fastest of each, from fresh states.
 
-    It compiles another program. What a rollout only does for the optimisation (values, storing its steps) counts as
-    optimisation, so the share is rather too small.
+    This compiles another program. Rollout work that serves only the optimisation (values, storing steps) counts as
+    optimisation, so the share is slightly too small.
 
     Args:
         algo: The algorithm.
-        programs: Those of the run.
+        programs: The programs of the run.
         members: M.
-        mesh: The run's.
-        repeats: Of either measurement.
+        mesh: The mesh of the run.
+        repeats: How often to repeat each measurement.
     """
     rollout = compile_rollout(algo, programs.state_shape, members, mesh)
     whole = _fastest(lambda state: programs.chunk(state, 1), programs.init, repeats)
@@ -40,7 +40,7 @@ def rollout_share(algo: Algorithm, programs: Programs, members: int, mesh: Mesh 
 
 
 def compile_rollout(algo: Algorithm, state: Any, members: int, mesh: Mesh | None) -> Any:
-    """`rollout(state)`, compiled: an update's statistics of episodes, for which it must roll out but not optimise."""
+    """Compile `rollout(state)`: the episode statistics of an update, which need its rollout but no optimisation."""
     update = spread(jax.vmap(algo.update) if members > 1 else algo.update, state, mesh, members)
 
     def rollout(state: Any) -> Any:
@@ -52,7 +52,7 @@ def compile_rollout(algo: Algorithm, state: Any, members: int, mesh: Mesh | None
 
 
 def _fastest(call: Callable[[Any], Any], init: Callable[[], Any], repeats: int) -> float:
-    """Seconds; every call has a state of its own, since some take it with them and keys are used once."""
+    """The seconds of the fastest call; every call gets its own state, since some donate it and keys are used once."""
     seconds = []
     for _ in range(repeats):
         state = jax.block_until_ready(init())

@@ -1,1 +1,1 @@
-"""Devices and hosts: the mesh, and processes that agree with each other."""
+"""Devices and hosts: the mesh, and agreement between processes."""

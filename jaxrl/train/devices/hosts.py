@@ -1,8 +1,8 @@
-"""Several hosts: joining them, agreeing on what depends on one of them, moving a state between them and process 0.
+"""Several hosts: joining them, sharing facts that only one of them knows, moving a state between them and process 0.
 
-Every process runs the same program on the same numbers, and all hold on to one rule: what a process does next follows
-from what all of them know. A signal, a clock, a file are known to one alone, so they are exchanged first; processes
-that went different ways would wait for each other for ever. With one process nothing here costs anything.
+Every process runs the same program on the same numbers, and all follow one rule: what a process does next depends only
+on what all of them know. A signal, a clock or a file is known to one process alone, so it is exchanged first; processes
+that took different paths would wait for each other forever. With one process, nothing here costs anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 HEARTBEAT_SECONDS = 60
-"""A host that was not heard of for so long is taken for dead, and the processes that wait for it end."""
+"""A host that is silent for this long counts as dead, and the processes that wait for it end."""
 
 T = TypeVar("T")
 
@@ -44,21 +44,21 @@ _HEAD = 8  # of these, for the length
 
 
 def join(coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None) -> None:
-    """Connect this process with the others of the run. Call it before anything touches a device.
+    """Connect this process to the others of the run. Call it before anything touches a device.
 
     Args:
         coordinator: `host:port` of process 0; None finds all three under SLURM, Open MPI, Kubernetes and on TPUs.
-        num_processes: How many there are.
-        process_id: Which one this is, from 0.
+        num_processes: The number of processes.
+        process_id: The index of this one, from 0.
 
     Raises:
-        ValueError: Only some of the three are given, or none where nothing tells them.
-        RuntimeError: The others cannot be reached, or JAX has begun to use devices.
+        ValueError: Only some of the three are given, or none is given and the environment does not provide them.
+        RuntimeError: The others cannot be reached, or JAX is already using devices.
     """
     given = (coordinator, num_processes, process_id)
     if any(value is None for value in given) and any(value is not None for value in given):
         raise ValueError("coordinator, num_processes and process_id go together: give all three, or none of them.")
-    # JAX's own handler of SIGTERM would replace the one that saves.
+    # JAX's own SIGTERM handler would replace the one that saves.
     jax.config.update("jax_enable_preemption_service", False)
     detection = None if coordinator is None else "deactivate"
     try:
@@ -75,22 +75,22 @@ def join(coordinator: str | None = None, num_processes: int | None = None, proce
 
 
 def leave() -> None:
-    """Wait until all processes are here, then part."""
+    """Wait until all processes get here, then disconnect."""
     exchange(None)
     jax.distributed.shutdown()
 
 
 def is_main() -> bool:
-    """Whether this is process 0, the one that writes files and speaks."""
+    """Whether this is process 0, the one that writes files and prints."""
     return jax.process_index() == 0
 
 
 def exchange(fact: Any, after: Any = None) -> list[Any]:
-    """What each process knows, in the order of processes: all must call it, at the same point of the program.
+    """The fact of each process, in process order. All must call it at the same point of the program.
 
     Args:
-        fact: JSON-able.
-        after: Arrays to wait for first: two programs at once could take each other's messages.
+        fact: JSON-able data.
+        after: Arrays to wait for first: two programs at the same time could receive each other's messages.
     """
     if jax.process_count() == 1:
         return [fact]
@@ -105,15 +105,15 @@ def exchange(fact: Any, after: Any = None) -> list[Any]:
 
 
 def main_says(fact: T, after: Any = None) -> T:
-    """The `fact` (JSON-able) that process 0 knows; see `exchange`."""
+    """The JSON-able `fact` of process 0; see `exchange`."""
     return exchange(fact, after)[0]
 
 
 def on_main(work: Callable[[], T], error: type[Exception] = RuntimeError) -> T | None:
-    """Process 0 does something, the others wait and get None.
+    """Run `work` in process 0; the others wait and get None.
 
     Raises:
-        Exception: What `work` raised in process 0; an `error` with the same text in the others.
+        Exception: In process 0, whatever `work` raised; in the others, an `error` with the same text.
     """
     if not is_main():
         text = main_says(None)
@@ -131,14 +131,14 @@ def on_main(work: Callable[[], T], error: type[Exception] = RuntimeError) -> T |
 
 @functools.cache
 def scratch() -> Path:
-    """A folder for what a process other than 0 writes, where all look the same and only process 0's files are kept."""
+    """A temporary folder for the files of processes other than 0: all write the same, and only process 0's are kept."""
     folder = tempfile.TemporaryDirectory(prefix="jaxrl-")
     atexit.register(folder.cleanup)
     return Path(folder.name)
 
 
 def fetch(leaf: Any) -> np.ndarray:
-    """A whole array on this host, wherever its parts lie; of keys, their data. All processes must call it."""
+    """The whole array on this host, wherever its parts are; for keys, their data. All processes must call it."""
     leaf = jax.random.key_data(leaf) if _is_key(leaf) else leaf
     if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
         assert isinstance(leaf.sharding, NamedSharding)
@@ -147,7 +147,7 @@ def fetch(leaf: Any) -> np.ndarray:
 
 
 def gather(tree: Any) -> Any:
-    """Every leaf whole, on a device of this host; with one process `tree` itself. All processes must call it.
+    """`tree` with every leaf whole on a device of this host; with one process, `tree` itself. All must call it.
 
     Leaves are fetched one after the other, so no device holds more than one of them twice.
     """
@@ -158,16 +158,16 @@ def gather(tree: Any) -> Any:
 
 
 def plain(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of what `fetch` returns."""
+    """The shape and dtype of the array that `fetch` returns."""
     return jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def broadcast(arrays: Any, target: Any) -> Any:
-    """What process 0 has fetched before, bit for bit and in its place on all devices.
+    """Arrays that process 0 has fetched, sent to all processes bit for bit and placed on their devices.
 
     Args:
-        arrays: As from `fetch`; what the other processes pass does not matter.
-        target: Arrays, or shapes, with the shardings of the leaves; one without lies whole on a device of each host.
+        arrays: Arrays returned by `fetch`; the other processes may pass anything.
+        target: Arrays or shapes with the shardings of the leaves; a leaf without one is whole on a device per host.
     """
     here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     targets, structure = jax.tree.flatten(target)
@@ -179,7 +179,7 @@ def broadcast(arrays: Any, target: Any) -> Any:
 
 
 def _sent(array: np.ndarray | None, leaf: Any) -> np.ndarray:
-    """The array of process 0, as bytes: a sum with zeros would turn -0.0 into 0.0."""
+    """The array of process 0, sent as bytes: a sum with zeros would turn -0.0 into 0.0."""
     if jax.process_count() == 1 or not leaf.size:
         return np.zeros(leaf.shape, plain(leaf).dtype) if array is None else array
     shape = plain(leaf)
@@ -189,7 +189,7 @@ def _sent(array: np.ndarray | None, leaf: Any) -> np.ndarray:
 
 
 def _placed(value: np.ndarray, leaf: Any, place: Any) -> Any:
-    """A fetched array as the kind of leaf that it was, on devices of this host or of all."""
+    """A fetched array converted back to its kind of leaf, on devices of this host or of all hosts."""
     whole = jax.random.wrap_key_data(jnp.asarray(value)) if _is_key(leaf) else value
     if isinstance(place, NamedSharding) and not place.is_fully_addressable:
         return jax.jit(lambda x: x, out_shardings=place)(whole)
@@ -201,7 +201,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _rows(mine: bytes) -> list[bytes]:
-    """The bytes of every process, as many from each."""
+    """The bytes of every process; each must pass the same number."""
     mesh = _hosts()
     split = NamedSharding(mesh, PartitionSpec("host"))
     everyone = jax.make_array_from_process_local_data(split, np.frombuffer(mine, np.uint8)[None])

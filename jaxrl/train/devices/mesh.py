@@ -1,7 +1,7 @@
 """Spreading a run over devices: a mesh with the axes `member` (seeds) and `data` (environments).
 
-What a train state declares as `per_environment` is split along the data axis; all else is the same on every device
-along it. An algorithm whose config has no `shards` uses one device a seed.
+Fields that a train state declares as `per_environment` are split along the data axis; all others are the same on every
+device along it. An algorithm whose config has no `shards` uses one device per seed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class MeshShape(NamedTuple):
 
 
 def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Mesh | None:
-    """As many of the visible devices as can be used, or just as many as `shape` says; None for one.
+    """A mesh of as many visible devices as can be used, or as many as `shape` says; None for a single device.
 
     Args:
-        config: Of the algorithm; its `shards`, where it has them, can be spread.
+        config: The algorithm's config; its `shards`, if it has them, can be spread.
         members: M.
-        shape: What was asked for.
+        shape: The requested shape.
 
     Raises:
-        ValueError: More devices than there are, a number that does not divide the members or the shards, or too few
-            for a run of several processes.
+        ValueError: The mesh needs more devices than there are, its shape does not divide the members or the shards,
+            or it leaves out devices in a run of several processes.
     """
     devices = jax.devices()
     member, data = choose_shape(getattr(config, "shards", 1), members, len(devices), shape, jax.process_count())
@@ -54,7 +54,7 @@ def choose_shape(
     """The shape that `choose_mesh` gives its mesh. Members come first: they need no communication.
 
     Raises:
-        ValueError: As `choose_mesh`.
+        ValueError: See `choose_mesh`.
     """
     member, data = shape or MeshShape()
     for name, count, whole, what in (("member", member, members, "seeds"), ("data", data, shards, "shards")):
@@ -83,7 +83,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def place(state: Any, mesh: Mesh | None, members: int) -> Any:
-    """Shapes of a train state with the place of every leaf in the mesh."""
+    """The shapes of a train state, with the sharding of every leaf in the mesh."""
     if mesh is None:
         return state
 
@@ -94,12 +94,12 @@ def place(state: Any, mesh: Mesh | None, members: int) -> Any:
 
 
 def everywhere(mesh: Mesh) -> NamedSharding:
-    """The place of what every device, and so every host, has whole."""
+    """The sharding of an array that every device, and so every host, holds whole."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members: int) -> Callable[[Any], Any]:
-    """`update(state) -> (state, metrics)` on all devices of the mesh, each with its part of the state.
+    """`update(state) -> (state, metrics)` spread over all devices of the mesh, each with its part of the state.
 
     Replication is not checked (`check_vma=False`): it would refuse environments that start a loop from a constant.
     Tests compare the parameters of different numbers of devices instead.
@@ -112,10 +112,10 @@ def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members:
 
 
 def _specs(state: Any, members: int) -> Any:
-    """The partition of every leaf: members along their axis, what is `per_environment` along the environments too.
+    """The partition of every leaf: along the members, and for `per_environment` fields along the environments too.
 
     Raises:
-        TypeError: The train state does not say what is per environment.
+        TypeError: The train state does not declare which fields are per environment.
     """
     lead = (MEMBER,) if members > 1 else ()
 

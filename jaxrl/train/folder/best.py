@@ -1,4 +1,4 @@
-"""The best checkpoint: the very parameters that earned the best score in an evaluation."""
+"""The best checkpoint: the parameters with the best score in an evaluation."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["keep_best", "score"]
 
 
 def score(evaluation: dict[str, Any]) -> float:
-    """What an evaluation is judged by: the win rate where there is one, else the mean return; seeds are averaged.
+    """The score of an evaluation: the win rate if there is one, otherwise the mean return, averaged over seeds.
 
-    One that is not known for every seed is worse than any other.
+    A score that is not known for every seed is worse than any other.
     """
     mean = np.mean(np.array(evaluation.get("win_rate", evaluation["return_mean"]), np.float64))
     return float(mean) if np.isfinite(mean) else -math.inf
 
 
 def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:
-    """Save `state` under `best/` if the last row of evaluations.jsonl, which is its own, beats all before.
+    """Save `state` under `best/` if the last row of evaluations.jsonl, which belongs to it, beats all earlier ones.
 
     Returns:
-        Why it could not be saved, if so; training should go on.
+        The error if it could not be saved; training should go on.
     """
     rows, unread = [], None
     try:
@@ -46,6 +46,6 @@ def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | N
 
 
 def _is_best(rows: list[dict[str, Any]]) -> bool:
-    """Whether the last evaluation beats all before; the first one is of what has learned nothing."""
+    """Whether the last evaluation beats all earlier ones; the evaluation before training does not count."""
     scores = [score(row) for row in rows if row["timesteps"]]
     return bool(scores) and scores[-1] > max(scores[:-1], default=-math.inf)

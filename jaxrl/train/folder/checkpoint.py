@@ -1,9 +1,9 @@
 """Checkpoints: the whole train state on disk, verified when it is read back.
 
-Orbax writes the arrays and makes each checkpoint appear at once or not at all. What it does not do is done here: a hash
-for every leaf (Orbax reads flipped bytes back without an error), a strict comparison of dtypes (it casts silently), the
-newest *good* checkpoint instead of the newest one, saves that cannot be skipped unnoticed, and reading that leaves the
-folder alone: Orbax's manager removes the temporary folders of a save that another process is in the middle of.
+Orbax writes the arrays and makes each checkpoint appear atomically. This module adds what Orbax lacks: a hash for every
+leaf (Orbax reads flipped bytes back without an error), a strict comparison of dtypes (it casts silently), the newest
+*good* checkpoint instead of the newest one, saves that cannot be skipped unnoticed, and reading that does not touch the
+folder: Orbax's manager removes the temporary folders of a save that another process is in the middle of.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ __all__ = ["CheckpointReader", "Checkpoints", "Restored"]
 
 
 _OVERHEAD = 100_000
-"""Bytes that Orbax writes besides the arrays, about."""
+"""The approximate bytes that Orbax writes besides the arrays."""
 _NUMBER = re.compile("0|[1-9][0-9]{0,18}")
-"""A checkpoint's name."""
+"""The name of a checkpoint's folder."""
 
 
 class Restored(NamedTuple):
     """A checkpoint that was read and verified."""
 
     update: int
-    """Updates that had been done."""
+    """Updates done at that time."""
     state: Any
     """The train state."""
     extra: dict[str, Any]
-    """What the host stored beside it."""
+    """The data that the host stored beside it."""
 
 
 class CheckpointReader:
-    """The checkpoints of one run, to be read: nothing in the folder is made, changed or removed.
+    """Reads the checkpoints of one run: nothing in the folder is created, changed or removed.
 
     With several processes, all must call `restore`; only process 0 looks into the folder.
 
     Args:
-        folder: One folder for each checkpoint lies in it, named by the number of updates.
-        say: Told, in a sentence, about every checkpoint that is passed over.
+        folder: Contains one folder per checkpoint, named by the number of updates.
+        say: Called with a sentence for every checkpoint that is skipped.
     """
 
     def __init__(self, folder: str | Path, say: Callable[[str], None] = print) -> None:
@@ -62,7 +62,7 @@ class CheckpointReader:
 
     @property
     def updates(self) -> list[int]:
-        """The updates there is a folder for, ascending; whether one is good shows when it is read."""
+        """The updates that have a folder, ascending; whether a checkpoint is good is known only after reading it."""
         if not self.folder.is_dir():
             return []
         return sorted(int(path.name) for path in self.folder.iterdir() if _NUMBER.fullmatch(path.name))
@@ -71,29 +71,29 @@ class CheckpointReader:
         """The newest good checkpoint, in the form of `target`.
 
         Args:
-            target: What was saved, as arrays or as shapes (`jax.eval_shape(algo.init, key)`).
+            target: The saved state, as arrays or as shapes (`jax.eval_shape(algo.init, key)`).
 
         Raises:
-            CheckpointError: There is none, none is good, or it belongs to another configuration.
+            CheckpointError: There is no checkpoint, none is good, or it belongs to another configuration.
         """
         read = hosts.on_main(lambda: self._newest(target), CheckpointError)
         update, extra = hosts.main_says((read.update, read.extra) if read else (0, {}))
         return Restored(update, hosts.broadcast(read.state if read else None, target), extra)
 
     def _newest(self, target: Any) -> Restored:
-        """The newest good checkpoint, its state as NumPy arrays."""
+        """The newest good checkpoint, with its state as NumPy arrays."""
         tried: set[int] = set()
         damaged = 0
-        while left := [update for update in self.updates if update not in tried]:  # a run that goes on saves more
+        while left := [update for update in self.updates if update not in tried]:  # a running training saves more
             update = left[-1]
             tried.add(update)
             try:
                 return self._read(update, target)
             except CheckpointError:
                 raise
-            except Exception as error:  # Orbax raises a dozen types for what lies damaged on a disk
+            except Exception as error:  # Orbax raises a dozen types for damaged files
                 if not (self.folder / str(update)).exists():
-                    continue  # the run that goes on keeps only the newest
+                    continue  # the running training has removed it
                 damaged += 1
                 first_line = (str(error).strip() or repr(error)).splitlines()[0]
                 self._say(
@@ -111,7 +111,7 @@ class CheckpointReader:
         _compare(manifest["leaves"], _describe(target), step)
         shapes = jax.tree.map(hosts.plain, target)
         places = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype) if x.size else np.zeros(1, np.float32), shapes)
-        place: Any = step / "state"  # Orbax asks for another kind of path, and takes this one
+        place: Any = step / "state"  # Orbax's annotation asks for another kind of path, but this one works
         handler = ocp.StandardCheckpointHandler(multiprocessing_options=_alone())
         try:
             arrays = handler.restore(place, args=ocp.args.StandardRestore(places))
@@ -125,15 +125,15 @@ class CheckpointReader:
 
 
 class Checkpoints(CheckpointReader):
-    """The checkpoints of the run that this process trains, to be written and read.
+    """Writes and reads the checkpoints of the run that this process trains.
 
     Saving is synchronous: when `save` returns, the checkpoint is complete on disk. Use it as a context manager. With
     several processes, all must call `save` and `restore`; only process 0 touches the folder.
 
     Args:
-        folder: Made when the first checkpoint is saved. No other process may save there.
-        keep: How many of the newest to keep.
-        say: Told, in a sentence, about every checkpoint that is passed over.
+        folder: Created when the first checkpoint is saved. No other process may save there.
+        keep: How many of the newest checkpoints to keep.
+        say: Called with a sentence for every checkpoint that is skipped.
     """
 
     def __init__(self, folder: str | Path, keep: int = 3, say: Callable[[str], None] = print) -> None:
@@ -150,24 +150,24 @@ class Checkpoints(CheckpointReader):
         self.close()
 
     def close(self) -> None:
-        """Let go of Orbax's threads."""
+        """Release Orbax's threads."""
         if self._checkpointer is not None:
             self._checkpointer.close()
             self._checkpointer = None
 
     def save(self, update: int, state: Any, extra: dict[str, Any] | None = None) -> Path:
-        """Write `state` and the JSON-able `extra`; those of this and of later updates give way. Returns the folder.
+        """Write `state` and the JSON-able `extra`, replacing checkpoints of this and later updates; return the folder.
 
         Numbers in `extra` that are not finite become None.
 
         Raises:
             CheckpointError: Nothing was written (full disk, no permission …); older checkpoints are untouched.
         """
-        arrays = jax.tree.map(hosts.fetch, state)  # NumPy's own: the same on any number of devices and hosts
+        arrays = jax.tree.map(hosts.fetch, state)  # NumPy arrays: the same on any number of devices and hosts
         facts = {"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}
         manifest = json.loads(to_json(facts))  # as it will be read
         content = ocp.args.Composite(
-            # Orbax refuses arrays without elements, so a number stands for them.
+            # Orbax refuses empty arrays, so a single number stands in for them.
             state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
             manifest=ocp.args.JsonSave({**manifest, "sha256": _digest(manifest)}),
         )
@@ -191,37 +191,37 @@ class Checkpoints(CheckpointReader):
             shutil.rmtree(self.folder / str(old), ignore_errors=True)
 
     def _orbax(self) -> Any:
-        """What writes a checkpoint at once or not at all; Orbax's manager would also read, and stumble over, others."""
+        """The checkpointer, which writes atomically; Orbax's manager would also read, and fail on, other folders."""
         if self._checkpointer is None:
             handler = ocp.CompositeCheckpointHandler(composite_options=ocp.CompositeOptions(_alone()))
             self._checkpointer = ocp.Checkpointer(handler, multiprocessing_options=_alone())
         return self._checkpointer
 
     def _sweep(self) -> None:
-        """Remove what a save left behind that was killed or failed: it is of no use and takes up space."""
+        """Remove the remains of a killed or failed save: they are of no use and take up space."""
         for path in self.folder.glob("*.orbax-checkpoint-tmp*"):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _alone() -> Any:
-    """Orbax in process 0 does not wait for the others."""
+    """Options that keep Orbax in process 0 from waiting for the others."""
     return ocp.options.MultiprocessingOptions(0, {0}, barrier_sync_key_prefix="main")
 
 
 def _digest(manifest: dict[str, Any]) -> str:
-    """The hash of what a manifest says, its own apart."""
+    """The hash of a manifest's content, excluding the stored hash."""
     content = {name: value for name, value in manifest.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _describe(tree: Any) -> dict[str, dict[str, Any]]:
-    """Leaf name to dtype and shape; the values are not looked at."""
+    """Map leaf names to dtype and shape; the values are not read."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(p): {"dtype": str(x.dtype), "shape": list(x.shape)} for p, x in leaves}
 
 
 def _manifest(state: Any, arrays: Any) -> dict[str, dict[str, Any]]:
-    """Leaf name to dtype, shape and hash of the bytes, which are those of `arrays`."""
+    """Map leaf names to dtype, shape and the hash of the bytes in `arrays`."""
     manifest = _describe(state)
     for entry, array in zip(manifest.values(), jax.tree.leaves(arrays), strict=True):
         entry["sha256"] = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
@@ -229,7 +229,7 @@ def _manifest(state: Any, arrays: Any) -> dict[str, dict[str, Any]]:
 
 
 def _compare(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]], folder: Path) -> None:
-    """Raise where the checkpoint has other leaves, dtypes or shapes than wanted."""
+    """Raise CheckpointError if the checkpoint has other leaves, dtypes or shapes than wanted."""
     for name in [*wanted, *saved]:
         there, here = (_words(leaves.get(name)) for leaves in (saved, wanted))
         if there != here:

@@ -1,4 +1,4 @@
-"""What goes wrong with files, in words: why, how many bytes were wanted, and how many there are."""
+"""File errors in words: the reason, how many bytes are needed, and how many are free."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _REASONS = {
 
 
 def why(error: BaseException, folder: Path, needed: int | None = None) -> str:
-    """For example `the disk is full (up to 3.2 MB are needed, 0.1 MB are free in runs/demo)`.
+    """The reason in words, such as `the disk is full (up to 3.2 MB are needed, 0.1 MB are free in runs/demo)`.
 
     Args:
-        error: What was raised when something was to be written.
-        folder: Where; it need not exist.
+        error: The error that writing raised.
+        folder: The folder written to; it need not exist.
         needed: Bytes, if known.
     """
     free = f"{_size(_free(folder))} are free in {folder}"
@@ -33,10 +33,10 @@ def why(error: BaseException, folder: Path, needed: int | None = None) -> str:
 
 
 def check_writable(folder: Path) -> None:
-    """Write a little into a folder, so that a run which could save nothing ends before it begins.
+    """Write a small file into a folder, so that a run that could save nothing fails before it begins.
 
     Raises:
-        OSError: It is not possible, in one sentence.
+        OSError: The folder is not writable; the message is one sentence.
     """
     probe = folder / f".probe-{os.getpid()}"
     try:
@@ -49,10 +49,10 @@ def check_writable(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> Path:
-    """`path`, unless it is a link: a run folder may come from anybody, and a link in it leads anywhere.
+    """`path`, unless it is a link: a run folder may come from anyone, and a link in it could point anywhere.
 
     Raises:
-        FileExistsError: It is one.
+        FileExistsError: `path` is a link.
     """
     if path.is_symlink():
         raise FileExistsError(f"{path} is a link, and what is written there could end up anywhere; remove it first.")
@@ -60,7 +60,7 @@ def refuse_link(path: Path) -> Path:
 
 
 def _reason(error: BaseException) -> str:
-    """Orbax hides the number of an error in its text, sometimes as TensorStore's name for it."""
+    """The reason for an error. Orbax hides the error number in the text, sometimes as TensorStore's name for it."""
     number, text = getattr(error, "errno", None), str(error).strip()
     for reason, numbers in _REASONS.items():
         if number in numbers or any(os.strerror(n) in text for n in numbers):
@@ -69,7 +69,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _free(folder: Path) -> int:
-    """Bytes that can be written there, or where it would be made."""
+    """The free bytes in a folder, or where it would be created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free

@@ -1,4 +1,4 @@
-"""JSON files that survive a power cut, hold no bare NaN, and say in a sentence what is wrong with them."""
+"""JSON files that survive a power cut, hold no bare NaN, and report damage in a sentence."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["DamagedFileError", "parse", "plain", "read_json", "to_json", "write_
 
 
 class DamagedFileError(ValueError):
-    """A file that is not, or does not say, what it should; the message names it."""
+    """A file is not valid JSON, or has the wrong content; the message names the file."""
 
 
 def write_json(path: Path, content: dict[str, Any], indent: int | None = 2) -> None:
-    """Replace a file in one go: who reads it, even after a power cut, finds the old content or the new one.
+    """Replace a file atomically: readers, even after a power cut, find either the old content or the new one.
 
     Args:
-        path: Of the file; its folder exists.
+        path: The file; its folder must exist.
         content: JSON-able; numbers that are not finite become null.
-        indent: Of the text; None for a single line.
+        indent: The indentation of the text; None for a single line.
 
     Raises:
-        OSError: The file is as it was.
+        OSError: It cannot be written; the old file is unchanged.
     """
     text = to_json(content, indent) + "\n"
     new = path.with_name(f"{path.name}.new")
     try:
         new.unlink(missing_ok=True)
-        with new.open("x", encoding="utf-8") as file:  # "x" makes a file, wherever a link of that name may lead
+        with new.open("x", encoding="utf-8") as file:  # "x" creates a file instead of following a link
             file.write(text)
             file.flush()
             os.fsync(file.fileno())  # or a power cut could leave an empty file under the old name
@@ -49,7 +49,7 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         FileNotFoundError: There is no such file.
         OSError: It cannot be read.
-        DamagedFileError: There is something else in it.
+        DamagedFileError: It does not hold a JSON object.
     """
     try:
         data = path.read_bytes()
@@ -61,14 +61,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse(data: bytes, name: str) -> dict[str, Any]:
-    """A JSON object; a bare NaN or Infinity in it, which is no JSON, counts as null.
+    """Parse a JSON object; a bare NaN or Infinity, which is not valid JSON, counts as null.
 
     Args:
-        data: UTF-8.
-        name: What the error calls it, for example the file it is from.
+        data: The text in UTF-8.
+        name: The name in error messages, for example the file it comes from.
 
     Raises:
-        DamagedFileError: It is something else.
+        DamagedFileError: The text is not a JSON object.
     """
     try:
         content = json.loads(data.decode(), parse_constant=lambda _: None)
@@ -86,7 +86,7 @@ def to_json(content: Any, indent: int | None = None) -> str:
 
 
 def plain(content: Any) -> Any:
-    """What JSON-able data is after it was written and read: tuples are lists, numbers that are not finite None."""
+    """JSON-able data as it is after writing and reading: tuples become lists, numbers that are not finite None."""
     if isinstance(content, dict):
         return {key: plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -95,7 +95,7 @@ def plain(content: Any) -> Any:
 
 
 def _sync_folder(folder: Path) -> None:
-    """See to it that a new name is on the disk as well, where the system knows how."""
+    """Make sure that a new file name is on disk as well, if the system supports it."""
     with contextlib.suppress(OSError):
         place = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""A file with one JSON object a line, which survives full disks and killed writers."""
+"""A file with one JSON object per line, which survives full disks and killed writers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from jaxrl.train.folder.json_file import DamagedFileError, parse, to_json
 __all__ = ["Check", "JsonLines", "Tail"]
 
 Check = Callable[[dict[str, Any]], None]
-"""Raises ValueError with what is wrong with a row: `has no timesteps`."""
+"""Raises ValueError with a description of what is wrong with a row, such as `has no timesteps`."""
 
 
 class JsonLines:
-    """A file with one JSON object a line. Lines that cannot be written (a full disk …) wait for the next attempt.
+    """A file with one JSON object per line. Lines that cannot be written (a full disk …) wait for the next attempt.
 
     Args:
-        path: Of the file; it need not exist.
-        make_check: Makes what looks at the rows, one after the other, when the file is read.
+        path: The file; it need not exist.
+        make_check: Makes a function that checks the rows one after the other when the file is read.
     """
 
     def __init__(self, path: Path, make_check: Callable[[], Check] | None = None) -> None:
@@ -35,7 +35,7 @@ class JsonLines:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def append(self, row: dict[str, Any]) -> OSError | None:
-        """Write one more line, after those that wait. Returns why it has to wait itself, if it is the first to.
+        """Write a line, after any waiting ones. Returns the error if this line is the first that has to wait.
 
         Numbers that are not finite become null.
         """
@@ -48,10 +48,10 @@ class JsonLines:
         return None
 
     def flush(self) -> None:
-        """Write the lines that wait and see to it that all of them are on the disk.
+        """Write the waiting lines and make sure that all lines are on disk.
 
         Raises:
-            OSError: They still wait.
+            OSError: They cannot be written and still wait.
         """
         if not self._waiting and not self.path.exists():
             return
@@ -73,23 +73,23 @@ class JsonLines:
         self._waiting = []
 
     def read(self) -> list[dict[str, Any]]:
-        """All lines, without one that a killed process has left unfinished.
+        """All rows, except a last line that a killed process left unfinished.
 
         Raises:
             OSError: The file cannot be read.
-            DamagedFileError: A line is not what it should be; the message names it.
+            DamagedFileError: A line is damaged; the message names it.
         """
         waiting = [parse(line.encode(), str(self.path)) for line in self._waiting]
         return [*Tail(self.path, self._make_check).new(), *waiting]
 
     def tail(self) -> Tail:
-        """Follows what another process adds."""
+        """A reader that follows the lines another process adds."""
         return Tail(self.path, self._make_check)
 
     def truncate(self, size: int) -> int:
-        """Forget what was written after the file had `size` bytes, or an unfinished line of a file that is shorter.
+        """Cut the file to its first `size` bytes, or, if it is shorter, remove an unfinished last line.
 
-        Returns how many of these bytes are missing.
+        Returns how many of the `size` bytes are missing.
         """
         missing = max(size - self.size, 0)
         if self.path.exists():
@@ -99,11 +99,11 @@ class JsonLines:
 
 
 class Tail:
-    """The complete lines that were added to a file of JSON lines since one looked last.
+    """Reads the complete lines that were added to a file of JSON lines since the last call.
 
     Args:
-        path: Of the file; it need not exist.
-        make_check: As for `JsonLines`.
+        path: The file; it need not exist.
+        make_check: See `JsonLines`.
     """
 
     def __init__(self, path: Path, make_check: Callable[[], Check] | None = None) -> None:
@@ -114,11 +114,11 @@ class Tail:
         self._line = 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """What was added; after the file was cut back, by a run that went back to its checkpoint, all of it.
+        """The new rows; all rows if the file was truncated by a run that went back to its checkpoint.
 
         Raises:
             OSError: The file cannot be read.
-            DamagedFileError: A line is not what it should be.
+            DamagedFileError: A line is damaged.
         """
         for line in self._lines():
             self._line += 1

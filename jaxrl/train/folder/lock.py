@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder. The lock goes with the process, however that ends."""
+"""Lets one process at a time write into a folder. The lock disappears with the process, however it ends."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ except ImportError:  # Windows
 __all__ = ["NAME", "locked"]
 
 NAME = ".lock"
-"""The file that is locked, and tells by whom. It is a file because network file systems lock no folders."""
+"""The file that is locked, and says by whom. It is a file because network file systems cannot lock folders."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path | None) -> Iterator[None]:
-    """Keep others out of `folder` meanwhile; with None, and where the file system knows no locks, nothing happens.
+    """Lock `folder` inside this context; do nothing for None, or if the file system does not support locks.
 
-    A process that was killed holds nothing: the file that it leaves is taken over.
+    A killed process holds no lock: the file that it leaves behind is reused.
 
     Args:
-        folder: It must exist.
+        folder: The folder; it must exist.
 
     Raises:
-        FileExistsError: Another process has it; the message tells which one, on which host, since when.
+        FileExistsError: Another process has the lock; the message says which one, on which host, since when.
     """
     if folder is None or fcntl is None:
         yield
@@ -51,18 +51,18 @@ def locked(folder: Path | None) -> Iterator[None]:
 def _taken(path: Path) -> int:
     """The descriptor of the locked file."""
     while not _same(file := _locked(path), path):
-        os.close(file)  # the one before has just removed it
+        os.close(file)  # the previous holder has just removed it
     now = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    with contextlib.suppress(OSError):  # a full disk keeps nobody from training
+    with contextlib.suppress(OSError):  # a full disk must not prevent training
         path.write_text(json.dumps(now))
     return file
 
 
 def _locked(path: Path) -> int:
-    """The file, open and locked if locks are known here.
+    """Open the file, and lock it if locks are supported here.
 
-    A file that is open for writing would keep its disk from being made read-only, but network file systems lock no
-    others.
+    Opening it for writing would prevent its disk from being remounted read-only, so reading comes first; but network
+    file systems lock only files that are open for writing.
     """
     assert fcntl is not None
     for mode in (os.O_RDONLY, os.O_RDWR):
@@ -79,7 +79,7 @@ def _locked(path: Path) -> int:
 
 
 def _same(file: int, path: Path) -> bool:
-    """Whether the open file is still the one with that name."""
+    """Whether the open file is still the one at that path."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def _same(file: int, path: Path) -> bool:
 
 
 def _refusal(path: Path) -> str:
-    """Who has the lock, and what to do."""
+    """The error message: who has the lock, and what to do."""
     folder = path.parent
     try:
         about = json.loads(path.read_text())

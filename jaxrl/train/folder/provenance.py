@@ -1,4 +1,4 @@
-"""Where results come from: versions, git and devices; and in what two runs differ."""
+"""Where results come from (versions, git, devices), and how two runs differ in this."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkp
 
 
 def versions() -> dict[str, str]:
-    """Python's version and those of the packages that results depend on."""
+    """The versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -30,24 +30,24 @@ def versions() -> dict[str, str]:
 
 
 def device_names() -> list[str]:
-    """For example `["gpu:0 NVIDIA H200"]`."""
+    """The visible devices, for example `["gpu:0 NVIDIA H200"]`."""
     return [f"{d.platform}:{d.id} {d.device_kind}" for d in jax.devices()]
 
 
 def on_devices(about: dict[str, Any]) -> str:
-    """What a run uses, by its run.json, for example `2 x cpu`."""
+    """The devices that a run uses according to its run.json, for example `2 x cpu`."""
     count = about["mesh"]["member"] * about["mesh"]["data"]
     kind = about["devices"][0].partition(" ")[2]
     return f"{count} x {kind}"
 
 
 def git_state() -> dict[str, Any] | None:
-    """Commit of jaxrl's source, if that is a checkout, otherwise of the working folder, and whether files differ.
+    """The commit of jaxrl's source if that is a checkout, otherwise of the working folder, and whether files differ.
 
-    None outside of repositories.
+    None outside a repository.
     """
     source = Path(jaxrl.__file__).resolve().parent
-    # A package that was installed into somebody's repository is not a part of it: git must know its files.
+    # A package installed inside someone's repository is not part of it: git must track its files.
     if not _git(source, "ls-files", "__init__.py"):
         source = Path.cwd()
     commit = _git(source, "rev-parse", "HEAD")
@@ -55,7 +55,7 @@ def git_state() -> dict[str, Any] | None:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What could give the same training other numbers, by the run.json of two runs: a sentence each."""
+    """The differences between two run.json that could change the numbers of the same training, one sentence each."""
     found = []
     for name in dict.fromkeys([*before["versions"], *now["versions"]]):
         then, today = before["versions"].get(name, "none"), now["versions"].get(name, "none")
@@ -86,12 +86,12 @@ def _git_differences(before: dict[str, Any] | None, now: dict[str, Any] | None) 
 
 
 def _without_device_count(flags: str) -> str:
-    """How many devices a processor pretends to be is told by the mesh."""
+    """XLA's flags without the number of simulated devices, which the mesh already states."""
     return " ".join(flag for flag in flags.split() if "device_count" not in flag)
 
 
 def _git(folder: Path, *command: str) -> str:
-    """What git says; nothing if it fails."""
+    """The output of a git command; empty if it fails."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(

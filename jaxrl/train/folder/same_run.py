@@ -1,4 +1,4 @@
-"""Whether two run.json tell of the same run: what decides its rows must be equal, all else may change on the way."""
+"""Whether two run.json describe the same run: everything that determines its rows is equal, the rest may differ."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MAY_CHANGE = frozenset(
         "quiet",
     }
 )
-"""The options of a run, sweep or search that may be others when it is continued."""
+"""The options of a run, sweep or search that may change when it is continued."""
 
 _FACTS = ("num_seeds", "segment", "lineage", "population")
-"""What else in run.json decides the rows, besides config, options and members."""
+"""Other entries of run.json that determine the rows, besides config, options and members."""
 
 
 def wanted(
@@ -39,14 +39,14 @@ def wanted(
     segment: tuple[int, int] | None = None,
     lineage: Lineage | None = None,
 ) -> dict[str, Any]:
-    """What decides the rows of a run, as run.json tells it.
+    """Everything that determines the rows of a run, in the form of run.json.
 
     Args:
-        config: The run's.
-        members: As `Members.of` takes them.
-        options: Of `fit`, by name; those that `MAY_CHANGE` lists are of no importance to `decide`.
-        segment: The updates done before and in the end; None for all of them.
-        lineage: Of hyperparameters, if they change.
+        config: The run's config.
+        members: The members in the form that `Members.of` takes.
+        options: The options of `fit`, by name; those in `MAY_CHANGE` do not matter to `decide`.
+        segment: The updates done before the run and at its end; None for all updates.
+        lineage: The hyperparameters of each generation, if they change.
     """
     count = members if isinstance(members, int) else len(members)
     about = {"config": config_to_json(config), "config_class": class_name(config), "num_seeds": count}
@@ -61,21 +61,21 @@ def wanted(
 
 
 def run_differences(config: Any, there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """In what a run.json tells of another run, for example `["lr is 0.001 there and 0.002 here"]`.
+    """The ways in which a run.json describes another run, for example `["lr is 0.001 there and 0.002 here"]`.
 
     Args:
-        config: The run's that is asked for.
-        there: The run.json.
-        here: What is asked for, see `wanted`.
+        config: The config of the requested run.
+        there: The content of run.json.
+        here: The requested run, see `wanted`.
     """
     changed = _changed_files(there, here)
     return changed or [*differences(_deciding(config, there), _deciding(config, here)), *_other_members(there, here)]
 
 
 def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
-    """The config that run.json tells.
+    """The config in a run.json.
 
-    If its class is that of `config`, options that the class did not have yet have their defaults.
+    If it has the same class as `config`, options that the class did not have at the time get their defaults.
     """
     own = about["config"]
     same = about["config_class"] == class_name(config)
@@ -83,7 +83,7 @@ def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
 
 
 def _changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """The files of the user's own that have other content now."""
+    """The user's own files whose content differs now."""
     before, now = there.get("sources", {}), here.get("sources", {})
     return [
         f"{now[role]['path']} has changed since"
@@ -93,14 +93,14 @@ def _changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[st
 
 
 def _deciding(config: Any, about: Mapping[str, Any]) -> dict[str, Any]:
-    """All that decides the rows, by name; members apart."""
+    """Everything that determines the rows except the members, by name."""
     options = {name: value for name, value in about.get("options", {}).items() if name not in MAY_CHANGE}
     facts = {name: about.get(name) for name in _FACTS}
     return {**config_in(about, config), "algorithm": about["config_class"], **facts, **options}
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """For example `lr is 0.001 there and 0.002 here`; what is missing counts as None."""
+    """The differences, for example `lr is 0.001 there and 0.002 here`; missing values count as None."""
     for name in dict.fromkeys([*here, *there]):
         then, now = there.get(name), here.get(name)
         if isinstance(then, Mapping) and isinstance(now, Mapping):
@@ -110,7 +110,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[s
 
 
 def _other_members(before: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
-    """The first member that differs."""
+    """A sentence about the first member that differs, if any does."""
     if before["num_seeds"] != about["num_seeds"] or not ("members" in before or "members" in about):
         return
     for m, (then, now) in enumerate(zip(_members(before), _members(about), strict=True)):
@@ -125,7 +125,7 @@ def _members(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _differ(then: Any, now: Any) -> bool:
-    """Equal texts are the same as well: in them a tuple is a list, and NaN equals itself."""
+    """Whether two values differ, also as JSON text, in which a tuple is a list and NaN equals itself."""
     return then != now and json.dumps(then, sort_keys=True) != json.dumps(now, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Saving what a run goes on from, and restoring it: the state, and how far the files beside it are."""
+"""Saving and restoring the point from which a run continues: the state, and the sizes of the files beside it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Saver"]
 
 
 class Saver:
-    """The checkpoints of a run, and its other files as far as they must agree with these.
+    """The checkpoints of a run, and its other files as far as these must agree with them.
 
     Args:
-        folder: The run's; None saves nothing.
+        folder: The run's folder; None saves nothing.
         keep: How many checkpoints to keep.
-        say: Told, in a sentence, about every checkpoint that is passed over.
-        tell: `tell(kind, sentence)`, told what cannot be written.
+        say: Called with a sentence for every checkpoint that is skipped.
+        tell: `tell(kind, sentence)`, called for everything that cannot be written.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class Saver:
     ) -> None:
         self.folder = folder
         self.error: CheckpointError | None = None
-        """Of the last save, or of the last attempt to write another file, if it failed."""
+        """The error of the last save, or of the last attempt to write another file, if it failed."""
         self._checkpoints = Checkpoints(folder.checkpoints, keep, say) if folder else None
         self._tell = tell
-        self._last: tuple[int, float] = (-1, time.monotonic())  # update, moment
+        self._last: tuple[int, float] = (-1, time.monotonic())  # update, time
         self._took = 0.0  # seconds
 
     def due(self, intervals: Intervals, update: int, state: Any) -> bool:
@@ -46,17 +46,17 @@ class Saver:
         return hosts.main_says(wish, after=state)
 
     def saved(self, update: int) -> bool:
-        """Whether there is nothing to save after `update` updates."""
+        """Whether `update` is already saved, or nothing is saved at all."""
         return self.folder is None or self._last[0] == update
 
     def save(self, update: int, state: Any, extra: dict[str, Any], last: bool = False) -> None:
-        """Save a checkpoint; that it failed is told, and the next one may succeed."""
+        """Save a checkpoint; a failure is reported, and the next one may succeed."""
         if self.folder is None or self._checkpoints is None:
             return
         began = time.monotonic()
         self.error = None
         try:
-            hosts.on_main(self.folder.flush, OSError)  # a checkpoint counts on the rows before it
+            hosts.on_main(self.folder.flush, OSError)  # a checkpoint relies on the rows before it
             sizes = {"metrics_size": self.folder.metrics.size, "evaluations_size": self.folder.evaluations.size}
             self._checkpoints.save(update, state, {**extra, **sizes})
         except CheckpointError as error:
@@ -69,10 +69,10 @@ class Saver:
         self._took = time.monotonic() - began
 
     def restore(self, state_shape: Any) -> Restored:
-        """The newest good checkpoint; the files of the folder are cut to what they were when it was saved.
+        """Restore the newest good checkpoint, and truncate the files of the folder to their sizes at that time.
 
         Raises:
-            CheckpointError: There is none.
+            CheckpointError: There is no good checkpoint.
         """
         assert self.folder is not None
         assert self._checkpoints is not None
@@ -85,7 +85,7 @@ class Saver:
         return restored
 
     def keep_best(self, update: int, state: Any) -> CheckpointError | None:
-        """Keep the state in best/ if the last evaluation beats all before; returns why that failed, if it did."""
+        """Keep the state in best/ if the last evaluation beats all earlier ones; returns the error if that failed."""
         return None if self.folder is None else keep_best(self.folder, update, state)
 
     def note(self, about: dict[str, Any]) -> None:
@@ -93,12 +93,12 @@ class Saver:
         self._attempt(lambda folder: folder.write(about), "run.json")
 
     def finish(self) -> None:
-        """See to it that all rows are on the disk; `error` tells if that failed."""
+        """Make sure that all rows are on disk; `error` is set if that failed."""
         self._attempt(RunFolder.flush, "Rows of metrics")
 
     @property
     def advice(self) -> str:
-        """Where the last good checkpoint is, as a sentence; empty if there is none."""
+        """A sentence saying where the last good checkpoint is; empty if there is none."""
         if self._checkpoints is None or self._last[0] < 0:
             return ""
         return f" The last good checkpoint is in {self._checkpoints.folder}."

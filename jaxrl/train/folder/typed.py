@@ -1,4 +1,4 @@
-"""Values that were read from JSON, held against the types that they should have."""
+"""Checks values read from JSON against the types that they should have."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Literal, Union
 __all__ = ["dataclass_from_json", "from_json", "spelled"]
 
 _SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-_END = 2**63  # the first number that an int64 does not hold
+_END = 2**63  # the first number that does not fit in an int64
 
 
 def spelled(value: Any) -> Any:
-    """JSON-able data in which numbers that are not finite are words, of which `from_json` makes numbers again."""
+    """JSON-able data with numbers that are not finite spelled as words; `from_json` turns these back into numbers."""
     if isinstance(value, dict):
         return {name: spelled(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -25,15 +25,15 @@ def spelled(value: Any) -> Any:
 
 
 def from_json(hint: Any, value: Any, name: str) -> Any:
-    """`value` with the tuples, dataclasses and infinite numbers that JSON does not know, as `hint` wants them.
+    """`value` converted to `hint`, with the tuples, dataclasses and infinite numbers that JSON lacks.
 
     Args:
-        hint: A type as in annotations; one that is not known here accepts everything.
-        value: As read from JSON.
-        name: What the error calls it.
+        hint: A type as in annotations; types not known here accept everything.
+        value: The value read from JSON.
+        name: The name of the value in error messages.
 
     Raises:
-        ValueError: It has another type, or is a whole number of more than 64 bits.
+        ValueError: The value has another type, or is a whole number of more than 64 bits.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
@@ -63,11 +63,11 @@ def dataclass_from_json(kind: type, content: dict[str, Any], name: str = "") -> 
 
     Args:
         kind: The dataclass.
-        content: Its fields; those that are not there have their defaults.
-        name: What errors call it.
+        content: Its fields; missing ones get their defaults.
+        name: The name of the value in error messages.
 
     Raises:
-        ValueError: A field that the class does not have, lacks or refuses.
+        ValueError: A field is unknown, missing or rejected by the class.
     """
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
@@ -81,7 +81,7 @@ def _field(field: dataclasses.Field[Any], hint: Any, value: Any, name: str) -> A
     try:
         made = from_json(hint, value, name)
         if isinstance(made, list) and list not in (hint, typing.get_origin(hint)):
-            return tuple(tuple(inner) if isinstance(inner, list) else inner for inner in made)  # JSON knows no tuples
+            return tuple(tuple(inner) if isinstance(inner, list) else inner for inner in made)  # JSON has no tuples
         return made
     except ValueError:
         if field.default is not dataclasses.MISSING and spelled(field.default) == value:
@@ -90,7 +90,7 @@ def _field(field: dataclasses.Field[Any], hint: Any, value: Any, name: str) -> A
 
 
 def _typed_dict(kind: Any, content: dict[str, Any], name: str) -> dict[str, Any]:
-    """A dict with the fields of a TypedDict; others are left as they are."""
+    """A dict with the fields of a TypedDict converted; other fields are left as they are."""
     hints = typing.get_type_hints(kind)
     _need(sorted(kind.__required_keys__), content, name)
     return {
@@ -100,7 +100,7 @@ def _typed_dict(kind: Any, content: dict[str, Any], name: str) -> dict[str, Any]
 
 
 def _first_fit(kinds: tuple[Any, ...], value: Any, name: str, hint: Any) -> Any:
-    """The value as the first of the types that accepts it; if there is but one besides None, its error is told."""
+    """The value as the first type that accepts it; if there is only one type besides None, its error is raised."""
     some = [kind for kind in kinds if kind is not type(None)]
     if value is None and len(some) < len(kinds):
         return None

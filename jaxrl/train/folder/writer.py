@@ -18,8 +18,8 @@ class Writer(Hook):
     """Appends to metrics.jsonl, evaluations.jsonl and events.jsonl.
 
     Args:
-        folder: The run's.
-        tell: Told, `tell(kind, sentence)`, of rows that have to wait until they can be written.
+        folder: The run's folder.
+        tell: `tell(kind, sentence)`, called when rows have to wait because they cannot be written.
     """
 
     work = "writing and showing metrics"
@@ -38,7 +38,7 @@ class Writer(Hook):
         self._folder.events.append({"time": round(time.time(), 3), "update": update, "kind": kind, "text": text})
 
     def _append(self, file: JsonLines, row: dict[str, Any]) -> None:
-        """Add a row, now or when that is possible again."""
+        """Add a row, now or as soon as writing is possible again."""
         error = file.append(row)
         if error is not None:
             reason = why(error, file.path.parent)

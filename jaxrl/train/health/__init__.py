@@ -1,1 +1,1 @@
-"""What can go wrong while training, noticed and told: NaN, slowness, busy machines, stragglers."""
+"""Detects and reports what can go wrong during training: NaN, slowness, busy machines, stragglers."""

@@ -1,4 +1,4 @@
-"""Finding a lasting slow-down in noisy times, and the slow one among several hosts. Plain statistics, no devices."""
+"""Find a lasting slow-down in noisy times, and the slow one among several hosts. Plain statistics, no devices."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import numpy as np
 __all__ = ["Change", "SlowDown", "slow_host"]
 
 NOTABLE = math.log(1.10)
-"""The smallest change, in the logarithm of time, that is worth a word: 10 %."""
+"""The smallest change worth reporting, in the logarithm of time: 10 %."""
 
 _ALARM = 18.0
-"""Log-likelihood ratio at which a change is believed in. Were the noise normal and perfectly known, there would be
-e^18 samples, tens of millions, between two false alarms (Lorden 1971); the margin is for what it is not."""
+"""The log-likelihood ratio at which a change counts as real. If the noise were normal and perfectly known, two false
+alarms would be e^18 samples, tens of millions, apart (Lorden 1971); the margin is there because it is not."""
 
 _LARGEST_STEP = _ALARM / 8
-"""What one sample can add to it, however large it is."""
+"""The most that one sample can add to the evidence, however large the sample is."""
 
 _LASTING = 16
-"""Samples for which a change has to last; fewer would not tell its size either."""
+"""The samples for which a change has to last; fewer would not reveal its size either."""
 
 
 _MEMORY = 4000
-"""Samples to learn the noise from, at most."""
+"""The most samples to learn the noise from."""
 
 
 class Change(NamedTuple):
     """A lasting change of speed."""
 
     samples: int
-    """How long ago it came, in samples."""
+    """How long ago it happened, in samples."""
     before: float
-    """Typical time before it."""
+    """The typical time before the change."""
     after: float
-    """Typical time since."""
+    """The typical time since."""
 
     @property
     def ratio(self) -> float:
-        """1.2 for 20 % slower."""
+        """The new time over the old one: 1.2 for 20 % slower."""
         return self.after / self.before
 
 
 class SlowDown:
-    """Watches positive times one by one and notices when they have become 10 % longer, or shorter, for good.
+    """Watches positive times one by one and detects when they have become 10 % longer, or shorter, for good.
 
-    Logarithms of the times are compared with their median by a cumulative sum (CUSUM, Page 1954) in each direction. How
-    many samples the median needs depends on their noise, so a noisy series is watched later, not wrongly.
+    A cumulative sum (CUSUM, Page 1954) in each direction compares the logarithms of the times with their median. The
+    number of samples that the median needs depends on their noise, so a noisy series is watched later, not wrongly.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class SlowDown:
         self._since = np.zeros(2, int)  # index in `_recent` at which it began
 
     def add(self, seconds: float) -> Change | None:
-        """One more time. Returns the change, once there is enough evidence; what came since is the new normal."""
+        """Add a time. Returns a change once there is enough evidence; the times since then are the new baseline."""
         x = math.log(max(seconds, 1e-9))
         if self._level is None:
             self._baseline = [*self._baseline[-_MEMORY:], x]
@@ -83,7 +83,7 @@ class SlowDown:
         return self._judge(direction, median)
 
     def _judge(self, direction: int, median: float) -> Change | None:
-        """Whether the change that the evidence speaks for is large enough, and lasting."""
+        """The change that the evidence points to, if it is large enough and lasting; else None."""
         latest = self._recent[self._since[direction] :]
         after = float(np.median(latest))
         if abs(after - median) < 0.8 * NOTABLE:  # certain, but small: wait for more
@@ -96,10 +96,10 @@ class SlowDown:
 
 
 def _level(samples: list[float]) -> tuple[float, float] | None:
-    """Median and deviation of the noise; None while the median may be off by a fair part of what is looked for.
+    """Median and deviation of the noise; None while the median is too uncertain to detect a notable change.
 
-    The deviation is robust, and larger for noise that comes in waves, as that of a shared machine does: with a
-    correlation c between neighbours, sums of samples vary sqrt((1 + c) / (1 - c)) times as much.
+    The deviation is robust, and larger for noise that comes in waves, as on a shared machine: with a correlation c
+    between neighbours, sums of samples vary sqrt((1 + c) / (1 - c)) times as much.
     """
     if len(samples) < 20:
         return None
@@ -114,16 +114,16 @@ def _level(samples: list[float]) -> tuple[float, float] | None:
 
 
 def slow_host(times: np.ndarray) -> tuple[int, float] | None:
-    """The host that holds up the others, and how many times as long as they it takes; None if there is none.
+    """The host that holds up the others, and how many times as long it takes; None if there is none.
 
-    Hosts that train together wait for each other in every update, so `times` must not contain that waiting: give what
-    each needed until it was ready for the others.
+    Hosts that train together wait for each other in every update, so `times` must not include that waiting: give the
+    time that each host needed until it was ready for the others.
 
     Args:
         times: Seconds `[H, K]` of H hosts in the same K intervals.
 
     Raises:
-        ValueError: Not of that shape, or no more than one host.
+        ValueError: `times` has another shape, or fewer than two hosts.
     """
     if np.ndim(times) != 2 or np.shape(times)[0] < 2 or np.shape(times)[1] < 1:
         raise ValueError(
@@ -133,7 +133,7 @@ def slow_host(times: np.ndarray) -> tuple[int, float] | None:
     slowest = int(np.median(logs, axis=1).argmax())
     behind = logs[slowest] - np.median(np.delete(logs, slowest, axis=0), axis=0)  # [K]
     lasting = float(np.median(behind))
-    # A tenth, most of the time: one bad interval makes no slow host.
+    # A tenth, most of the time: a host is not slow because of one bad interval.
     if lasting < NOTABLE or (behind > 0.5 * NOTABLE).mean() < 0.75:
         return None
     return slowest, math.exp(lasting)

@@ -1,4 +1,4 @@
-"""Losses and parameters that are no longer finite numbers: who, since when, in which leaves."""
+"""Detect losses and parameters that are no longer finite: of which member, since when, in which leaves."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Divergence", "who"]
 
 
 class Divergence:
-    """Looks at what a run computes; says it of each member, and has the run end when none is left.
+    """Checks the losses and parameters of a run, reports each diverged member, and ends the run when none is left.
 
     Args:
-        members: Who is trained.
-        num_updates: In the whole run.
-        advice: What to tell whoever has to deal with it.
+        members: The members of the run.
+        num_updates: Updates in the whole run.
+        advice: Returns what to try, as the end of the error message.
     """
 
     def __init__(self, members: Members, num_updates: int, advice: Callable[[], str]) -> None:
@@ -37,12 +37,12 @@ class Divergence:
         """A sentence for each member whose losses have become NaN or infinite in these updates.
 
         Args:
-            metrics: Of n updates, leaves `[n]` or `[n, M]`.
-            done: Updates before them.
-            state: The train state of now or somewhat later, for the names of parameters.
+            metrics: The metrics of n updates, leaves `[n]` or `[n, M]`.
+            done: Updates done before these.
+            state: The train state after these updates or somewhat later, for the names of parameters.
 
         Returns:
-            The sentences, and if there is no other member, the error to end the run with.
+            The sentences and, if no other member is left, the error that ends the run.
         """
         losses = flatten({"losses": metrics.get("losses", {})})
         if not losses:
@@ -68,18 +68,18 @@ class Divergence:
         return text + ", ".join(losses) + (f"; parameters {', '.join(params[:4])}." if params else ".")
 
     def check_params(self, state: Any) -> DivergedError | None:
-        """The error to end the run with, rather than save it, if the parameters of its only member are not finite."""
+        """The error that ends the run, instead of saving it, if the parameters of its only member are not finite."""
         bad = _not_finite(getattr(state, "params", None)) if len(self._members) == 1 else []
         if not bad:
             return None
         return DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
 
     def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
-        """The members of which a loss in `table` that was not skipped, or a parameter in `state`, is not finite."""
+        """The members with an unskipped loss in `table`, or a parameter in `state`, that is not finite."""
         members = len(self._members)
         bad = np.zeros(members, bool)
         numbers = {name: values.reshape(len(values), -1) for name, values in columns(table).items()}
-        # Losses that were skipped changed nothing; rows made with on_nan="stop" have no such count.
+        # Skipped losses changed nothing; rows made with on_nan="stop" have no such count.
         excused = numbers.get("skipped", np.zeros((len(table), 1))) > 0
         for name, values in numbers.items():
             if name.startswith("losses/"):
@@ -91,12 +91,12 @@ class Divergence:
 
 
 def who(members: Members, member: int) -> str:
-    """What to call a member in a sentence; the only one is the training."""
+    """How to refer to a member in a sentence; a single member is called "training"."""
     return f"{members.names[member]} (member {member})" if len(members) > 1 else "training"
 
 
 def _not_finite(tree: Any, member: int | None = None) -> list[str]:
-    """Names of the floating leaves that hold NaN or infinity."""
+    """The names of the floating leaves that hold NaN or infinity."""
     names = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if jnp.issubdtype(leaf.dtype, np.floating):

@@ -1,4 +1,4 @@
-"""Looks for numbers that are not finite: what was skipped, who has diverged, whether training ends."""
+"""Checks for numbers that are not finite: skipped updates, diverged members, whether training ends."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["FiniteWatch", "Inspection"]
 
 
 class Inspection(NamedTuple):
-    """What is found in the metrics of some updates."""
+    """The findings in the metrics of some updates."""
 
     metrics: Metrics
-    """Those up to the update that ends the run, if one does; without what only the NaN guard reads."""
+    """The metrics up to the update that ends the run, if one does, without the entries only the NaN guard reads."""
     updates: int
-    """How many updates these are."""
+    """The number of updates in `metrics`."""
     sentences: list[str]
-    """What the user should know."""
+    """Sentences for the user."""
     error: DivergedError | None
-    """What to end the run with, once the rows before it are written."""
+    """The error that ends the run, once the rows before it are written."""
 
 
 class FiniteWatch:
-    """The NaN guard's and the divergence's eyes on the host.
+    """Runs the NaN guard and the divergence check on the host.
 
     Args:
-        members: Who is trained.
-        num_updates: In the whole run.
-        state_shape: Of the train state.
-        advice: What to tell whoever has to deal with it.
+        members: The members of the run.
+        num_updates: Updates in the whole run.
+        state_shape: The shapes of the train state.
+        advice: Returns what to try, as the end of the error message.
     """
 
     def __init__(self, members: Members, num_updates: int, state_shape: Any, advice: Callable[[], str]) -> None:
@@ -42,13 +42,13 @@ class FiniteWatch:
         self._guard = NanGuard(members, num_updates, state_shape)
 
     def inspect(self, metrics: Metrics, updates: int, done: int, state: Any) -> Inspection:
-        """Look at the metrics of n updates.
+        """Inspect the metrics of n updates.
 
         Args:
             metrics: Leaves `[n, …]` or `[n, M, …]`.
             updates: n.
-            done: Updates before them.
-            state: The train state of now or somewhat later, for the names of parameters.
+            done: Updates done before these.
+            state: The train state after these updates or somewhat later, for the names of parameters.
         """
         metrics, skipped, hopeless = self._guard.take(metrics, done)
         said, diverged = self.divergence.check_losses(metrics, done, state)

@@ -1,4 +1,4 @@
-"""The state of the machine, as far as it explains why training has become slower. Linux tells most of it."""
+"""The state of the machine, as far as it explains why training has become slower. Linux reports most of it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["MachineLoad", "likely_cause"]
 
 
 class MachineLoad(NamedTuple):
-    """What was found; None where the system does not tell."""
+    """A snapshot of the machine; None where the system does not report a value."""
 
     load: float | None
-    """Processes that want a processor, mean of the last minute."""
+    """Runnable processes, the mean of the last minute."""
     cores: int
-    """That this process may use."""
+    """The cores that this process may use."""
     frequency: float | None
-    """GHz of the fastest core now."""
+    """The current GHz of the fastest core."""
     swapped: int | None
     """Pages read back from swap space since the machine was started."""
     throttled: int | None
@@ -26,7 +26,7 @@ class MachineLoad(NamedTuple):
 
     @classmethod
     def now(cls) -> MachineLoad:
-        """Look."""
+        """Take a snapshot."""
         cpus = Path("/sys/devices/system/cpu")
         frequencies = _numbers(cpus.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
         throttled = _numbers(cpus.glob("cpu[0-9]*/thermal_throttle/package_throttle_count"))
@@ -40,7 +40,7 @@ class MachineLoad(NamedTuple):
 
 
 def likely_cause(before: MachineLoad, now: MachineLoad) -> str:
-    """One sentence; what is known for certain first."""
+    """The likely cause of a slow-down in one sentence; the most certain cause comes first."""
     if _rose(before.throttled, now.throttled):
         return "The processor slows itself down because it is too hot."
     if _rose(before.swapped, now.swapped, by=1000):

@@ -1,4 +1,4 @@
-"""Errors in what goes on beside training: they are told and end nothing, because the result of a run is worth more."""
+"""Errors beside training: they are reported but do not end the run, whose result is worth more."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["in_words"]
 
 
 def in_words(error: Exception) -> str:
-    """What an error says; one that tells of a bug says its type and where it was raised as well.
+    """The text of an error; if it points to a bug, also its type and where it was raised.
 
     For example `ValueError: no such sprite (my_env.py, line 12)`. The place is the innermost one outside installed
-    packages, because a bug is rarely theirs.
+    packages, because those are rarely to blame.
     """
     if isinstance(error, (ImportError, NotImplementedError, OSError)):
         return str(error)

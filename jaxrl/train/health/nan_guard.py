@@ -1,4 +1,4 @@
-"""`on_nan="skip"`: an update that is not finite is not applied, and training goes on with what was learned before."""
+"""`on_nan="skip"`: an update that is not finite is discarded, and training continues from the parameters before it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["PATIENCE", "NanGuard", "OnNan", "handle_nan", "skip_bad_updates"]
 OnNan = Literal["stop", "skip"]
 
 PATIENCE = 100
-"""Updates in a row that may be skipped before it is clear that nothing more will come of it."""
+"""How many updates in a row may be skipped before training counts as hopeless."""
 
 
 def handle_nan(algo: Algorithm, on_nan: OnNan) -> Algorithm:
-    """`algo`, or with `on_nan="skip"` what `skip_bad_updates` makes of it.
+    """`algo`, wrapped by `skip_bad_updates` if `on_nan="skip"`.
 
     Raises:
-        ValueError: Another word.
+        ValueError: `on_nan` is neither "stop" nor "skip".
     """
     if on_nan not in get_args(OnNan):
         raise ValueError(f'on_nan must be "stop" or "skip", got {on_nan!r}.')
@@ -36,12 +36,12 @@ def handle_nan(algo: Algorithm, on_nan: OnNan) -> Algorithm:
 def skip_bad_updates(algo: Algorithm) -> Algorithm:
     """`algo` with an `update` that keeps the old learned fields if a loss or a leaf of the new ones is not finite.
 
-    It is decided inside the compiled program and for each member by itself, so the others are not touched; an update
-    that is finite passes through as it is. Metrics gain `skipped` (0 or 1) and `not_finite`, bool `[L]` for the L
+    The decision is made inside the compiled program, for each member separately, so the others are not affected; a
+    finite update passes through unchanged. Metrics gain `skipped` (0 or 1) and `not_finite`, bool `[L]` for the L
     floating leaves in the order of `names_of`; the losses of a skipped update are left as they are.
 
     Raises:
-        TypeError: By `update`, when the train state does not say which of its fields are learned.
+        TypeError: Raised by `update` if the train state does not declare which of its fields are learned.
     """
 
     def update(state: Any) -> tuple[Any, Metrics]:
@@ -60,19 +60,19 @@ def skip_bad_updates(algo: Algorithm) -> Algorithm:
 
 
 def names_of(losses: dict[str, Any], state: Any) -> list[str]:
-    """The L leaves that are looked at, such as `losses ['policy']` and `params ['torso']['kernel']`."""
+    """The names of the L leaves that are checked, such as `losses ['policy']` and `params ['torso']['kernel']`."""
     leaves = jax.tree_util.tree_leaves_with_path({"losses": losses, **_learned(state)})
     # The first key is the field's name, which reads better bare.
     return [f"{p[0].key} {jax.tree_util.keystr(p[1:])}".strip() for p, leaf in leaves if _is_float(leaf)]
 
 
 class NanGuard:
-    """The host's side: says what was skipped and hands on metrics in which nothing is NaN for that reason.
+    """The host's side: reports skipped updates and removes the NaN that they leave in the metrics.
 
     Args:
-        members: Who is trained.
-        num_updates: In the whole run.
-        state_shape: Of the train state.
+        members: The members of the run.
+        num_updates: Updates in the whole run.
+        state_shape: The shapes of the train state.
     """
 
     def __init__(self, members: Members, num_updates: int, state_shape: Any) -> None:
@@ -82,17 +82,17 @@ class NanGuard:
         self._said: set[int] = set()
         self._in_a_row = np.zeros(len(members), int)
         self.total = np.zeros(len(members), int)
-        """Updates that were skipped, of each member, since this process began."""
+        """Skipped updates of each member since this process began."""
 
     def take(self, metrics: Metrics, done: int) -> tuple[Metrics, list[str], DivergedError | None]:
-        """Metrics of n updates without `not_finite` and with 0 for the losses of skipped ones, and what is to be said.
+        """The metrics of n updates without `not_finite` and with 0 for skipped losses, and sentences for the user.
 
         Args:
             metrics: Leaves `[n, …]` or `[n, M, …]`.
-            done: Updates before them.
+            done: Updates done before these.
 
         Returns:
-            Both, and the error to end the run with if the last `PATIENCE` updates of all members were skipped.
+            Both, and the error that ends the run if the last `PATIENCE` updates of all members were skipped.
         """
         if "skipped" not in metrics:
             return metrics, [], None
@@ -112,7 +112,7 @@ class NanGuard:
         return {**metrics, "losses": losses}, said, self._hopeless(each, done)
 
     def _hopeless(self, skipped: np.ndarray, done: int) -> DivergedError | None:
-        """Count the updates in a row that each member has skipped, out of bool `[n, M]`."""
+        """Count how many updates in a row each member has skipped, from bool `[n, M]`; return the error if too many."""
         for row, now in enumerate(skipped):
             self._in_a_row = np.where(now, self._in_a_row + 1, 0)
             if self._in_a_row.min() >= PATIENCE:
@@ -133,7 +133,7 @@ class NanGuard:
 
 
 def _learned(state: Any) -> dict[str, Any]:
-    """What a bad update leaves as it was. All else goes on: environments, keys and the count of updates."""
+    """The fields that a bad update leaves unchanged. All else moves on: environments, keys and the update count."""
     return {name: getattr(state, name) for name in field_names(state, "learned")}
 
 

@@ -1,7 +1,7 @@
-"""What process 0 learns about time from the others: which of them stalls, and which one is slow.
+"""Reports to process 0 which of the other processes stall, and which host is slow.
 
-Hosts that train together wait for each other in every update, so all see the same times and none knows who is behind.
-When training has become slower, each of them therefore does the same small piece of work by itself: these times tell.
+Hosts that train together wait for each other in every update, so all see the same times and none knows which is slow.
+So when training has become slower, each host times the same small piece of work by itself; these times are compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Stragglers", "small_work"]
 
 
 class Stragglers:
-    """Carries the words of `Throughput` to process 0. With one process it does nothing.
+    """Carries the reports of `Throughput` to process 0. With one process, it does nothing.
 
     Args:
-        tell: Of process 0, `tell(kind, sentence)`.
-        exchange: Gives each process what every one knows, see `hosts.exchange`.
-        measure: Seconds that the same work takes here, several times.
+        tell: `tell(kind, sentence)`, called on process 0.
+        exchange: Shares a fact of each process with all of them, see `hosts.exchange`.
+        measure: Returns the seconds that the same work takes on this host, measured several times.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class Stragglers:
         self._machine = MachineLoad.now()
 
     def note(self, kind: str, text: str) -> None:
-        """Something that this process has noticed."""
+        """Record something that this process has noticed."""
         self._news[kind] = text
 
     def news(self) -> dict[str, str]:
-        """What to send: all that was noted since it was last asked for."""
+        """Everything noted since the last call, to send to the other processes."""
         news, self._news = self._news, {}
         return news
 
     def hear(self, everyone: list[dict[str, str]]) -> None:
-        """The news of all processes; all call it with the same."""
+        """Take in the news of all processes; every process calls it with the same list."""
         if len(everyone) == 1:
             return
         for kind in ("waiting", "compiled"):
             saying = [process for process, news in enumerate(everyone) if kind in news]
-            if saying and 0 not in saying and hosts.is_main():  # what all have in common, process 0 has said
+            if saying and 0 not in saying and hosts.is_main():  # process 0 has already reported its own
                 who = ", ".join(map(str, saying))
                 self._tell(kind, f"On process {who}: {everyone[saying[0]][kind]}")
         if any("slower" in news for news in everyone):
@@ -85,7 +85,7 @@ class Stragglers:
 
 
 def small_work(repeats: int = 8) -> list[float]:
-    """Seconds for the same matrix products on this process's first device, each time."""
+    """The seconds that each repetition of fixed matrix products takes on this process's first device."""
     device = jax.local_devices()[0]
     matrix = jax.device_put(np.full((512, 512), 1 / 512, np.float32), device)
     work = jax.jit(lambda m: jax.lax.fori_loop(0, 4, lambda _, x: jnp.dot(x, m), m))

@@ -1,6 +1,6 @@
-"""A watch on time: is training slower than it was, does the device wait for the host, does JAX compile again?
+"""Watches time: is training slower than before, does the device wait for the host, does JAX compile again?
 
-All times are of a monotonic clock, which neither corrections of the system's clock nor summer time move.
+All times come from a monotonic clock, so clock corrections and daylight saving time do not affect them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Throughput"]
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 SAMPLE_SECONDS = 0.25
-"""Chunks are put together until they have taken so long: shorter times are mostly noise."""
+"""Chunks are combined until they add up to this time: shorter times are mostly noise."""
 
 WINDOW_SECONDS = 30.0
-"""Of training, over which the device's waiting is added up."""
+"""Seconds of training over which the device's waiting time is added up."""
 
 NOTABLE_SHARE = {"waiting": 0.10, "compiled": 0.02}
-"""Of that time, what is worth a word."""
+"""The shares of that time that are worth reporting."""
 
 
 _CURES = {
@@ -39,27 +39,27 @@ _CURES = {
 
 
 class Throughput:
-    """Follows the chunks of one run; a context manager. All that is worth a word goes to `tell(kind, sentence)`.
+    """Follows the chunks of one run and reports notable events by `tell(kind, sentence)`; a context manager.
 
     Args:
         tell: `kind` is `"slower"`, `"waiting"` or `"compiled"`.
-        now: Seconds of a monotonic clock.
+        now: Returns the seconds of a monotonic clock.
     """
 
     def __init__(self, tell: Callable[[str, str], None], now: Callable[[], float] = time.monotonic) -> None:
         self._tell = tell
         self._now = now
-        self._queue: deque[tuple[int, float]] = deque()  # updates of a chunk, when it was handed over
-        self._free: float | None = None  # when the device was done with all before the queue
-        self._exact = False  # whether that was seen, not guessed
+        self._queue: deque[tuple[int, float]] = deque()  # updates of a chunk, when it was dispatched
+        self._free: float | None = None  # when the device finished everything before the queue
+        self._exact = False  # whether that was measured, not estimated
         self._slow = SlowDown()
         self._sample = [0, 0.0]  # updates, seconds
-        self._updates: deque[float] = deque(maxlen=50)  # seconds an update, of late
+        self._updates: deque[float] = deque(maxlen=50)  # recent seconds per update
         self._machine: MachineLoad | None = None
-        self._window = [0.0, 0.0, 0.0]  # seconds: all, the device waiting, JAX compiling
+        self._window = [0.0, 0.0, 0.0]  # seconds: total, device waiting, JAX compiling
         self._work: dict[str, float] = {}  # seconds of host work in the window
         self._compiled = 0  # programs
-        self._told: dict[str, float] = {}  # the share that was last told, of each kind
+        self._told: dict[str, float] = {}  # the last reported share of each kind
 
     def __enter__(self) -> Throughput:
         jax.monitoring.register_event_duration_secs_listener(self._listen)
@@ -71,7 +71,7 @@ class Throughput:
     # What the loop reports
 
     def dispatch(self, updates: int, idle: bool) -> None:
-        """A chunk is about to be handed to the device, which has nothing left to do if `idle`."""
+        """A chunk is about to be dispatched; `idle` means that the device has nothing left to do."""
         now = self._now()
         if idle and self._free is not None:
             done = min(now, self._guess())
@@ -79,7 +79,7 @@ class Throughput:
         self._queue.append((updates, now))
 
     def finished(self, update: int, waited: bool) -> None:
-        """The oldest chunk has ended, and `update` updates have been done; the host had to wait for it or came late."""
+        """The oldest chunk has ended, after `update` updates in all; `waited` if the host had to wait for it."""
         now = self._now()
         updates, handed_over = self._queue[0]
         done = now if waited else min(now, self._guess(1))
@@ -94,13 +94,13 @@ class Throughput:
             self._look_back()
 
     def pause(self) -> None:
-        """What comes now is not training; the next chunk begins a new count."""
+        """Training pauses here; the next chunk starts a new measurement."""
         self._queue.clear()
         self._free = None
 
     @contextlib.contextmanager
     def host(self, work: str) -> Iterator[None]:
-        """What the host does meanwhile, in case the device has to wait for it."""
+        """Measure the host's work in this context, for the report if the device has to wait for it."""
         began = self._now()
         try:
             yield
@@ -110,7 +110,7 @@ class Throughput:
     # What follows from it
 
     def _guess(self, chunks: int | None = None) -> float:
-        """When the device will have done the first `chunks` of its queue, or all of it."""
+        """The estimated time at which the device finishes the first `chunks` of its queue, or all of it."""
         done = self._free or 0.0
         typical = statistics.median(self._updates) if self._updates else 0.0
         for updates, handed_over in list(self._queue)[:chunks]:
@@ -118,7 +118,7 @@ class Throughput:
         return done
 
     def _measured(self, update: int, updates: int, seconds: float) -> None:
-        """What a chunk took on the device, without any waiting."""
+        """Record the time of a chunk on the device, without any waiting."""
         self._updates.append(seconds / updates)
         self._sample[0] += updates
         self._sample[1] += seconds
@@ -141,7 +141,7 @@ class Throughput:
             )
 
     def _look_back(self) -> None:
-        """The last window is full: was too much of it spent on something else?"""
+        """Report if too much of the last window was spent on waiting or compiling, and start a new one."""
         everything, waiting, compiling = self._window
         if self._notable("waiting", waiting / everything):
             most = sorted(self._work.items(), key=lambda item: -item[1])
@@ -162,7 +162,7 @@ class Throughput:
         self._window, self._work, self._compiled = [0.0, 0.0, 0.0], {}, 0
 
     def _notable(self, kind: str, share: float) -> bool:
-        """Whether this is news: what goes on as it was said to is not said again."""
+        """Whether this share is worth reporting and clearly larger than the last reported one."""
         told = self._told.get(kind, 0.0)
         if share < max(NOTABLE_SHARE[kind], 1.5 * told):
             return False

@@ -1,4 +1,4 @@
-"""Curves in the characters of a terminal: a sparkline of one row, and a chart of several with a band."""
+"""Curves made of terminal characters: a one-row sparkline, and a chart of several rows with a band."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def chart(
     low: float | None = None,
     high: float | None = None,
 ) -> list[str]:
-    """The area below a curve, with what lies between it and a second one above it shaded; top row first.
+    """The area below a curve, with the band between it and a second curve above it shaded; top row first.
 
     Args:
         mean: The curve; None and NaN leave a gap.
         most: The upper end of the band, e.g. the best member; as long as `mean`.
-        width: Characters in each of the rows that are returned.
+        width: Characters in each returned row.
         height: Rows.
-        low: Value at the bottom; the least one if left out.
-        high: Value at the top; the greatest one if left out.
+        low: Value at the bottom; the minimum if left out.
+        high: Value at the top; the maximum if left out.
     """
     mean, most = resample(mean, width), resample(most, width)
     known = [v for v in (*mean, *most) if v is not None]
@@ -50,7 +50,7 @@ def chart(
     for x, (value, top) in enumerate(zip(mean, most, strict=True)):
         if value is None:
             continue
-        # The lowest value is seen too: a curve at the bottom is a line, not nothing.
+        # The lowest value is drawn too: a curve at the bottom is a visible line.
         filled = min(max(round((value - low) * scale), 1), 8 * height)
         shaded = filled if top is None else min(round((top - low) * scale), 8 * height)
         for y in range(height):
@@ -63,7 +63,7 @@ def chart(
 
 
 def resample(values: Sequence[float | None], width: int) -> list[float | None]:
-    """At most `width` values: means of neighbours where there are more, None where none of them is a finite number."""
+    """At most `width` values: means of neighbours if there are more, None where none of them is a finite number."""
     if len(values) > width:
         edges = [round(i * len(values) / width) for i in range(width + 1)]
         return [_mean(values[a:b]) for a, b in itertools.pairwise(edges)]

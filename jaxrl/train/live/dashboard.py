@@ -1,4 +1,4 @@
-"""The live view of a run as a pure function: a `RunView` and a width make something that rich can print."""
+"""The live view of a run as a pure function from a `RunView` and a width to something rich can print."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CHART_HEIGHT = 5
 _COLOURS: dict[str, str] = dict(zip(PARTS, ("magenta", "cyan", "green", "yellow", "red", "bright_black"), strict=True))
 _COLOURS |= {"rollout": "cyan", "optimisation": "blue"}
 _NAMES = {"win_rate": "win rate", "return_mean": "return", "length_mean": "length", "clip_fraction": "clip frac"}
-_LOSSES = 6  # the rows of numbers beside them
+_LOSSES = 6  # at most, as many as the rows of numbers beside them
 
 
 def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
-    """The dashboard.
+    """Draw the dashboard.
 
     Args:
         view: What to show.
-        width: Characters in a line; it is kept between `NARROWEST` and `WIDEST`.
-        now: Seconds since 1970; the clock's if left out.
+        width: Characters per line, clipped to between `NARROWEST` and `WIDEST`.
+        now: Seconds since 1970; the current time if left out.
     """
     now = time.time() if now is None else now
     width = min(max(width, NARROWEST), WIDEST)
@@ -55,7 +55,7 @@ def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
 
 
 def _curve(view: RunView, room: int) -> RenderableType:
-    """The win rate, or the return where there is none, as a chart with its present value."""
+    """The win rate, or the return if there is none, as a chart with its current value."""
     name = "win_rate" if "win_rate" in view.bands else "return_mean"
     band = view.bands[name]
     head = Text(f"{_NAMES[name]} ", style="bold")
@@ -74,13 +74,13 @@ def _curve(view: RunView, room: int) -> RenderableType:
 
 
 def _range(band: Band, name: str) -> tuple[float, float]:
-    """The axis: win rates are seen on their whole scale."""
+    """The range of the axis; win rates are shown on their full scale."""
     known = [v for v in (*resample(band.mean, 400), *resample(band.most, 400)) if v is not None]
     return (0.0, 1.0) if name == "win_rate" else (min(known, default=0.0), max(known, default=1.0))
 
 
 def _numbers(view: RunView, room: int) -> RenderableType:
-    """Counts on the left, losses with their course on the right."""
+    """Counts on the left, losses with sparklines on the right."""
     row = view.row or {}
     left = [("steps", f"{row['timesteps']:,} of {view.total:,}"), ("steps/s", f"{view.speed:,.0f}")]
     kinds = [name for name in view.bands if name.startswith("returns/")]
@@ -110,7 +110,7 @@ def _numbers(view: RunView, room: int) -> RenderableType:
 
 
 def _with_range(band: Band, digits: int, members: int) -> str:
-    """The mean, and with several members the least and the greatest."""
+    """The mean and, with several members, the minimum and maximum."""
     mean = number(_last(band.mean), digits)
     if members == 1:
         return mean
@@ -118,7 +118,7 @@ def _with_range(band: Band, digits: int, members: int) -> str:
 
 
 def _progress(view: RunView, room: int) -> Text:
-    """How much is done and how long the rest takes."""
+    """A progress bar with the remaining time."""
     left = f"ETA {duration(view.left)}" if view.done < 1 else "all steps"
     label = f" {view.done:>4.0%}  {left}"
     length = room - len(label)
@@ -127,7 +127,7 @@ def _progress(view: RunView, room: int) -> Text:
 
 
 def _split(view: RunView, room: int, now: float) -> list[Text]:
-    """Where the time has gone: a bar, and what its colours mean."""
+    """How the time was spent: a bar and its legend."""
     spent = {part: seconds for part, seconds in view.split(now).items() if part in PARTS and seconds > 0}
     if view.rollout is not None and "training" in spent:
         training = spent.pop("training")
@@ -149,7 +149,7 @@ def _split(view: RunView, room: int, now: float) -> list[Text]:
 
 
 def _machine(view: RunView, room: int) -> Text:
-    """Device and memory."""
+    """The device and its memory."""
     texts = [view.device] if view.device else []
     if "host" in view.memory:
         texts.append(f"host memory {_bytes(view.memory['host'])}")
@@ -174,7 +174,7 @@ def _evaluation(view: RunView) -> str:
 
 
 def len_of(value: object) -> int:
-    """How many members a row's number or list stands for."""
+    """The number of members in a row's number or list."""
     return len(value) if isinstance(value, list) else 1
 
 
@@ -189,7 +189,7 @@ def _last(values: list[float | None]) -> float | None:
 
 
 def _short(value: float | None) -> str:
-    """Three digits that count, in at most nine characters."""
+    """A number with three significant digits, in at most nine characters."""
     if value is None:
         return "–"
     return f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.1e}"

@@ -1,4 +1,4 @@
-"""live.json: what a run is doing at this moment, for people in another terminal; and how they read it."""
+"""live.json: what a run is doing at the moment, written for and read by other terminals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxrl.train.live.view import PARTS, RunView
 __all__ = ["Follower", "Heartbeat", "memory_in_use"]
 
 _LATEST = 1e11
-"""Seconds since 1970: so late is no heartbeat."""
+"""Seconds since 1970 beyond which a heartbeat cannot be genuine."""
 _SHARED = ("title", "total", "first", "device", "phase", "since", "spent", "rollout", "memory", "message")  # of RunView
 
 
@@ -28,8 +28,8 @@ class Heartbeat:
     """Writes live.json whenever the phase changes, and at most every `seconds` otherwise.
 
     Args:
-        folder: The run's; None writes nothing, and neither do processes other than the first.
-        seconds: Between two writes.
+        folder: The run's folder; None writes nothing, and only process 0 writes.
+        seconds: The least time between two writes.
     """
 
     def __init__(self, folder: Path | None, seconds: float = 1.0) -> None:
@@ -38,7 +38,7 @@ class Heartbeat:
         self._last = -float("inf")
 
     def beat(self, view: RunView, at_once: bool = False) -> None:
-        """Tell how it goes. A full disk is no reason to stop a run."""
+        """Write the current view. A full disk is no reason to stop a run."""
         now = time.monotonic()
         if now - self._last < self._seconds and not at_once:
             return
@@ -52,12 +52,12 @@ class Heartbeat:
             write_json(self._file, content, indent=None)
 
     def earlier(self) -> dict[str, float]:
-        """Seconds in each part of a run that is now continued; nothing where live.json is lost or damaged."""
+        """Seconds in each part of a run that is now continued; empty if live.json is lost or damaged."""
         return {} if self._file is None else _read_live(self._file).get("spent", {})
 
 
 def memory_in_use() -> dict[str, int]:
-    """Bytes this process holds: `host`, and where JAX tells them `device` and `device_limit`, of all local devices."""
+    """Bytes in use: `host` for this process and, if JAX reports them, `device` and `device_limit` of local devices."""
     import jax
 
     found: dict[str, int] = {}
@@ -78,30 +78,30 @@ class Follower:
     """Reads a run's folder while another process writes it.
 
     Args:
-        folder: The run.
+        folder: The run's folder.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         self.view = RunView(folder.path.name, total=0)
         self.status = "running"
-        """Or how the run ended."""
+        """`"running"`, or how the run ended."""
         self.error: str | None = None
-        """Why it diverged, if it has."""
+        """Why the run diverged, if it did."""
         self._folder = folder
         self._live: dict[str, Any] = {}
         self._rows = folder.metrics.tail()
         self._evaluations = folder.evaluations.tail()
 
     def read(self) -> RunView:
-        """Take in what is new.
+        """Read everything new and return the updated view.
 
         Raises:
             OSError: A file cannot be read.
-            DamagedFileError: One does not say what it should; live.json apart.
+            DamagedFileError: A file other than live.json is damaged.
         """
         status, self.error = "running", None
-        with contextlib.suppress(FileNotFoundError):  # a run that compiles has none yet
-            # First: what was written before a run ended is then read below.
+        with contextlib.suppress(FileNotFoundError):  # a run that is still compiling has none yet
+            # First, so that everything written before a run ended is read below.
             status, self.error = read_ending(self._folder.path / "run.json")
         self._live = _read_live(self._folder.path / "live.json")
         for name in _SHARED:
@@ -111,7 +111,7 @@ class Follower:
             self.view.add_row(row)
         for row in self._evaluations.new():
             self.view.evaluation = row
-        # The process knows best: run.json of a run that is continued says for a while how it ended before.
+        # live.json knows best: for a while, run.json of a continued run still says how it ended before.
         phase = self._live.get("phase")
         if phase in PARTS or (phase is None and status == "running"):
             self.status = "running"
@@ -125,12 +125,12 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the run writes nothing more."""
         return self.status != "running" or self.gone
 
     @property
     def gone(self) -> bool:
-        """Whether the process that should write is no more; known on its own machine only."""
+        """Whether the training process no longer exists; known only on its own machine."""
         process = self._live.get("pid")
         if self.status != "running" or process is None or self._live.get("host") != socket.gethostname():
             return False
@@ -139,12 +139,12 @@ class Follower:
         except ProcessLookupError:
             return True
         except PermissionError:
-            pass  # somebody else's, so it is there
+            pass  # it belongs to another user, so it exists
         return False
 
 
 class _Beat(TypedDict, total=False):
-    """What live.json says."""
+    """The fields of live.json."""
 
     title: str
     total: int
@@ -161,7 +161,7 @@ class _Beat(TypedDict, total=False):
 
 
 def _read_live(path: Path) -> dict[str, Any]:
-    """What live.json says. A heartbeat may be lost: what is damaged says nothing."""
+    """The content of live.json; empty if it is missing or damaged, because a heartbeat may get lost."""
     try:
         content = from_json(_Beat, read_json(path), "")
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: a dashboard on a terminal, plain lines elsewhere, nothing when quiet."""
+"""The progress of a run: a dashboard on a terminal, plain lines elsewhere, nothing when quiet."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_
 
 
 class Progress(Hook):
-    """Shows nothing but keeps live.json, from which `jaxrl watch` does; the base of those that do. A context manager.
+    """A context manager that shows nothing but keeps live.json up to date for `jaxrl watch`; base of the other kinds.
 
     Args:
-        title: Says what is trained.
-        total: Environment steps of one member in the end.
-        folder: Where the run is written, or None.
-        device: Says on what it is trained.
+        title: What is being trained.
+        total: Environment steps of one member at the end.
+        folder: The run's folder, or None.
+        device: The devices it is trained on.
         first: Environment steps of one member before the run.
     """
 
@@ -44,42 +44,42 @@ class Progress(Hook):
             self._heart.beat(self.view, at_once=True)
 
     def phase(self, text: str) -> None:
-        """What is going on now, e.g. `"compiling…"`."""
+        """A new phase begins, e.g. `"compiling…"`."""
         self.view.enter(text.rstrip("…"))
         self._heart.beat(self.view, at_once=True)
 
     def measured(self, rollout: float) -> float:
-        """Which share of training time rollouts take; returns it."""
+        """Record the share of training time that rollouts take, and return it."""
         self.view.rollout = rollout
         return rollout
 
     def row(self, row: dict[str, Any]) -> None:
-        """One more row of metrics."""
+        """A new row of metrics."""
         self.view.add_row(row)
         self._heart.beat(self.view)
 
     def evaluation(self, row: dict[str, Any]) -> None:
-        """One more evaluation."""
+        """A new evaluation."""
         self.view.evaluation = row
 
     def event(self, kind: str, text: str, update: int) -> None:
-        """Said like anything else."""
+        """Show an event's text."""
         self.say(text)
 
     def say(self, text: str) -> None:
-        """Something the reader should know now and find afterwards."""
+        """Show the user a sentence that stays readable afterwards."""
         self._note(text)
         if is_main():
             _show(text, sys.stderr)
 
     def _note(self, text: str) -> None:
-        """Those who watch from elsewhere read it too."""
+        """Record the text in live.json, for those who watch from elsewhere."""
         self.view.message = text
         self._heart.beat(self.view, at_once=True)
 
 
 class LineProgress(Progress):
-    """A line now and then, for log files and notebooks; at most one every `seconds`, and one at the end."""
+    """Prints lines for log files and notebooks: at most one row every `seconds`, and one at the end."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LineProgress(Progress):
 
     def phase(self, text: str) -> None:
         super().phase(text)
-        if text not in ("training", "evaluating…", "saving…"):  # their results are shown
+        if text not in ("training", "evaluating…", "saving…"):  # their results are shown instead
             _show(text)
 
     def row(self, row: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class LineProgress(Progress):
 
 
 class LiveProgress(Progress):
-    """The dashboard, drawn anew twice a second."""
+    """The dashboard, redrawn twice a second."""
 
     def __init__(self, title: str, total: int, folder: Path | None = None, device: str = "", first: int = 0) -> None:
         from rich.console import Console
@@ -153,22 +153,22 @@ class LiveProgress(Progress):
 def make_progress(
     title: str, total: int, quiet: bool = False, folder: Path | None = None, device: str = "", first: int = 0
 ) -> Progress:
-    """The kind of progress that suits where the output goes."""
+    """The kind of progress that suits the output's destination."""
     kind = Progress if quiet or not is_main() else LiveProgress if on_terminal() else LineProgress
     return kind(title, total, folder, device, first)
 
 
 def on_terminal() -> bool:
-    """Whether the output goes to a screen that can be drawn on."""
+    """Whether the output goes to a terminal that can redraw."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
 
 
 def _show(text: str, file: TextIO | None = None) -> None:
-    """Print it, if that is possible: a log file on a full disk or a terminal that was closed ends no training."""
+    """Print if possible: a log file on a full disk or a closed terminal must not end training."""
     try:
         print(text, file=file, flush=True)
     except BrokenPipeError:
-        raise  # who read it, `head` or `less`, has seen enough
+        raise  # the reader, `head` or `less`, has seen enough
     except OSError:
         pass
 

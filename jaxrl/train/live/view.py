@@ -1,4 +1,4 @@
-"""What is shown of a run while it goes on: numbers only, made of its rows and phases, drawn elsewhere."""
+"""The content of a run's live display: only numbers, made from its rows and phases and drawn elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jaxrl.train.metrics import mean_over_members
 __all__ = ["PARTS", "Band", "RunView", "duration", "number"]
 
 PARTS = ("compiling", "training", "evaluating", "saving", "drawing", "starting")
-"""What a run's time is split into. A rollout and its optimisation are one compiled program: both are training, unless
-`RunView.rollout` tells their shares."""
+"""The parts of a run's time. A rollout and its optimisation are one compiled program: both count as training, unless
+`RunView.rollout` gives their shares."""
 
 
 _RECENT = 20  # rows from which the speed is taken
@@ -21,14 +21,14 @@ _RECENT = 20  # rows from which the speed is taken
 
 @dataclasses.dataclass
 class Band:
-    """The course of one metric: for every row the mean over the members, and the least and the greatest of them."""
+    """The course of one metric: for every row, the mean, minimum and maximum over the members."""
 
     mean: list[float | None] = dataclasses.field(default_factory=list)
     least: list[float | None] = dataclasses.field(default_factory=list)
     most: list[float | None] = dataclasses.field(default_factory=list)
 
     def add(self, value: Any) -> None:
-        """One more row's number, or list of the members' numbers; where none is known the last ones stay."""
+        """Add a row's number, or list of the members' numbers; if none is known, the last values are repeated."""
         numbers = [v for v in (value if isinstance(value, list) else [value]) if v is not None and math.isfinite(v)]
         for values, known in (
             (self.mean, mean_over_members(numbers)),
@@ -38,7 +38,7 @@ class Band:
             values.append(known if numbers or not values else values[-1])
 
     def cut(self, length: int) -> None:
-        """Forget all but the first rows."""
+        """Forget all but the first `length` rows."""
         for values in (self.mean, self.least, self.most):
             del values[length:]
 
@@ -49,35 +49,35 @@ class RunView:
 
     title: str
     total: int
-    """Environment steps of one member in the end, those before the run included."""
+    """Environment steps of one member at the end, including those before the run."""
     device: str = ""
     """For example `2 x cpu`."""
     first: int = 0
-    """Environment steps of one member before this run, which goes on from there; its seconds begin at 0."""
+    """Environment steps of one member before this run, which continues from there; its seconds begin at 0."""
     phase: str = "starting"
-    """What is going on now: one of `PARTS`, or how it ended."""
+    """The current phase: one of `PARTS`, or how the run ended."""
     since: float = dataclasses.field(default_factory=time.time)
-    """When that began, in seconds since 1970."""
+    """When the phase began, in seconds since 1970."""
     spent: dict[str, float] = dataclasses.field(default_factory=dict)
-    """Seconds in each of `PARTS`, the present phase apart."""
+    """Seconds in each of `PARTS`, not counting the current phase."""
     rollout: float | None = None
-    """The share of training time that rollouts take, where it was measured."""
+    """The share of training time that rollouts take, if measured."""
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Bytes: `host`, and where the device tells them `device` and `device_limit`."""
+    """Bytes: `host` and, if the device reports them, `device` and `device_limit`."""
     row: dict[str, Any] | None = None
     """The last row of metrics."""
     evaluation: dict[str, Any] | None = None
     """The last evaluation."""
     bands: dict[str, Band] = dataclasses.field(default_factory=dict)
-    """Of win_rate, return_mean, length_mean, each kind of agents (`returns/wolf` …) and loss (`losses/policy` …)."""
+    """By name: win_rate, return_mean, length_mean, each kind of agent (`returns/wolf` …), loss (`losses/policy` …)."""
     timesteps: list[int] = dataclasses.field(default_factory=list)
-    """Of each row, as long as the bands."""
+    """The timesteps of each row, as long as the bands."""
     message: str = ""
-    """The last thing that was said."""
+    """The last message."""
     _recent: list[tuple[float, int]] = dataclasses.field(default_factory=list)  # seconds and timesteps of rows
 
     def enter(self, phase: str, now: float | None = None) -> None:
-        """Another phase begins."""
+        """Begin another phase."""
         now = time.time() if now is None else now
         self.spent = self.split(now)
         self.phase, self.since = phase, now
@@ -91,7 +91,7 @@ class RunView:
         return spent
 
     def add_row(self, row: dict[str, Any]) -> None:
-        """One more row of metrics. One that lies before others, after going back to a checkpoint, replaces them."""
+        """Add a row of metrics. After going back to a checkpoint, it replaces the rows at or after its timesteps."""
         if self.timesteps and row["timesteps"] <= self.timesteps[-1]:
             kept = sum(t < row["timesteps"] for t in self.timesteps)
             del self.timesteps[kept:]
@@ -109,22 +109,22 @@ class RunView:
 
     @property
     def members(self) -> int:
-        """M, as far as the rows tell."""
+        """M, according to the last row."""
         return len(self.row["episodes"]) if self.row and isinstance(self.row["episodes"], list) else 1
 
     @property
     def done(self) -> float:
-        """The share of the run's own steps that is trained, 0 … 1."""
+        """The completed share of the run's own steps, 0 … 1."""
         return min((self._now - self.first) / max(self.total - self.first, 1), 1.0)
 
     @property
     def speed(self) -> float:
-        """Environment steps a second of all members, over the last rows."""
+        """Environment steps per second of all members, over the last rows."""
         return self._own_speed * self.members
 
     @property
     def left(self) -> float:
-        """Seconds of training to go."""
+        """The remaining seconds of training."""
         return max(self.total - self._now, 0) / self._own_speed if self._own_speed else math.inf
 
     @property
@@ -139,7 +139,7 @@ class RunView:
 
 
 def duration(seconds: float) -> str:
-    """For example `1:05` or `2:46:40`."""
+    """A time as text, for example `1:05` or `2:46:40`."""
     if not math.isfinite(seconds):
         return "–"
     minutes, rest = divmod(round(seconds), 60)
@@ -148,11 +148,11 @@ def duration(seconds: float) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """For people: so many decimals, a dash for what is no number."""
+    """A number as text with `digits` decimals; a dash for None, NaN and infinity."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 def returns_text(row: dict[str, Any]) -> str:
-    """The mean return in a row or an evaluation, and in brackets that of each kind of agents if there are several."""
+    """The mean return in a row or an evaluation, followed in brackets by each kind of agent's, if there are several."""
     kinds = [f"{kind} {number(mean_over_members(value))}" for kind, value in row.get("returns", {}).items()]
     return number(mean_over_members(row["return_mean"])) + (f" ({', '.join(kinds)})" if kinds else "")

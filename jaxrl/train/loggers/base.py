@@ -1,4 +1,4 @@
-"""What a logger is, how a name becomes one, and how `fit` takes it along."""
+"""The logger interface, how to make a logger from a name, and how `fit` opens and closes it."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ Names = Literal["jaxrl", "cleanrl"]
 
 
 class Logger(Hook):
-    """Is told what happens in a run. This one does nothing: override what you need and hand it to `fit(logger=…)`.
+    """A hook for metrics that does nothing: override the methods you need and pass it to `fit(logger=…)`.
 
-    What `open` raises ends `fit`. What another method raises is said, and the logger is off from then on.
+    An error in `open` ends `fit`. An error in another method is reported, and the logger is off from then on.
     """
 
     def open(self, about: dict[str, Any], folder: Path | None, say: Callable[[str], None]) -> None:
-        """The run begins, or is continued.
+        """The run begins or continues.
 
         Args:
-            about: What run.json says.
-            folder: The run's; None if it writes nothing.
+            about: The content of run.json.
+            folder: The run's folder; None if it writes nothing.
             say: Shows a sentence to the user.
         """
 
     def row(self, row: dict[str, Any]) -> None:
-        """One more row, as in metrics.jsonl."""
+        """A new row, as in metrics.jsonl."""
 
     def evaluation(self, row: dict[str, Any]) -> None:
-        """One more evaluation, as in evaluations.jsonl."""
+        """A new evaluation, as in evaluations.jsonl."""
 
     def close(self, about: dict[str, Any]) -> None:
-        """The run has ended; `about["status"]` and the other facts in run.json tell how."""
+        """The run has ended; `about["status"]` and the other facts in run.json say how."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LoggerOptions:
-    """One of the loggers that come with jaxrl."""
+    """The options of a built-in logger."""
 
     kind: Kind = "jsonl"
-    """`jsonl` is metrics.jsonl alone, which is always written."""
+    """The kind of logger; `jsonl` means only metrics.jsonl, which is always written."""
     names: Names = "jaxrl"
-    """What metrics are called: as in metrics.jsonl, or as CleanRL calls them."""
+    """The naming of metrics: as in metrics.jsonl, or as in CleanRL."""
     per_seed: bool = False
-    """A run (a folder, a file) for each seed or member, instead of one with the mean over all of them."""
+    """Whether each seed or member gets its own run (folder, file), instead of one with the mean over all of them."""
 
     def __post_init__(self) -> None:
         for name, choices in (("kind", get_args(Kind)), ("names", get_args(Names))):
@@ -73,14 +73,14 @@ _CLASSES = {
 
 
 def make_logger(logger: str | Mapping[str, Any] | Logger | None) -> tuple[Logger, dict[str, Any] | None]:
-    """What `fit` was given as a logger, and how run.json records it (None for one of the user's own).
+    """Make the logger that `fit` was given, and its options for run.json (None for the user's own logger).
 
     Args:
         logger: The kind, the fields of `LoggerOptions`, or a logger.
 
     Raises:
         ValueError: There is no such logger.
-        MissingExtraError: Its package is not installed; the message has the line that installs it.
+        MissingExtraError: Its package is not installed; the message has the command that installs it.
     """
     if isinstance(logger, Logger):
         return (_Guarded(logger, type(logger).__name__) if is_main() else Logger()), None
@@ -94,7 +94,7 @@ def make_logger(logger: str | Mapping[str, Any] | Logger | None) -> tuple[Logger
 
 @contextlib.contextmanager
 def follow(logger: Logger, about: dict[str, Any], folder: Path | None, say: Callable[[str], None]) -> Iterator[Logger]:
-    """Open a logger and close it however the run ends, with what `about` says by then."""
+    """Open a logger, and close it with the latest `about` however the run ends."""
     logger.open(about, folder, say)
     try:
         yield logger
@@ -103,7 +103,7 @@ def follow(logger: Logger, about: dict[str, Any], folder: Path | None, say: Call
 
 
 class _Guarded(Logger):
-    """A logger whose failure ends the logging, not the training, which is worth more."""
+    """A logger whose failure ends the logging but not the training, which is worth more."""
 
     def __init__(self, logger: Logger, kind: str) -> None:
         self._logger: Logger | None = logger
@@ -113,7 +113,7 @@ class _Guarded(Logger):
     def open(self, about: dict[str, Any], folder: Path | None, say: Callable[[str], None]) -> None:
         self._say = say
         assert self._logger is not None
-        self._logger.open(about, folder, say)  # a mistake in the set-up is told at once
+        self._logger.open(about, folder, say)  # a mistake in the set-up is reported at once
 
     def row(self, row: dict[str, Any]) -> None:
         self._try(lambda logger: logger.row(row))

@@ -1,4 +1,4 @@
-"""Metrics as CSV, one file a track: what spreadsheets and pandas read."""
+"""Metrics as CSV, one file per track, for spreadsheets and pandas."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["CsvLogger"]
 
 
 class CsvLogger(Logger):
-    """Writes `<track>.csv` for `jaxrl export`: its columns are those of the rows; evaluations are left out.
+    """Writes `<track>.csv` for `jaxrl export`, with the columns of the rows; evaluations are left out.
 
-    The files are written at the end, out of all rows: only then are all columns known.
+    The files are written at the end, when all columns are known.
     """
 
     def __init__(self, names: Names = "jaxrl", per_seed: bool = False) -> None:

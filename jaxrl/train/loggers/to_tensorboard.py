@@ -1,4 +1,4 @@
-"""TensorBoard event files, by tensorboardX: it needs neither TensorFlow nor TensorBoard."""
+"""TensorBoard event files, written by tensorboardX, which needs neither TensorFlow nor TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TensorBoardLogger"]
 
 
 class TensorBoardLogger(Logger):
-    """Writes `tensorboard/`, or a folder in it for each member: `tensorboard --logdir runs` shows all of them."""
+    """Writes `tensorboard/`, or a subfolder of it for each member; `tensorboard --logdir runs` shows all of them."""
 
     def __init__(self, names: Names = "jaxrl", per_seed: bool = False) -> None:
         self._names: Names = names
@@ -53,8 +53,9 @@ class TensorBoardLogger(Logger):
                     writer.add_scalar(name, value, step)
 
     def _begin(self, track: Track, step: int) -> SummaryWriter:
-        """Opened at the first number, whose step tells what a continued run writes anew: TensorBoard then drops the
-        old numbers from there on.
+        """Open a track's writer at the step of its first number.
+
+        A continued run writes again from this step on, and TensorBoard drops the old numbers from there.
         """
         folder = self._folder / track.name if len(self._tracks) > 1 else self._folder
         writer = SummaryWriter(str(folder), purge_step=step)

@@ -1,4 +1,4 @@
-"""Weights & Biases. Without a login everything is written for a later `wandb sync`, and nothing is asked."""
+"""Weights & Biases. Without a login, everything is written for a later `wandb sync`, without any prompt."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["WandbLogger"]
 INIT_SECONDS = 8.0
 """How long the server may take to answer before the run goes offline."""
 FINISH_SECONDS = 60.0
-"""How long the last rows may take to be uploaded."""
+"""How long the upload of the last rows may take."""
 
 
 class WandbLogger(Logger):
-    """A wandb run for a run, or for each of its members in one wandb group.
+    """Makes one wandb run for a run, or one for each of its members in a wandb group.
 
-    Project, entity and server are those of wandb's environment variables (`WANDB_PROJECT`, otherwise `jaxrl`).
+    wandb's environment variables set project, entity and server (without `WANDB_PROJECT`, the project is `jaxrl`).
     """
 
     def __init__(self, names: Names = "jaxrl", per_seed: bool = False) -> None:
@@ -78,7 +78,7 @@ class WandbLogger(Logger):
         folder: Path | None,
         say: Callable[[str], None],
     ) -> Any:
-        """A wandb run: online if that can be had within seconds, otherwise offline, which is said."""
+        """Start a wandb run: online if the server answers within seconds, otherwise offline with a message."""
         settings = {"silent": True, "console": "off", "init_timeout": INIT_SECONDS}
         if "finish_timeout" in wandb.Settings.model_fields:
             settings["finish_timeout"] = FINISH_SECONDS
@@ -109,7 +109,7 @@ class WandbLogger(Logger):
 
 
 def _mode() -> Any:
-    """What the user has set as `WANDB_MODE`; otherwise online with a login and offline without."""
+    """The user's `WANDB_MODE`; if unset, online with a login and offline without."""
     if "WANDB_MODE" in os.environ:
         return os.environ["WANDB_MODE"]
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
@@ -122,7 +122,7 @@ def _mode() -> Any:
 
 
 def _ids(folder: Path | None, chosen: list[Track]) -> dict[str, str]:
-    """An id for each track; a run that is continued finds those it had."""
+    """An id for each track; a continued run reuses the ids it had."""
     file = None if folder is None else folder / "wandb" / "ids.json"
     had: dict[str, Any] = {}
     with contextlib.suppress(FileNotFoundError, DamagedFileError):

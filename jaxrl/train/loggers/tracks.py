@@ -29,7 +29,7 @@ _CLEANRL = {
     "losses/value": "losses/value_loss",
     "losses/clip_fraction": "losses/clipfrac",
 }
-"""What CleanRL calls by another name; the other losses keep theirs."""
+"""CleanRL's names where they differ; the other losses keep their names."""
 _CLEANRL_EVALUATION = {
     "return_mean": "eval/episodic_return",
     "length_mean": "eval/episodic_length",
@@ -40,19 +40,19 @@ _RANGED = ("return_mean", "length_mean", "win_rate")
 
 @dataclasses.dataclass(frozen=True)
 class Track:
-    """One curve of each metric: that of a member, or the mean over all of them."""
+    """One curve of each metric: that of one member, or the mean over all members."""
 
     name: str
-    """Good for a file: `seed-3`, or `all`."""
+    """A name fit for a file: `seed-3`, or `all`."""
     title: str
-    """For people: `ippo smax/3m seed 3, lr=0.1`."""
+    """A readable name: `ippo smax/3m seed 3, lr=0.1`."""
     seed: int
-    """Of the member, or of the first one."""
+    """The seed of the member, or of the first member."""
     config: dict[str, Any]
-    """With the member's own fields."""
+    """The config, including the member's own fields."""
     names: Names
     member: int | None
-    """None for all of them, or for the only one."""
+    """The index of the member; None for all members, or for the only one."""
     algorithm: str
     _config_class: str
 
@@ -63,12 +63,12 @@ class Track:
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """The config, for CleanRL's tools with the environment and the algorithm as these look for them."""
+        """The config; under CleanRL's names, with the environment and algorithm in the fields its tools look for."""
         extra = {"env_id": self.config["env"], "exp_name": self.algorithm} if self.names == "cleanrl" else {}
         return {"algorithm": self.algorithm, **self.config, **extra}
 
     def row(self, row: dict[str, Any]) -> dict[str, float]:
-        """A row of metrics.jsonl as flat numbers, the steps among them; what is not known is left out."""
+        """A row of metrics.jsonl as flat numbers, including the steps; unknown values are left out."""
         flat = flat_row(row)
         if self.names == "jaxrl":
             return self._numbers(flat)
@@ -81,7 +81,7 @@ class Track:
         return {"global_step": steps, **numbers} | ({} if rate is None else {"charts/learning_rate": rate})
 
     def evaluation(self, row: dict[str, Any]) -> dict[str, float]:
-        """Likewise a row of evaluations.jsonl."""
+        """A row of evaluations.jsonl in the same form."""
         if self.names == "cleanrl":
             known = {_CLEANRL_EVALUATION[k]: v for k, v in row.items() if k in _CLEANRL_EVALUATION}
             return {"global_step": row["timesteps"], **self._numbers(known)}
@@ -89,7 +89,7 @@ class Track:
         return self._numbers(known)
 
     def _numbers(self, flat: dict[str, Any]) -> dict[str, float]:
-        """One number for each name: the member's, or the mean with the least and the greatest."""
+        """One number per name: the member's value, or the mean, with the minimum and maximum for some metrics."""
         numbers: dict[str, float | None] = {}
         for name, value in flat.items():
             if not isinstance(value, list):
@@ -105,7 +105,7 @@ class Track:
         return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
     def _learning_rate(self, steps: int) -> float | None:
-        """The one of the last update in a row; None where the config has no schedule, or may not be loaded."""
+        """The learning rate of the last update in a row; None if the config has no schedule or may not be loaded."""
         config = self._typed_config
         if not hasattr(config, "annealed"):
             return None
@@ -124,9 +124,9 @@ def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
     """The tracks of a run: one for each member, or a single one.
 
     Args:
-        about: What run.json says.
-        names: What metrics are called.
-        per_seed: Whether every member has its own.
+        about: The content of run.json.
+        names: The naming of metrics.
+        per_seed: Whether every member has its own track.
     """
     base, count = about["config"], about["num_seeds"]
     members = about.get("members") or [{"seed": base["seed"] + m} for m in range(count)]

@@ -1,1 +1,1 @@
-"""The pictures that a run leaves: curve and replays."""
+"""The pictures of a run: curve and replays."""

@@ -1,4 +1,4 @@
-"""What a finished run leaves for people to look at: curve.png, replay.gif, replay.html."""
+"""The pictures of a finished run: curve.png, replay.gif, replay.html."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ __all__ = ["FILM_STEPS", "best_member", "member_of", "record_episode", "save_pic
 
 
 FILM_STEPS = 1000
-"""Where the film of an episode is cut that has not ended: there are environments without an end."""
+"""The most steps in a replay: some environments never end."""
 
 
 def save_pictures(
     folder: RunFolder, algo: Algorithm, env: Environment, state: Any, title: str, say: Callable[[str], None]
 ) -> list[Path]:
-    """Write the curve and the replays of a run; what cannot be made is said, with the reason. Returns what was made.
+    """Write the curve and the replays of a run; report what cannot be made and why. Returns the files that were made.
 
-    Whatever goes wrong, nothing is raised: the run is over and its result is to be had.
+    Nothing is raised, whatever goes wrong: the run is over and its result must not be lost.
 
     Args:
-        folder: The run.
-        algo: Its algorithm.
-        env: Its environment.
+        folder: The run's folder.
+        algo: The run's algorithm.
+        env: The run's environment.
         state: The train state of the member to show.
-        title: Of the curve.
-        say: Told what is missing.
+        title: The title of the curve.
+        say: Called with a sentence for each picture that is missing.
     """
 
     def draw(path: Path) -> None:
@@ -52,7 +52,7 @@ def save_pictures(
 def save_replays(
     paths: Sequence[Path], algo: Algorithm, env: Environment, state: Any, say: Callable[[str], None], seed: int = 0
 ) -> list[Path]:
-    """Record one greedy episode and write it to each of `paths` (`.gif`, `.html`). Returns those that were made."""
+    """Record one greedy episode and write it to each of `paths` (`.gif`, `.html`). Returns the files that were made."""
     from jaxrl.render import save
 
     try:
@@ -64,7 +64,7 @@ def save_replays(
 
 
 def _made(path: Path, write: Callable[[Path], None], say: Callable[[str], None]) -> list[Path]:
-    """Have `write` make a file, which appears when it is whole. Returns it, or nothing and says why."""
+    """Have `write` make a file, which appears once it is complete. Returns `[path]`, or `[]` after saying why."""
     new = path.with_name(f"{path.stem}.new{path.suffix}")
     try:
         write(new)
@@ -87,15 +87,15 @@ def record_episode(
     max_steps: int | None = None,
     say: Callable[[str], None] = print,
 ) -> Replay:
-    """One episode of the greedy policy in `state` (that of one member).
+    """Record one episode of the greedy policy in `state` (the state of one member).
 
     Args:
         algo: The algorithm.
-        env: Where to play.
+        env: The environment to play in.
         state: The train state.
-        seed: Decides the episode.
-        max_steps: Where it is cut if it has not ended; None for `FILM_STEPS`.
-        say: Told if it is.
+        seed: Determines the episode.
+        max_steps: The most steps to record; None for `FILM_STEPS`.
+        say: Called with a sentence if the episode is cut.
     """
 
     def act(obs: Any, carry: Any, key: jax.Array, action_mask: Any) -> tuple[Any, Any]:
@@ -113,7 +113,7 @@ def record_episode(
 
 
 def best_member(state: Any, evaluation: dict[str, Any], members: int) -> Any:
-    """The state of the member that did best in an evaluation's summary; `state` itself for one member."""
+    """The state of the member with the best score in an evaluation's summary; `state` itself for one member."""
     if members == 1:
         return state
     scores = np.nan_to_num(np.asarray(evaluation.get("win_rate", evaluation["return_mean"]), np.float64), nan=-np.inf)
@@ -121,10 +121,10 @@ def best_member(state: Any, evaluation: dict[str, Any], members: int) -> Any:
 
 
 def member_of(state: Any, member: int) -> Any:
-    """The state of one member, out of leaves `[M, …]`."""
+    """The state of one member, taken from leaves `[M, …]`."""
 
     def pick(leaf: jax.Array) -> jax.Array:
-        # Looking at a key is not using it: the whole state stays good to train on.
+        # Cloning does not consume the keys: the whole state can still be trained on.
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         return (jax.random.clone(leaf) if is_key else leaf)[member]
 

@@ -1,4 +1,4 @@
-"""curve.png: how a run went, over environment steps and over seconds."""
+"""curve.png: the progress of a run, over environment steps and over seconds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["new_figure", "save_curve", "short", "smooth"]
 def save_curve(
     path: str | Path, rows: list[dict[str, Any]], evaluations: list[dict[str, Any]], title: str = ""
 ) -> None:
-    """Draw the win rate (the return where there is none) over steps and over seconds; nothing without rows.
+    """Draw the win rate (or the return, if there is none) over steps and over seconds; without rows, do nothing.
 
-    Where several kinds of agents have returns of their own, there is a line for each kind.
+    If there are several kinds of agents with separate returns, each kind gets its own line.
 
     Args:
         path: The picture, e.g. `curve.png`.
         rows: As in metrics.jsonl.
         evaluations: As in evaluations.jsonl; drawn as dots.
-        title: Above the picture.
+        title: The title above the picture.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -35,7 +35,7 @@ def save_curve(
         return
     table, played = columns(rows), columns(evaluations)
     won = "win_rate" in table
-    if not won:  # what has learned nothing may be so bad that nothing else could be told apart
+    if not won:  # the untrained policy may score so badly that the rest of the curve would look flat
         played = columns([row for row in evaluations if row["timesteps"]])
     names, label = (["win_rate"], "win rate") if won else (_returns(table), "return")
     for axes, x, x_label in zip(
@@ -65,7 +65,7 @@ def save_curve(
 
 
 def new_figure(name: str, width: float, height: float) -> Any:
-    """An empty matplotlib figure of so many inches, which no window belongs to.
+    """An empty matplotlib figure, `width` by `height` inches, without a window.
 
     Raises:
         MissingExtraError: matplotlib is not installed; the message says that `name` needs it.
@@ -80,18 +80,18 @@ def new_figure(name: str, width: float, height: float) -> Any:
     return figure
 
 
-# Told apart with any colour vision.
+# Distinguishable with any colour vision.
 _COLORS = ("#1f5fa8", "#b5651d", "#2a8c68", "#8a5aa8")
 _DOT = "#e8762c"
 
 
 def _returns(table: dict[str, np.ndarray]) -> list[str]:
-    """The columns that tell what was gained, one for each kind of agents where there are several."""
+    """The columns with mean returns: one for each kind of agent, if there are several."""
     return [name for name in table if name.startswith("returns/")] or ["return_mean"]
 
 
 def _lines(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str) -> None:
-    """The training curve: thin as measured, bold smoothed; with members `[R, M]` a thin line each, their mean bold."""
+    """The training curve: a thin raw line and a bold smooth one; with members `[R, M]`, thin lines and a bold mean."""
     members = y.reshape(len(y), -1)
     multiple = members.shape[1] > 1
     for member in members.T:
@@ -102,14 +102,14 @@ def _lines(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str) -> N
 
 
 def _dots(axes: Any, x: np.ndarray, y: np.ndarray, color: str, label: str | None) -> None:
-    """Greedy evaluations."""
+    """Draw the greedy evaluations as dots."""
     look = {"color": color, "markersize": 6, "markeredgecolor": "white", "zorder": 3, "clip_on": False}
     for i, member in enumerate(y.reshape(len(y), -1).T):
         axes.plot(x, member, "o", label=label if i == 0 else None, **look)
 
 
 def smooth(y: np.ndarray) -> np.ndarray:
-    """A centred running mean over a twenty-fifth of the curve; intervals without an episode (NaN) do not count."""
+    """A centred running mean over a twenty-fifth of the curve; intervals without an episode (NaN) are ignored."""
     half = max(len(y) // 50, 1)
     known = np.isfinite(y)
     total, count = np.cumsum([0.0, *np.where(known, y, 0.0)]), np.cumsum([0, *known])
@@ -120,7 +120,7 @@ def smooth(y: np.ndarray) -> np.ndarray:
 
 
 def short(steps: float) -> str:
-    """A number of steps for people: `2.5M`."""
+    """A number of steps in short form, such as `2.5M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if steps >= size:
             return f"{steps / size:.3g}{unit}"

@@ -148,7 +148,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "lineage": (
         CONFIG,
         {"lineage": {"every_updates": 5, "points": [{"lr": 1.0}]}},
-        "intervals is left out there and {'every_updates': 5",
+        "lineage is left out there and {'every_updates': 5",
     ),
 }
 
