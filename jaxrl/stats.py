@@ -155,13 +155,13 @@ def interval(
 def differences(*scores: ArrayLike, key: int = 0, repeats: int = 2000, level: float = 0.95) -> Interval:
     """The differences between the means of G groups of runs, with intervals that hold for all pairs at once.
 
-    With 12 configurations there are 66 pairs, and the best of them beats the worst by luck alone. So the intervals are
-    wide enough for the largest `|t|`, whichever pair is picked after looking: if no two groups differ, then with
-    probability `level` none of the intervals excludes 0. t is Welch's, so a group of small spread gains nothing from
-    one of large spread. A wild bootstrap, which flips the sign of each run's distance to its group's mean, finds how
-    large `|t|` gets by luck. The maximum over pairs follows Romano and Wolf, "Exact and Approximate Stepdown Methods for
-    Multiple Hypothesis Testing" (JASA 2005), in a single step; the flips are those of Liu, "Bootstrap Procedures under
-    some Non-I.I.D. Models" (Annals of Statistics 1988).
+    With 12 configurations there are 66 pairs, and the best of them beats the worst by luck alone. So the intervals
+    are wide enough for the largest `|t|`, whichever pair is picked after looking: if no two groups differ, then
+    with probability `level` none of the intervals excludes 0. t is Welch's, so a group of small spread gains
+    nothing from one of large spread. A wild bootstrap, which flips the sign of each run's distance to its group's
+    mean, finds how large `|t|` gets by luck. The maximum over pairs follows Romano and Wolf, "Exact and Approximate
+    Stepdown Methods for Multiple Hypothesis Testing" (JASA 2005), in a single step; the flips are those of Liu,
+    "Bootstrap Procedures under some Non-I.I.D. Models" (Annals of Statistics 1988).
 
     Args:
         *scores: The scores of each group, `[R]` with its own number of runs.
