@@ -4,12 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help train test test-slow lint format bench docs notebooks clean
+.PHONY: help train test quick soak test-slow lint format bench docs notebooks clean
 
 help:
 	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about a minute and a half)"
 	@echo "make test       install with the dev extra, then ruff, pyright and the test suite"
+	@echo "make quick      lint, types and the heart of the suite (about a minute and a half)"
 	@echo "make test-slow  learning and stress tests"
+	@echo "make soak       half an hour of kills, full disks, readers and second writers"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make bench      speed of smax/3m against jaxmarl"
 	@echo "make docs       the documentation as a site in build/docs"
@@ -32,6 +34,12 @@ train: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TEST_ARGS)
+
+quick: $(VENV)/.installed-dev lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "quick and not slow" $(TEST_ARGS)
+
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.soak --minutes 30 --faults 200
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)

@@ -102,11 +102,15 @@ def make(env_id: str, num_updates: int) -> tuple[Any, Any]:
         params = network.init(key_params, obs, venv.action_mask(env_state))
         return TrainState(params, optimizer.init(params), env_state, obs, key)
 
+    def evaluate(params: Any, obs: jax.Array, mask: jax.Array) -> tuple[distrax.Categorical, jax.Array]:
+        outputs: Any = network.apply(params, obs, mask)
+        return outputs
+
     def step(params: Any, carry: Any, key: jax.Array) -> tuple[Any, Transition]:
         env_state, obs = carry
         key_action, key_env = jax.random.split(key)
         mask, alive = venv.action_mask(env_state), venv.agent_mask(env_state)
-        policy, value = network.apply(params, obs, mask)
+        policy, value = evaluate(params, obs, mask)
         action, log_prob = policy.sample_and_log_prob(seed=key_action)
         next_obs, env_state, reward, terminated, truncated, info = venv.step(key_env, env_state, action)
         final = info["final_observation"], venv.agent_mask(info["final_state"])
@@ -117,7 +121,7 @@ def make(env_id: str, num_updates: int) -> tuple[Any, Any]:
 
     def loss(params: Any, batch: Transition, advantage: jax.Array, target: jax.Array) -> jax.Array:
         weight = batch.alive / jnp.maximum(batch.alive.sum(), 1)  # the dead carry no loss
-        policy, value = network.apply(params, batch.obs, batch.action_mask)
+        policy, value = evaluate(params, batch.obs, batch.action_mask)
         ratio = jnp.exp(policy.log_prob(batch.action) - batch.log_prob)
         policy_loss = clipped_surrogate(ratio, normalise(advantage, batch.alive), CLIP_EPS)
         value_loss = clipped_value_loss(value, batch.value, target, CLIP_EPS)
@@ -136,7 +140,7 @@ def make(env_id: str, num_updates: int) -> tuple[Any, Any]:
             jax.random.split(key_rollout, NUM_STEPS),
         )
         # The value of what each step led to, whether the episode went on or not; `discount` is 0 where it ended.
-        _, final_value = network.apply(state.params, traj.final_obs, jnp.ones_like(traj.action_mask))
+        _, final_value = evaluate(state.params, traj.final_obs, jnp.ones_like(traj.action_mask))
         next_value = team_value(final_value, traj.final_alive)
         discount = GAMMA * (1.0 - traj.terminated[..., None])
         advantage = gae(traj.reward, discount, traj.done[..., None], traj.value, next_value, GAE_LAMBDA)
