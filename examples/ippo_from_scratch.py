@@ -102,7 +102,7 @@ def make(env_id: str, num_updates: int) -> tuple[Any, Any]:
         params = network.init(key_params, obs, venv.action_mask(env_state))
         return TrainState(params, optimizer.init(params), env_state, obs, key)
 
-    def evaluate(params: Any, obs: jax.Array, mask: jax.Array) -> tuple[distrax.Categorical, jax.Array]:
+    def evaluate(params: Any, obs: jax.Array, mask: jax.Array) -> tuple[Any, jax.Array]:
         outputs: Any = network.apply(params, obs, mask)
         return outputs
 
