@@ -74,7 +74,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._observations(obs), self._infos(facts)
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """One step; call `reset` after the end of an episode. Agents missing from `actions` take action 0 (or zeros)."""
+        """One step; call `reset` after the end of an episode. Agents not in `actions` take action 0 (or zeros)."""
         space = self.env.action_space()
         action = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for i, (agent, own) in enumerate(self.env.agent_action_spaces.items()):
