@@ -24,18 +24,18 @@ _MAX_VELOCITY = (4 * math.pi, 9 * math.pi)  # rad/s of shoulder and elbow
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Physics in SI units; both links are alike but for what is named."""
+    """Physics in SI units; the links are equal except where fields name one of them."""
 
     gravity: Any = 9.8
     length_1: Any = 1.0
-    """Of the upper link."""
+    """Length of the upper link."""
     mass_1: Any = 1.0
     mass_2: Any = 1.0
     centre_1: Any = 0.5
-    """From a link's joint to its centre of mass."""
+    """Distance from the upper link's joint to its centre of mass."""
     centre_2: Any = 0.5
     inertia: Any = 1.0
-    """Moment of inertia of a link."""
+    """Moment of inertia of each link."""
     torque: Any = 1.0
     time_step: Any = 0.2
     max_steps: Any = 500
@@ -47,14 +47,14 @@ class State:
     """The arm."""
 
     angles: jax.Array
-    """`[2]` radians: the shoulder's from hanging down, the elbow's from straight; within -pi … pi."""
+    """`[2]` radians: the shoulder's angle from hanging down, the elbow's from straight; within -pi … pi."""
     velocities: jax.Array
     """`[2]` rad/s."""
     step: jax.Array
 
 
 class Acrobot(Environment):
-    """A hanging arm with a motor in its elbow only must lift its tip. Equal to Gymnasium's Acrobot-v1.
+    """A hanging arm with a motor only in its elbow must lift its tip. Equal to Gymnasium's Acrobot-v1.
 
     Args:
         max_steps: Steps after which an episode is truncated.
@@ -62,7 +62,7 @@ class Acrobot(Environment):
     Observation `[6]`: cosine and sine of the shoulder's angle, cosine and sine of the elbow's, both velocities
     (within 4 pi and 9 pi rad/s). All four numbers of the state start in +-0.1.
     Action Discrete(3): torque of -1, 0 or 1 N m at the elbow.
-    Reward: -1 a step, 0 for the last. Terminated when the tip is one link above the shoulder.
+    Reward: -1 per step, 0 for the last. Terminated when the tip is one link above the shoulder.
     """
 
     def __init__(self, *, max_steps: int = 500) -> None:
@@ -100,7 +100,7 @@ class Acrobot(Environment):
 
 
 def _runge_kutta(y: jax.Array, torque: jax.Array, params: Params) -> jax.Array:
-    """The arm `[4]` (angles, velocities) one time step on, by the classical method of fourth order."""
+    """The arm `[4]` (angles, velocities) one time step later, by the classical fourth-order method."""
     h = params.time_step
     k1 = _derivative(y, torque, params)
     k2 = _derivative(y + 0.5 * h * k1, torque, params)

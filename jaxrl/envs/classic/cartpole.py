@@ -28,9 +28,9 @@ class Params:
     cart_mass: Any = 1.0
     pole_mass: Any = 0.1
     half_length: Any = 0.5
-    """Of the pole."""
+    """Half the length of the pole."""
     force: Any = 10.0
-    """Of a push, either way."""
+    """Force of a push in either direction."""
     time_step: Any = 0.02
     position_limit: Any = 2.4
     angle_limit: Any = 12 * math.pi / 180
@@ -58,7 +58,7 @@ class CartPole(Environment):
 
     Observation `[4]`: position (m), velocity (m/s), angle (rad), angular velocity (rad/s); all start in +-0.05.
     Action Discrete(2): 0 pushes left, 1 right.
-    Reward: 1 a step. Terminated beyond 2.4 m or 12 degrees.
+    Reward: 1 per step. Terminated beyond 2.4 m or 12 degrees.
     """
 
     def __init__(self, *, max_steps: int = 500) -> None:

@@ -1,6 +1,6 @@
-"""Classic control as pictures: everything to scale, and a line where the goal is or where an episode is lost.
+"""Pictures of classic control: everything to scale, with a line where the goal is or where an episode is lost.
 
-The functions take an episode's states (NumPy leaves `[F]`, but `[F, 2]` for Acrobot's angles) and its physics.
+The functions take an episode's states (NumPy leaves `[F]`, or `[F, 2]` for Acrobot's angles) and its physics.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["draw_acrobot", "draw_cart_pole", "draw_mountain_car", "draw_pendulum
 _SKY, _GROUND, _EDGE = "#151c28", "#232e40", "#4a5a75"
 _BODY, _LIMB, _JOINT = "#2f7fd6", "#d9a35c", "#e6edf7"
 _GOAL, _LOST = "#57ab5a", "#e5534b"
-_COLUMNS = 90  # of which a hill is built
+_COLUMNS = 90  # number of columns that form a hill
 
 
 def draw_cart_pole(states: Any, params: Any) -> Scene:
@@ -115,14 +115,14 @@ def draw_pendulum(states: Any, params: Any) -> Scene:
 
 
 def _scene(name: str, fact: Any, step: Any, view: Any, shapes: list[Shape], step_seconds: float) -> Scene:
-    """What all five have in common: captions of name, one fact and the step number."""
+    """The common part of all five: captions with the name, one fact and the step number."""
     steps = np.array([f"step {number}" for number in np.asarray(step)])
     captions = (Caption(name), Caption(fact), Caption(steps))
     return Scene(len(steps), view, tuple(shapes), captions, _SKY, step_seconds)
 
 
 def _hill(x: Any) -> Any:
-    """Height of the ground: its slope is the cos(3 x) that gravity is multiplied with."""
+    """Height of the ground: its slope is the cos(3 x) by which gravity is multiplied."""
     return np.sin(3.0 * x) / 3.0
 
 

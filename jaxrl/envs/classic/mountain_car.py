@@ -21,7 +21,7 @@ __all__ = ["MountainCar", "MountainCarContinuous", "Params", "State"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """The hill and the car; positions are the valley's own units, velocities are per step."""
+    """The hill and the car; positions are in the valley's own units, velocities in units per step."""
 
     min_position: Any = -1.2
     max_position: Any = 0.6
@@ -29,7 +29,7 @@ class Params:
     goal_position: Any = 0.5
     goal_velocity: Any = 0.0
     force: Any = 0.001
-    """Change of velocity by a full push."""
+    """Change of velocity from a full push."""
     gravity: Any = 0.0025
     max_steps: Any = 200
 
@@ -52,7 +52,7 @@ class MountainCar(Environment):
 
     Observation `[2]`: position (-1.2 to 0.6; starts in -0.6 to -0.4), velocity (-0.07 to 0.07; starts at 0).
     Action Discrete(3): 0 pushes left, 1 not at all, 2 right.
-    Reward: -1 a step. Terminated at position 0.5.
+    Reward: -1 per step. Terminated at position 0.5.
     """
 
     def __init__(self, *, max_steps: int = 200) -> None:
@@ -91,7 +91,7 @@ class MountainCarContinuous(Environment):
 
     Observation `[2]`: as in `MountainCar`.
     Action Box(-1, 1, [1]): the push, to the right if positive.
-    Reward: -0.1 push^2 a step, and 100 for arriving. Terminated at position 0.45.
+    Reward: -0.1 push^2 per step, and 100 for arriving. Terminated at position 0.45.
     """
 
     def __init__(self, *, max_steps: int = 999) -> None:
@@ -124,7 +124,7 @@ class MountainCarContinuous(Environment):
 
 
 def _drive(state: State, push: jax.Array, params: Params) -> tuple[State, jax.Array]:
-    """The car one step on, and whether it has arrived. `push` is in -1 … 1."""
+    """The car one step later, and whether it has arrived. `push` is in -1 … 1."""
     velocity = state.velocity + push * params.force - jnp.cos(3.0 * state.position) * params.gravity
     velocity = jnp.clip(velocity, -params.max_speed, params.max_speed)
     position = jnp.clip(state.position + velocity, params.min_position, params.max_position)

@@ -33,7 +33,7 @@ SCENARIOS: dict[str, tuple[type[ParticleEnv], str, dict[str, Any]]] = {
     "simple_facmac_6a": (SimpleFacmac, "v1", {"num_adversaries": 6, "score": "min"}),
     "simple_facmac_9a": (SimpleFacmac, "v1", {"num_adversaries": 9, "score": "min"}),
 }
-"""Name: class, the version in the peers' ids, and what the name decides."""
+"""Maps a name to its class, the version in other libraries' ids, and the options that the name implies."""
 
 for _name, (_scenario, _version, _options) in SCENARIOS.items():
     register(f"mpe/{_name}", _scenario, aliases=(f"MPE_{_name}_{_version}",), options=_options)

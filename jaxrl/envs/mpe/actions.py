@@ -1,4 +1,4 @@
-"""What agents can do: go in four directions, and speak."""
+"""The actions of agents: moving in four directions, and speaking."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MOVES = 5  # stay, -x, +x, -y, +y
 def space_of(agent: Agent, action_type: str) -> Space:
     """The agent's own actions.
 
-    Discrete: move + 5 word, or the word alone for who cannot move. Continuous: the strengths of stay (without effect),
-    -x, +x, -y and +y, then of each word, all in 0 … 1.
+    Discrete: move + 5 word, or only the word for agents that cannot move. Continuous: the strengths of stay (without
+    effect), -x, +x, -y and +y, then of each word, all in 0 … 1.
     """
     if action_type == "continuous":
         return Box(0.0, 1.0, (MOVES * agent.moves + agent.words,))
@@ -26,13 +26,13 @@ def space_of(agent: Agent, action_type: str) -> Space:
 
 
 def widest(world: World, action_type: str) -> Space:
-    """The space that all agents' own ones fit into."""
+    """The space that contains all agents' own spaces."""
     spaces = [space_of(agent, action_type) for agent in world.agents]
     return max(spaces, key=lambda space: space.n if isinstance(space, Discrete) else space.shape)
 
 
 def decode_discrete(world: World, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`(direction[N, 2], message[S, W])` of `action[N]`. Beyond an agent's own actions stands for its last one."""
+    """`(direction[N, 2], message[S, W])` of `action[N]`. Numbers beyond an agent's own actions mean its last one."""
     num_actions = np.array([space_of(agent, "discrete").n for agent in world.agents], np.int32)  # pyright: ignore
     moves = np.array([agent.moves for agent in world.agents])
     action = jnp.minimum(action, num_actions - 1)

@@ -1,4 +1,4 @@
-"""Adversary: a team knows where to go, its opponent has to guess it from what they do. Lowe et al. (2017)."""
+"""Adversary: a team knows where to go; its opponent has to infer it from their behaviour. Lowe et al. (2017)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class SimpleAdversary(ParticleEnv):
         num_landmarks: Landmarks (default: as many as good agents).
         num_adversaries: Adversaries, who do not know which landmark is the goal.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     A good agent sees: the goal, the landmarks and the other agents from where it is. An adversary: the same without
     the goal.
     Reward of an adversary: minus its distance to the goal. Reward of the good agents: the sum of these distances,
     minus the distance of the nearest good agent to the goal.
 
-    `state.goal`: the goal's number among the landmarks.
+    `state.goal`: the index of the goal among the landmarks.
     """
 
     def __init__(

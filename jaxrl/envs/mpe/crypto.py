@@ -1,4 +1,4 @@
-"""Crypto: Alice sends Bob a message in public; with their key Bob should read it, and Eve not. Lowe et al. (2017)."""
+"""Crypto: Alice sends a public message; Bob, who shares a key with her, should read it, Eve not. Lowe et al. (2017)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["SimpleCrypto"]
 
 
 class SimpleCrypto(ParticleEnv):
-    """Nobody moves; everybody speaks. What Bob and Eve say is their guess of Alice's message.
+    """All agents speak and none moves. Bob and Eve say their guesses of Alice's message.
 
     Args:
         num_messages: How many messages, and keys, there are.
         num_words: Words of the language, W; at least `num_messages`.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Messages and keys are one-hot vectors of W numbers. Eve sees: what Alice said. Bob: the key, what Alice said.
     Alice: the message, the key.
     Reward of Eve: minus the squared error of her guess, a vector of W numbers. Reward of Alice and Bob: the squared
-    error of Eve's guess minus that of Bob's. Who says nothing at all (all zero, continuous actions only) has no error.
+    error of Eve's guess minus that of Bob's. Saying nothing (all zero, continuous actions only) counts as no error.
 
     `state.goal`: the message, the key.
     """

@@ -1,4 +1,4 @@
-"""Particle worlds as pictures: bodies to scale, where they came from, what they say, where they should go."""
+"""Pictures of particle worlds: bodies to scale, their trails, their words and their goals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, 
 
 __all__ = ["draw"]
 
-# Told apart with any colour vision: (fill, edge) of good agents, and of their opponents.
+# Distinguishable with any colour vision: (fill, edge) of good agents, and of their opponents.
 _GOOD, _OPPONENT = ("#2f7fd6", "#9fd0ff"), ("#d9761c", "#ffd2a1")
 _GOALS = ("#e5534b", "#57ab5a", "#b083f0", "#e0c341", "#39c5cf", "#f47fb4")  # landmarks that may be somebody's goal
 _KINDS = {"landmark": "#c3cede", "obstacle": "#394559", "food": "#8ddb8c", "forest": "#2d7a45"}
@@ -23,7 +23,7 @@ _SLOWER = 1.5  # than real time
 
 
 class Drawable(Protocol):
-    """What a picture needs to know of a particle environment."""
+    """The parts of a particle environment that pictures need."""
 
     name: str
     world: World
@@ -34,7 +34,7 @@ class Drawable(Protocol):
         ...
 
     def facts(self, states: State) -> np.ndarray | str:
-        """What else to say of each frame."""
+        """Additional text for each frame."""
         ...
 
 
@@ -58,7 +58,7 @@ def draw(env: Drawable, states: State, params: Params) -> Scene:
 
 
 def _view(position: np.ndarray, size: np.ndarray) -> tuple[float, float, float, float]:
-    """A square around everything at all times; for single states always the same."""
+    """A square around everything in all frames; for single states, always the same."""
     if len(position) == 1:
         return -_SINGLE, -_SINGLE, _SINGLE, _SINGLE
     edge = size[:, None] + 0.1
@@ -78,7 +78,7 @@ def _field(view: tuple[float, float, float, float]) -> list[Shape]:
 
 
 def _landmarks(env: Drawable, position: np.ndarray, size: np.ndarray) -> tuple[list[Shape], list[Shape]]:
-    """Those that agents go around or through, and the small ones that agents cover, which are drawn above them."""
+    """Landmarks below the agents (to go around or through), and small ones to cover, which are drawn above them."""
     ground: list[Shape] = []
     marks: list[Shape] = []
     first = len(env.world.movers)
@@ -99,7 +99,7 @@ def _colors(env: Drawable) -> list[tuple[str, str]]:
 
 
 def _trails(env: Drawable, position: np.ndarray, size: np.ndarray) -> list[Shape]:
-    """The way of the last steps, the older the paler and the thinner."""
+    """The trails of the last steps, which fade and thin out with age."""
     frames = np.arange(len(position))
     shapes: list[Shape] = []
     for i, ((_, edge), agent) in enumerate(zip(_colors(env), env.world.movers, strict=True)):
@@ -133,7 +133,7 @@ def _agents(env: Drawable, states: State, position: np.ndarray, size: np.ndarray
 
 
 def _goals(env: Drawable, states: State, position: np.ndarray, size: np.ndarray) -> list[Shape]:
-    """A ring around each goal, and a dot of its colour on who should go there."""
+    """A ring around each goal, and a dot of its colour on the agent that should go there."""
     first, frames = len(env.world.movers), np.arange(len(position))
     shapes: list[Shape] = []
     for agent, goal in env.targets(states):
@@ -147,7 +147,7 @@ def _goals(env: Drawable, states: State, position: np.ndarray, size: np.ndarray)
 
 
 def _words(env: Drawable, states: State, size: np.ndarray) -> list[Shape]:
-    """Above each speaker one cell a word, the brighter the louder it was said."""
+    """Above each speaker, one cell per word, brighter for louder words."""
     position, message = np.asarray(states.position, np.float64), np.asarray(states.message, np.float64)
     side, gap = 0.055, 0.012
     left = -((side + gap) * env.world.words - gap) / 2

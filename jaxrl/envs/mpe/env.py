@@ -29,12 +29,12 @@ class ParticleEnv(MultiAgentEnvironment):
     Args:
         world: The bodies.
         action_type: `"discrete"` or `"continuous"`, see `actions.space_of`.
-        max_steps: Steps after which an episode is truncated. It never ends otherwise.
-        rules: The default of `params.rules`, numbers of the scenario's own rules.
-        choices: For each number drawn into `state.goal` how many values it can have.
+        max_steps: Steps after which an episode is truncated; it never ends otherwise.
+        rules: The default of `params.rules`, the numbers of the scenario's own rules.
+        choices: The number of possible values of each number drawn into `state.goal`.
     """
 
-    intended = ("unused_params",)  # physics is the same for all: where nothing collides, nobody asks for contact forces
+    intended = ("unused_params",)  # all worlds have the same physics: contact forces are unused if nothing collides
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class ParticleEnv(MultiAgentEnvironment):
     # What a scenario writes.
 
     def observe(self, state: State, params: Params) -> list[jax.Array]:
-        """What each of the N agents sees: float32 vectors, each of its own length."""
+        """The observations of the N agents: float32 vectors, which may differ in length."""
         raise NotImplementedError
 
     def reward(self, state: State, params: Params) -> jax.Array:
-        """float32 `[N]`, of the state after a step."""
+        """The rewards for the state after a step, float32 `[N]`."""
         raise NotImplementedError
 
     def script(self, key: jax.Array, state: State, params: Params) -> jax.Array:
@@ -72,7 +72,7 @@ class ParticleEnv(MultiAgentEnvironment):
         return []
 
     def facts(self, states: State) -> np.ndarray | str:
-        """For pictures: what else to say of each frame, one text or `[F]` of them, from NumPy leaves `[F, …]`."""
+        """For pictures: additional text for each frame, one text or `[F]` of them, from NumPy leaves `[F, …]`."""
         return ""
 
     # The contract.
@@ -107,7 +107,7 @@ class ParticleEnv(MultiAgentEnvironment):
         return obs, state, reward, jnp.zeros_like(truncated), truncated, {}
 
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
-        """Bool `[N, A]`: each agent's own actions, whatever the state."""
+        """Bool `[N, A]`: each agent's own actions, in any state."""
         if self.action_type == "continuous":
             raise TypeError("Continuous actions have no mask; make the environment with action_type='discrete'.")
         own = [space.n for space in self.agent_action_spaces.values() if isinstance(space, Discrete)]
@@ -124,7 +124,7 @@ class ParticleEnv(MultiAgentEnvironment):
     # What happens in a step.
 
     def advance(self, state: State, action: jax.Array, scripted: jax.Array, params: Params) -> State:
-        """The world a step later, given the agents' `action[N]` (or `[N, A]`) and the scripted ones' force."""
+        """The world one step later, given the agents' `action[N]` (or `[N, A]`) and the scripted agents' force."""
         decode = actions.decode_discrete if self.action_type == "discrete" else actions.decode_continuous
         direction, message = decode(self.world, self.action_space(params).clip(action))
         own = direction * params.accel[: len(self.agents), None]

@@ -1,4 +1,4 @@
-"""FACMAC's predator and prey: a team hunts scripted prey, seeing only what is near. Peng et al. (2021)."""
+"""FACMAC's predator and prey: a team with limited sight hunts scripted prey. Peng et al. (2021)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jaxrl.envs.mpe.world import Landmark, Params, State, World
 
 __all__ = ["SimpleFacmac"]
 
-_SPOTS = 100  # places a prey considers in each step
+_SPOTS = 100  # number of places that a prey considers in each step
 _WAYPOINTS = 5
 
 
@@ -31,16 +31,16 @@ class SimpleFacmac(ParticleEnv):
 
     Args:
         num_adversaries: Predators, N.
-        num_good: Prey (default: one for three predators).
-        num_obstacles: Obstacles (default: two for three predators).
+        num_good: Prey (default: one per three predators).
+        num_obstacles: Obstacles (default: two per three predators).
         view_radius: How far predators see; infinite is allowed.
-        score: What prey wants: `"min"`, far from the predator that is nearest now, or `"sum"`, far from all others.
+        score: The goal of prey: `"min"`, far from the currently nearest predator, or `"sum"`, far from all others.
         action_type: `"continuous"` or `"discrete"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Each agent sees: its velocity and position; obstacles, then the other predators and the prey, from where it is; the
-    prey's velocities. Zeros stand for what is farther away than `view_radius`.
-    Reward of all: 10 for each touch of predator and prey.
+    prey's velocities. Anything farther away than `view_radius` is zeros.
+    Reward of all: 10 for each touch between predator and prey.
 
     Prey looks at 100 random spots within a unit of it, leaves out those where it would touch a predator (with `"sum"`:
     or anybody else, at five points on the way), and pushes with that vector as its force towards the best; it does
@@ -99,7 +99,7 @@ class SimpleFacmac(ParticleEnv):
         return jnp.where(free.any(1)[:, None], chosen, 0.0)
 
     def _flee_nearest(self, vector: jax.Array, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
-        """How good each spot is, and whether it is free: `[prey, spots]`."""
+        """The score of each spot, and whether it is free: `[prey, spots]`."""
         hunters, count = self.num_agents, len(self.world.movers)
         predator, hunted = state.position[:hunters], state.position[hunters:count]
         spot, size = hunted[:, None] + vector, params.size[hunters:count, None]
@@ -112,7 +112,7 @@ class SimpleFacmac(ParticleEnv):
         return value, free
 
     def _flee_all(self, vector: jax.Array, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
-        """How good each spot is, and whether the way there is free: `[prey, spots]`."""
+        """The score of each spot, and whether the way there is free: `[prey, spots]`."""
         hunters, count = self.num_agents, len(self.world.movers)
         hunted, size = state.position[hunters:count], params.size[hunters:count]
         part = np.arange(1, _WAYPOINTS + 1, dtype=np.float32) / _WAYPOINTS

@@ -1,7 +1,7 @@
-"""Small pieces that observations and rewards are made of.
+"""Small building blocks of observations and rewards.
 
-Where every one of A bodies is compared with every one of B, the B are taken one at a time: XLA vectorises that, while
-it works through small arrays of pairs number by number.
+When each of A bodies is compared with each of B, the B are processed one at a time: XLA vectorises that, while it
+processes small arrays of pairs number by number.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def nearest(points: jax.Array, to: jax.Array) -> jax.Array:
 
 
 def touches(points: jax.Array, sizes: jax.Array, to: jax.Array, to_sizes: jax.Array) -> jax.Array:
-    """How many of the bodies at `to[B, 2]` each of those at `points[A, 2]` overlaps: float32 `[A]`. Sizes are radii."""
+    """How many bodies at `to[B, 2]` each body at `points[A, 2]` overlaps: float32 `[A]`. Sizes are radii."""
     hits = [distance(points, to[i]) < sizes + to_sizes[i] for i in range(len(to))]
     return sum((hit.astype(jnp.float32) for hit in hits), jnp.zeros(len(points), jnp.float32))
 
 
 def identities(count: int, low: float, high: float, channels: int | None = None, first: int = 0) -> np.ndarray:
-    """What tells landmarks apart, float32 `[count, channels]`: `high` in an own channel from `first` on, else `low`."""
+    """Colours that distinguish landmarks, float32 `[count, channels]`: `high` in channel `first + i`, else `low`."""
     colors = np.full((count, count if channels is None else channels), low, np.float32)
     colors[np.arange(count), first + np.arange(count)] = high
     return colors

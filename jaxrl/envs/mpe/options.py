@@ -1,4 +1,4 @@
-"""Checks of what users type when making a particle world."""
+"""Checks for the options of a particle world."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ __all__ = ["one_of", "part", "whole"]
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """`value`, if it is a whole number of at least `least`; else a ValueError that says so."""
+    """Check that `value` is a whole number of at least `least`, and return it; raises ValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 
 def part(name: str, value: Any) -> float:
-    """`value`, if it lies between 0 and 1; else a ValueError that says so."""
+    """Check that `value` lies between 0 and 1, and return it; raises ValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}.")
     return float(value)
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """`value`, if it is allowed; else a ValueError that lists what is."""
+    """Check that `value` is allowed, and return it; otherwise, raises ValueError with the allowed values."""
     if value not in allowed:
         raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")
     return value

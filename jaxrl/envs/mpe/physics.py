@@ -17,7 +17,7 @@ _TINY = 1e-12  # keeps directions and gradients finite where two bodies coincide
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Euclidean distance of vectors `[…, 2]`: `[…]`, never less than 1e-12, and differentiable everywhere."""
+    """Euclidean distance between vectors `[…, 2]`: `[…]`, at least 1e-12, and differentiable everywhere."""
     square = jnp.square(a - b)
     return jnp.sqrt(jnp.maximum(square[..., 0] + square[..., 1], _TINY**2))
 
@@ -37,10 +37,10 @@ def move(
 
 
 def _contact(world: World, position: jax.Array, params: Params) -> jax.Array:
-    """The sum of the forces with which others push each agent away, `[P, 2]`.
+    """The sum of the contact forces on each agent, `[P, 2]`.
 
     An overlap counts softly: margin log(1 + exp((r1 + r2 - distance) / margin)). Bodies in exactly the same place do
-    not push each other, since no direction is away (and so nobody pushes itself).
+    not push each other, since no direction is away (and so no body pushes itself).
     """
     num_agents, colliders = len(world.movers), world.num_colliders
     x, y, size = position[:colliders, 0], position[:colliders, 1], params.size[:colliders]
@@ -55,5 +55,5 @@ def _contact(world: World, position: jax.Array, params: Params) -> jax.Array:
 
 
 def softplus(x: jax.Array) -> jax.Array:
-    """Log(1 + exp(x)) without overflow. That of jax.nn takes care of infinities as well, which costs more."""
+    """Log(1 + exp(x)) without overflow. The version in jax.nn also handles infinities, which costs more."""
     return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))

@@ -23,7 +23,7 @@ class SimplePush(ParticleEnv):
         num_adversaries: Adversaries.
         num_landmarks: Landmarks, L; each is known by a colour of L + 1 numbers.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     A good agent sees: its velocity; the goal from where it is; its own colour, which is the goal's, only darker; the
     landmarks from where it is; their colours; the other agents from where it is. An adversary: its velocity, the
@@ -31,7 +31,7 @@ class SimplePush(ParticleEnv):
     Reward of a good agent: minus its distance to the goal. Reward of an adversary: the distance of the nearest good
     agent to the goal, minus its own.
 
-    `state.goal`: the goal's number among the landmarks.
+    `state.goal`: the index of the goal among the landmarks.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Reference: each agent knows where another should go, and has to tell it. Lowe et al. (2017)."""
+"""Reference: each agent knows where another agent should go, and has to tell it. Lowe et al. (2017)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SimpleReference"]
 
 class Rules(NamedTuple):
     local_ratio: Any
-    """How much of the reward is for the own pupil; the rest is for everybody's."""
+    """The share of the reward for the agent that one instructs; the rest is for all agents."""
 
 
 class SimpleReference(ParticleEnv):
@@ -31,13 +31,13 @@ class SimpleReference(ParticleEnv):
         num_words: Words of the language.
         local_ratio: The part of the reward that is for the agent one knows the goal of.
         action_type: `"discrete"` (move + 5 word) or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Each agent sees: its velocity; the landmarks from where it is; the colour of the other's goal; what the others said.
     Reward: minus the distance of agent i + 1 to its goal, times local_ratio, plus the mean over all agents of the same,
     times (1 - local_ratio).
 
-    `state.goal[i]`: the number of the landmark that agent i + 1 should go to.
+    `state.goal[i]`: the index of the landmark that agent i + 1 should go to.
     """
 
     def __init__(

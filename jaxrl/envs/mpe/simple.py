@@ -17,10 +17,10 @@ class Simple(ParticleEnv):
     """Agents that do not touch each other go to a landmark.
 
     Args:
-        num_agents: Agents; each is on its own.
-        num_landmarks: Landmarks; with several, the sum over all counts.
+        num_agents: Agents, which are independent of each other.
+        num_landmarks: Landmarks; with several, rewards are summed over them.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Each agent sees: its velocity; the landmarks from where it is.
     Reward: minus the squared distance to the landmark.

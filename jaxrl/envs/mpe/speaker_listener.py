@@ -21,13 +21,13 @@ class SimpleSpeakerListener(ParticleEnv):
         num_landmarks: Landmarks; each is known by a colour of as many numbers.
         num_words: Words of the language.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     The speaker sees: the colour of the goal. The listener: its velocity, the landmarks from where it is, what the
     speaker said.
     Reward of both: minus the squared distance of the listener to the goal.
 
-    `state.goal`: the goal's number among the landmarks.
+    `state.goal`: the index of the goal among the landmarks.
     """
 
     def __init__(

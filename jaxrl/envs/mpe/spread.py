@@ -17,7 +17,7 @@ __all__ = ["SimpleSpread"]
 
 class Rules(NamedTuple):
     local_ratio: Any
-    """How much of the reward is the agent's own; the rest is the team's."""
+    """The agent's own share of the reward; the rest is the team's."""
 
 
 class SimpleSpread(ParticleEnv):
@@ -26,9 +26,9 @@ class SimpleSpread(ParticleEnv):
     Args:
         num_agents: Agents, N.
         num_landmarks: Landmarks, L (default: as many as agents).
-        local_ratio: The part of the reward that is for the agent's own collisions.
+        local_ratio: The share of the reward for the agent's own collisions.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Each agent sees: its velocity and position; the landmarks, then the other agents, from where it is; 2 (N - 1)
     zeros, where the original has room for messages that nobody sends.
@@ -63,5 +63,5 @@ class SimpleSpread(ParticleEnv):
     def reward(self, state: State, params: Params) -> jax.Array:
         count, ratio = self.num_agents, params.rules.local_ratio
         agents, landmarks, size = state.position[:count], state.position[count:], params.size[:count]
-        collisions = touches(agents, size, agents, size) - 1  # everybody touches itself
+        collisions = touches(agents, size, agents, size) - 1  # every agent touches itself
         return -ratio * collisions - (1 - ratio) * nearest(landmarks, agents).sum()

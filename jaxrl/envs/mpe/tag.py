@@ -31,18 +31,18 @@ def catches(state: State, params: Params, num_predators: int, num_agents: int) -
 
 
 class SimpleTag(ParticleEnv):
-    """Adversaries, slower, try to touch the good agents; obstacles are in the way of both.
+    """Slower adversaries try to touch the good agents; obstacles are in the way of both.
 
     Args:
         num_good: Good agents, the prey.
         num_adversaries: Predators.
         num_obstacles: Obstacles.
         action_type: `"discrete"` or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Each agent sees: its velocity and position; obstacles, then the other agents, from where it is; the velocities of
     the (other) good agents.
-    Reward of an adversary: 10 for each touch, whoever of the team it is. Reward of a good agent: -10 for each
+    Reward of an adversary: 10 for each touch by any of its team. Reward of a good agent: -10 for each
     adversary that touches it, minus a penalty for leaving the square (`features.leaving`).
     """
 

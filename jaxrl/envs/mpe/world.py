@@ -1,4 +1,4 @@
-"""What a particle world is made of: round bodies on a plane, the state they are in, and the physics they obey."""
+"""The parts of a particle world: round bodies on a plane, their state, and the physics that they obey."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Agent", "Landmark", "Params", "State", "World", "default_params"]
 
 @dataclasses.dataclass(frozen=True)
 class Agent:
-    """A body that somebody controls. Lengths are in units of the plane, times in seconds."""
+    """A controlled body. Lengths are in units of the plane, times in seconds."""
 
     name: str
     size: float = 0.05
@@ -28,10 +28,10 @@ class Agent:
     collides: bool = True
     moves: bool = True
     words: int = 0
-    """How many words it can say; 0: it is silent."""
+    """The number of words it can say; 0 means it is silent."""
     team: int = 0
     start: float = 1.0
-    """It starts anywhere within -start … start, in x and y."""
+    """The agent starts anywhere within -start … start, in x and y."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Landmark:
     """A body that never moves."""
 
     name: str = "landmark"
-    """What it is: `"landmark"`, `"obstacle"`, `"food"` or `"forest"`."""
+    """Its kind: `"landmark"`, `"obstacle"`, `"food"` or `"forest"`."""
     size: float = 0.05
     collides: bool = False
     start: float = 1.0
@@ -75,17 +75,17 @@ class World:
 
     @property
     def speakers(self) -> tuple[int, ...]:
-        """The numbers of the S agents who speak."""
+        """The indices of the S agents that speak."""
         return tuple(i for i, agent in enumerate(self.agents) if agent.words)
 
     @property
     def words(self) -> int:
-        """W, how many words a speaker has (0 without speakers)."""
+        """W, the number of words of a speaker (0 without speakers)."""
         return max(agent.words for agent in self.agents)
 
     @property
     def num_colliders(self) -> int:
-        """How many bodies collide; they are the first ones."""
+        """The number of bodies that collide; they come first."""
         return sum(body.collides for body in self.bodies)
 
 
@@ -99,9 +99,9 @@ class State:
     velocity: jax.Array
     """float32 `[P, 2]`, units per second."""
     message: jax.Array
-    """float32 `[S, W]`: what each speaker said last, zeros at first."""
+    """float32 `[S, W]`: the last message of each speaker, zeros at first."""
     goal: jax.Array
-    """int32 `[G]`: what was drawn for this episode besides positions; its scenario says what it means."""
+    """int32 `[G]`: numbers drawn for this episode besides positions; the scenario defines their meaning."""
     step: jax.Array
     """int32, steps since the episode began."""
 
@@ -109,27 +109,27 @@ class State:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Physics and rules as arrays: `vmap` over them for worlds that differ."""
+    """Physics and rules as arrays: `vmap` over them for different worlds."""
 
     time_step: Any
     """Seconds."""
     damping: Any
-    """The part of its velocity that a body loses in a step."""
+    """The share of its velocity that a body loses per step."""
     contact_force: Any
-    """Force for a unit of overlap."""
+    """Force per unit of overlap."""
     contact_margin: Any
-    """How soft the edge of a body is, units."""
+    """Softness of a body's edge, in units."""
     max_steps: Any
     size: Any
     """float32 `[E]`, radii."""
     start: Any
     """float32 `[E]`: bodies start within -start … start."""
     mass: Any
-    """float32 `[P]`"""
+    """float32 `[P]`, masses."""
     accel: Any
     """float32 `[P]`, force of a full action."""
     max_speed: Any
-    """float32 `[P]`, units per second; infinite where there is no limit."""
+    """float32 `[P]`, units per second; infinite without a limit."""
     rules: Any
     """The numbers of the scenario's own rules, or None."""
 

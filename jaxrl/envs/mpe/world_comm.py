@@ -1,4 +1,4 @@
-"""World comm: tag with food, forests to hide in, and a leader who sees all and tells. Lowe et al. (2017)."""
+"""World comm: tag with food, forests to hide in, and a leader that sees everything and speaks. Lowe et al. (2017)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class SimpleWorldComm(ParticleEnv):
 
     Args:
         num_good: Good agents.
-        num_adversaries: Predators, the leader among them.
+        num_adversaries: Predators, including the leader.
         num_obstacles: Obstacles.
         num_food: Pieces of food.
         num_forests: Forests.
         num_words: Words of the leader's language.
         action_type: `"discrete"` (the leader: move + 5 word) or `"continuous"`.
-        max_steps: Steps of an episode.
+        max_steps: Steps per episode.
 
     Each agent sees: its velocity and position; obstacles, food, forests, then the other agents, from where it is; then
     adversaries: the good agents' velocities, for each forest whether they are in it (1 or -1), what the leader said;
     good agents: for each forest whether they are in it, the other good agents' velocities.
     An agent sees another (else zeros stand for its place and velocity) if both are in the same forest or both in none.
-    The leader sees everybody.
-    Reward of an adversary: 5 for each touch, whoever of the team it is, minus 0.1 times its distance to the nearest
+    The leader sees every agent.
+    Reward of an adversary: 5 for each touch by any of its team, minus 0.1 times its distance to the nearest
     good agent. Reward of a good agent: -5 for each adversary that touches it, 2 for each piece of food it touches,
     minus 0.05 times the distance to the nearest, minus twice the penalty for leaving the square (`features.leaving`).
     """
@@ -90,13 +90,13 @@ class SimpleWorldComm(ParticleEnv):
         return rows(hunt, meal - 5 * caught - 2 * leaving(position[good]))
 
     def _inside(self, state: State, params: Params) -> jax.Array:
-        """Who touches which forest: bool `[N, forests]`."""
+        """Which agent touches which forest: bool `[N, forests]`."""
         first, count = len(self.world.bodies) - self.num_forests, self.num_agents
         touch = params.size[:count, None] + params.size[first:]
         return distance(state.position[:count, None], state.position[first:]) < touch
 
     def _visible(self, inside: jax.Array) -> jax.Array:
-        """Who (first axis) sees whom: bool `[N, N]`."""
+        """Which agent (first axis) sees which: bool `[N, N]`."""
         together = (inside[:, None] & inside).any(-1)
         hidden = inside.any(-1)
         in_the_open = ~hidden[:, None] & ~hidden

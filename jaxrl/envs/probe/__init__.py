@@ -1,7 +1,7 @@
-"""Probe tasks: `jaxrl.make("probe/discounting")`, each of which fails for one reason, for debugging algorithms.
+"""Probe tasks for debugging algorithms, each of which fails for one reason: `jaxrl.make("probe/discounting")`.
 
-Run them in this order and repair the first that fails; `env.solution` holds the right values and actions, `Solution`
-says which discount they are for.
+Run them in this order and fix the first that fails; `env.solution` holds the right values and actions, and the discount
+for which they hold.
 
     name                   if it is the first to fail
     constant_reward        the value loss, or its optimiser
@@ -9,16 +9,16 @@ says which discount they are for.
     discounting            returns, advantages, discount
     action_reward          the policy's loss, the advantage's sign
     observation_action     rows of a batch are mixed up
-    truncation             a cut by the clock is taken for an end
+    truncation             a cut by the clock counts as an end
     action_mask            masked actions are chosen
     multi_discrete_action  the log-probability of several choices
     continuous_action      the Gaussian policy
     memory_recall          the memory, or training through it
-    memory_leak            memory is not cleared at an episode's end
+    memory_leak            memory is not cleared at the end of an episode
     credit                 agents are mixed up
-    roles                  agents that need parameters of their own share them
+    roles                  agents that need their own parameters share them
     hidden_state           the central critic does not see the global state
-    death                  learning from the dead
+    death                  dead agents are learned from
 """
 
 from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, TeamProbe

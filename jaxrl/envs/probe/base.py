@@ -1,4 +1,4 @@
-"""What all probe tasks share: the state, the solution, and the step around each task's one rule."""
+"""The common part of all probe tasks: the state, the solution, and the step around each task's one rule."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from jaxrl.spaces import Box, Discrete, Space
 
 __all__ = ["GAMMA", "Case", "Probe", "Solution", "State", "TeamProbe", "coin", "outcome"]
 
-GAMMA = 0.9  # the discount that solutions are given for, unless they name another
+GAMMA = 0.9  # the discount for which solutions hold, unless they name another
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is right in one situation."""
+    """The right answer in one situation."""
 
     observation: tuple[float, ...]
-    """What the agent sees."""
+    """The agent's observation."""
     value: float | None = None
-    """Expected discounted return under the best policy; `None` where it says nothing."""
+    """Expected discounted return under the best policy; `None` if it is not informative."""
     action: int | tuple[float, ...] | None = None
-    """The best action; `None` where any will do."""
+    """The best action; `None` if any will do."""
     agent: int | None = None
-    """Whose case it is; `None` for every agent."""
+    """The agent concerned; `None` for every agent."""
     global_state: tuple[float, ...] | None = None
-    """With it, `value` is what a critic learns that sees this instead of the observation: the environment's global
-    state or, where there is none, what all agents see, side by side."""
+    """If given, `value` is for a critic that sees this instead of the observation: the environment's global state or,
+    without one, all agents' observations side by side."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The answer to a probe task, for tests of algorithms to compare with."""
+    """The answer to a probe task, against which tests of algorithms compare."""
 
     cases: tuple[Case, ...]
     gamma: float = GAMMA
-    """Train with this discount: the values are for it."""
+    """The discount for which the values hold; train with it."""
     score: float | None = None
-    """Undiscounted return an episode under the best policy (an agent's mean), where cases alone do not tell."""
+    """Undiscounted return per episode under the best policy (mean over agents), if cases alone do not determine it."""
     score_without_memory: float | None = None
-    """The same for the best policy without memory."""
+    """The score of the best policy without memory."""
     score_if_leaking: float | None = None
-    """The same for the best policy whose memory is never cleared."""
+    """The score of the best policy whose memory is never cleared."""
     never: tuple[int, ...] = ()
     """Masked actions, which must never be chosen."""
 
@@ -58,11 +58,11 @@ class State:
     step: jax.Array
     """int32, steps since the episode began."""
     cue: jax.Array
-    """float32 scalar (or `[N]` in teams): what was drawn at the start, zero where nothing is."""
+    """float32 scalar (or `[N]` in teams): the number drawn at the start, or zero if nothing is drawn."""
 
 
 class _Rules:
-    """A task's own rules, for one agent and for a team: overridden where they differ from the simplest."""
+    """A task's own rules, for one agent or a team; tasks override those that differ from the simplest."""
 
     solution: ClassVar[Solution]
     observation_size: ClassVar[int] = 1
@@ -105,7 +105,7 @@ class Probe(_Rules, Environment):
 
 
 class TeamProbe(_Rules, MultiAgentEnvironment):
-    """The same for two agents."""
+    """A probe task for two agents."""
 
     agents = ("agent_0", "agent_1")
 
@@ -117,7 +117,7 @@ class TeamProbe(_Rules, MultiAgentEnvironment):
 
 
 def coin(key: jax.Array, shape: tuple[int, ...] = ()) -> jax.Array:
-    """-1 or 1, equally often: float32 of `shape`. Consumes `key`."""
+    """-1 or 1 with equal probability: float32 of `shape`. Consumes `key`."""
     return jnp.where(jax.random.bernoulli(key, jnp.float32(0.5), shape), jnp.float32(1), jnp.float32(-1))
 
 
@@ -129,7 +129,7 @@ def outcome(
     terminated: jax.Array | bool,
     truncated: jax.Array | bool = False,
 ) -> Step:
-    """The six values of a step that only moves the clock on."""
+    """The six values of a step that only advances the clock."""
     after = dataclasses.replace(state, step=state.step + 1)
     flags = jnp.asarray(terminated, jnp.bool_), jnp.asarray(truncated, jnp.bool_)
     return env.see(after), after, jnp.asarray(reward, jnp.float32), *flags, {}

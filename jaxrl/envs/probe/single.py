@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ConstantReward(Probe):
-    """One step, reward 1, whatever is seen or done. If the value is not 1, the value loss is wrong.
+    """One step, reward 1 regardless of observation and action. If the value is not 1, the value loss is wrong.
 
     Observation: `[0]`. Action: Discrete(2), without effect. Reward: 1.
     """
@@ -39,7 +39,7 @@ class ConstantReward(Probe):
 
 
 class ObservationReward(Probe):
-    """One step, the reward is what was seen. If only this fails, gradients do not reach the observation's encoder.
+    """One step, the reward is the observation. If only this fails, gradients do not reach the observation's encoder.
 
     Observation: `[-1]` or `[1]`, drawn. Action: Discrete(2), without effect. Reward: the observation.
     """
@@ -75,7 +75,7 @@ class Discounting(Probe):
 
 
 class ActionReward(Probe):
-    """One step, the action decides the reward. If only this fails, the policy's update is wrong.
+    """One step, the action determines the reward. If only this fails, the policy's update is wrong.
 
     Observation: `[0]`. Action: Discrete(2). Reward: 1 for action 1, -1 for action 0.
     """
@@ -88,7 +88,7 @@ class ActionReward(Probe):
 
 
 class ObservationAction(Probe):
-    """One step, the right action depends on what is seen. If only this fails, rows of a batch are mixed up.
+    """One step, the right action depends on the observation. If only this fails, rows of a batch are mixed up.
 
     Observation: `[-1]` or `[1]`, drawn. Action: Discrete(2). Reward: 1 for action 0 on -1 and action 1 on 1, else -1.
     """
@@ -107,10 +107,10 @@ class ObservationAction(Probe):
 
 
 class Truncation(Probe):
-    """An endless task, reward 1 a step, cut by the clock every 5 steps. If only this fails, a cut is taken for an end.
+    """An endless task, reward 1 per step, cut by the clock every 5 steps. If only this fails, a cut counts as an end.
 
     Observation: `[0]`. Action: Discrete(2), without effect. Reward: 1. Value 1 / (1 - gamma) = 2 at gamma 0.5; an
-    algorithm that takes the cut for an end learns 2 (1 - 0.5^k) with k steps to go, on average 1.61.
+    algorithm that treats the cut as an end learns 2 (1 - 0.5^k) with k steps to go, on average 1.61.
     """
 
     intended = ("same_start",)
@@ -122,7 +122,7 @@ class Truncation(Probe):
 
 
 class MemoryRecall(Probe):
-    """A cue is shown, and must be named three steps later. Without memory the best mean reward is 0.
+    """A cue is shown and must be named three steps later. Without memory, the best mean reward is 0.
 
     Observation: `[cue, t / 3]`, the cue -1 or 1 in the first step and 0 later. Action: Discrete(2); only the last one
     counts. Reward: 1 in the last step for action 1 after cue 1 or action 0 after cue -1, else -1; 0 before.
@@ -158,8 +158,8 @@ class MemoryRecall(Probe):
 class MemoryLeak(Probe):
     """Name, at every step, the cue that *this* episode began with, or say that there was none.
 
-    An episode goes on with probability 1/2 after every step, and one without a cue looks just like the rest of the
-    last one. So memory that survives a reset costs reward, and no amount of training can win it back.
+    An episode continues with probability 1/2 after every step, and one without a cue looks just like a continuation of
+    the previous one. So memory that survives a reset costs reward, and no amount of training can regain it.
 
     Observation: `[cue]` in the first step: -1, 0 (none) or 1, equally often; `[0]` later. Action: Discrete(3), cue + 1.
     Reward: 1 if right, else -1. Value 1 / (1 - gamma / 2) everywhere.
@@ -233,9 +233,9 @@ class MultiDiscreteAction(Probe):
 
 
 class ActionMask(Probe):
-    """One step, the best-paid action is forbidden. If the value exceeds 1, the mask is not applied to the policy.
+    """One step, the action with the highest reward is masked. If the value exceeds 1, the policy ignores the mask.
 
-    Observation: `[0]`. Action: Discrete(3), of which 2 is masked. Reward: -1, 1 and, if chosen in spite of it, 10.
+    Observation: `[0]`. Action: Discrete(3), of which 2 is masked. Reward: -1, 1 and, if chosen despite the mask, 10.
     """
 
     intended = ("same_start", "forbidden_actions")
@@ -245,7 +245,7 @@ class ActionMask(Probe):
         return Discrete(3)
 
     def action_mask(self, state: State, params: None = None) -> jax.Array:
-        """Of shape bool `[3]`: all but the last."""
+        """Bool `[3]`: all but the last."""
         return jnp.asarray([True, True, False])
 
     def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:

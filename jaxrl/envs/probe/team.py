@@ -13,10 +13,10 @@ __all__ = ["Credit", "Death", "HiddenState", "Roles"]
 
 
 class Credit(TeamProbe):
-    """One step; each agent is paid for its own action on its own observation. Mixed-up agents learn nothing.
+    """One step; each agent is rewarded for its own action on its own observation. If agents are mixed up, none learns.
 
     The first agent should follow its cue, the second oppose its own. The cues are drawn independently; the second
-    number tells who one is, so that agents may share parameters.
+    number identifies the agent, so that agents may share parameters.
 
     Observation: `[cue, agent]`, the cue -1 or 1, the agent -1 or 1. Action: Discrete(2). Reward `[2]`: 1 if right,
     else -1.
@@ -44,9 +44,9 @@ class Credit(TeamProbe):
 
 
 class Roles(TeamProbe):
-    """One step; both agents see the same and should do the opposite: they need parameters of their own.
+    """One step; both agents see the same and should do opposite things, so they need separate parameters.
 
-    With all parameters shared (and no agent number added to the observation) the best mean reward is 0.
+    With all parameters shared (and no agent index added to the observation), the best mean reward is 0.
 
     Observation: `[0]`. Action: Discrete(2). Reward `[2]`: the first agent gets 1 for action 0, the second for action
     1, else -1.
@@ -60,7 +60,7 @@ class Roles(TeamProbe):
 
 
 class HiddenState(TeamProbe):
-    """One step; the reward is a coin that only the global state shows. A central critic predicts it, a local cannot.
+    """One step; the reward is a coin that only the global state shows. Only a central critic can predict it.
 
     Observation: `[0]`. Global state: `[coin]`, -1 or 1, drawn. Action: Discrete(2), without effect. Reward `[2]`: the
     coin for both. A critic of the observation learns 0, with a squared error of 1; one of the global state has none.
@@ -85,13 +85,13 @@ class HiddenState(TeamProbe):
 
 
 class Death(TeamProbe):
-    """Four steps for a team reward; the second agent dies after two, and what it does then has no effect.
+    """Four steps for a team reward; the second agent dies after two, and its later actions have no effect.
 
-    The dead see what all see at the start, so an algorithm that learns from them spoils the value of the start: about
-    2.4 instead of 3.4.
+    Dead agents see the same as all agents at the start, so learning from them spoils the value of the start: about 2.4
+    instead of 3.4.
 
     Observation: `[t / 4]`, 0 when dead. Action: Discrete(2). Reward `[2]`: the mean over the living of 1 for action 1
-    and -1 for action 0, the same for both agents, dead or alive. `agent_mask`: who lives.
+    and -1 for action 0, the same for both agents, dead or alive. `agent_mask`: who is alive.
     """
 
     intended = ("same_start",)
@@ -111,7 +111,7 @@ class Death(TeamProbe):
         return (0, 0)
 
     def agent_mask(self, state: State, params: None = None) -> jax.Array:
-        """Of shape bool `[2]`: the second agent lives for two steps."""
+        """Bool `[2]`: the second agent lives for two steps."""
         return (state.step < self.death) | np.asarray([True, False])
 
     def see(self, state: State) -> jax.Array:

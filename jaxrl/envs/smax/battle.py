@@ -1,6 +1,6 @@
-"""The kernel: one battle, or B at once, from spawn to spawn. Knows nothing of agents.
+"""The kernel: one battle, or B at once, from spawn to spawn, independent of agents.
 
-All arrays are units first, and if there is a batch axis it is the last: `[N, …]`.
+All arrays have the units first and a batch axis, if there is one, last: `[N, …]`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from jaxrl.envs.smax.units import UnitStats, stats_of
 
 __all__ = ["TICKS", "Battle"]
 
-TICKS = 8  # of physics in a step
-SPAWN_ROWS = 1 << 20  # where the draws of a spawn begin in the stream of a key; those of a step come before
+TICKS = 8  # physics ticks per step
+SPAWN_ROWS = 1 << 20  # where a spawn's draws begin in the stream of a key; a step's draws come before
 
 
 @dataclasses.dataclass(frozen=True)
 class Battle:
-    """What about a battle is fixed when it is compiled."""
+    """The part of a battle that is fixed at compilation."""
 
     scenario: Scenario
     num_types: int
@@ -38,21 +38,21 @@ class Battle:
 
     @property
     def num_allies(self) -> int:
-        """A."""
+        """A, the number of allies."""
         return len(self.scenario.allies)
 
     @property
     def num_enemies(self) -> int:
-        """E."""
+        """E, the number of enemies."""
         return len(self.scenario.enemies)
 
     @property
     def num_units(self) -> int:
-        """N."""
+        """N, the number of units."""
         return self.num_allies + self.num_enemies
 
     def spawn(self, key: jax.Array, params: Params) -> tuple[Bodies, jax.Array]:
-        """Fresh bodies and their types, `[N, …]`, for keys `[…]`. Consumes the rows of `key` from `SPAWN_ROWS` on."""
+        """New bodies and their types, `[N, …]`, for keys `[…]`. Consumes the rows of `key` from `SPAWN_ROWS` on."""
         num_units, field = self.num_units, field_of(params)
         types = jnp.asarray(self.scenario.unit_types, jnp.int32).reshape(-1, *(1,) * key.ndim)
         types = jnp.broadcast_to(types, (num_units, *key.shape))
@@ -78,7 +78,7 @@ class Battle:
         deviation: jax.Array,
         trace: bool = False,
     ) -> Bodies:
-        """The bodies one step on; with `trace` after each tick, leaves `[8, N, …]`.
+        """The bodies one step later; with `trace`, after each tick, leaves `[8, N, …]`.
 
         `deviation[8, N, …]` is added to the cooldown of a weapon fired in that tick, in seconds.
         """
@@ -87,12 +87,12 @@ class Battle:
         return after if self.jaxmarl else inside(after, field)
 
     def deviation(self, uniform: jax.Array, params: Params) -> jax.Array:
-        """For `fight`: -1 to +2 ticks, from draws `[N, …]`. One a step will do, for nobody shoots twice in it."""
+        """For `fight`: -1 to +2 ticks, from draws `[N, …]`. One per step suffices, since no unit shoots twice in it."""
         deviation = (3.0 * uniform - 1.0) * params.time_per_step
         return jnp.broadcast_to(deviation, (TICKS, *deviation.shape))
 
     def surroundings(self, state: State, params: Params) -> Surroundings:
-        """All that observations are made of, `[N, …]`."""
+        """Everything that observations are made from, `[N, …]`."""
         opponents = np.where(np.arange(self.num_units) < self.num_allies, self.num_enemies, self.num_allies)
         opponents = opponents.reshape(-1, *(1,) * (state.health.ndim - 1))
         attack = state.attack
@@ -110,14 +110,14 @@ class Battle:
         )
 
     def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:
-        """Statistics of units of types `[N, …]`: leaves `[N, …]`, `[N, 1 …]` where all copies have the same types."""
+        """Statistics of units of types `[N, …]`: leaves `[N, …]`, or `[N, 1 …]` if all copies have the same types."""
         if self.scenario.random_types:
             return stats_of(params.units, unit_type)
         stats = stats_of(params.units, np.asarray(self.scenario.unit_types))
         return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - 1)), stats)
 
     def _one_hot(self, unit_type: jax.Array) -> jax.Array:
-        """Types as `[N, K, …]`, or `[N, K, 1 …]` where all copies have the same."""
+        """One-hot types `[N, K, …]`, or `[N, K, 1 …]` if all copies have the same types."""
         kinds = np.arange(self.num_types).reshape(1, -1, *(1,) * (unit_type.ndim - 1))
         if self.scenario.random_types:
             return (unit_type[:, None] == kinds).astype(jnp.float32)
@@ -127,7 +127,7 @@ class Battle:
     def pack(
         self, bodies: Bodies, unit_type: jax.Array, orders: Orders | None, memory: Memory | None, step: jax.Array
     ) -> State:
-        """The kernel's arrays as a state; without orders nobody has moved or attacked yet."""
+        """The kernel's arrays as a state; without orders, no unit has moved or attacked yet."""
         still = jnp.zeros_like(bodies.x)
         move = (still, still) if orders is None else (orders.move_x, orders.move_y)
         return State(

@@ -1,4 +1,4 @@
-"""What units see of a battle, sorted by direction: 32 sections of a circle, two units in each.
+"""Observations of a battle sorted by direction: 32 sections of a circle, two units in each.
 
 Arrays are `[N, …]` with batch axes behind the units, as in `dynamics`. The size does not depend on the number of units.
 """
@@ -28,13 +28,13 @@ def conic(
     *,
     jaxmarl: bool = False,
 ) -> jax.Array:
-    """What `observers` (one whole team) see: `[M, 64 * 13 + 10, …]` for six types.
+    """The observations of `observers` (one whole team): `[M, 64 * 13 + 10, …]` for six types.
 
-    Section s holds the directions from `2 pi s / 32 - pi` on, counter-clockwise from the left; in it stand the blocks
-    (see `observe.unit_list`) of the first two visible units, by number. Then the own block.
+    Section s covers the directions from `2 pi s / 32 - pi` on, counter-clockwise from the left; it contains the blocks
+    (see `observe.unit_list`) of the first two visible units, by index. The own block comes last.
 
-    `jaxmarl` repeats faults of JaxMARL 0.2: unit 0 is never seen, the dead are, and units exactly between two sections
-    are not.
+    `jaxmarl` repeats faults of JaxMARL 0.2: unit 0 is never seen, dead units are, and units exactly between two
+    sections are not.
     """
     num_units = surroundings.bodies.x.shape[0]
     me = jax.tree.map(lambda leaf: leaf[observers], surroundings)
@@ -48,7 +48,7 @@ def conic(
     visible &= _column(np.arange(num_units) != own_row[:, None], dx.ndim)
     angle = jnp.arctan2(dy, dx)[:, :, None]
     edges = 2 * math.pi * (np.arange(_SECTIONS + 1) / _SECTIONS) - math.pi
-    edges[-1] += 0.0 if jaxmarl else 1.0  # so that straight left lies within the last section
+    edges[-1] += 0.0 if jaxmarl else 1.0  # so that straight left is in the last section
     lower, upper = (_column(e.astype(np.float32)[None, None], dx.ndim + 1) for e in (edges[:-1], edges[1:]))
     if jaxmarl:
         visible &= _column(np.arange(num_units)[None] > 0, dx.ndim)
@@ -57,7 +57,7 @@ def conic(
         visible &= surroundings.alive[None]
         stands_in = (angle >= lower) & (angle < upper)
 
-    # How many units up to this one stand in each section, [M, N, S, …].
+    # How many units up to this one are in each section, [M, N, S, …].
     taken = jnp.cumsum(visible[:, :, None] & stands_in, axis=1)
     slots = [jnp.argmax(taken == rank + 1, axis=1) for rank in range(_PER_SECTION)]
     index = jnp.stack(slots, axis=2).reshape(me.alive.shape[0], NUM_SLOTS, 1, *dx.shape[2:])

@@ -1,4 +1,4 @@
-"""SMAX battles as pictures: who stands where, how well they are, and who shoots whom."""
+"""Pictures of SMAX battles: where units are, how healthy they are, and who shoots whom."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["draw", "targets"]
 
 
 class _Team(NamedTuple):
-    """The colours of a team, chosen to be told apart with any colour vision."""
+    """The colours of a team, distinguishable with any colour vision."""
 
     body: str
     edge: str
@@ -24,7 +24,7 @@ class _Team(NamedTuple):
 _TEAMS = (_Team("#2f7fd6", "#9fd0ff", "#7fc4ff"), _Team("#d9761c", "#ffd2a1", "#ffb36b"))
 _OUTSIDE, _FIELD, _GRID, _BORDER = "#0b0f16", "#151c28", "#1c2635", "#33435c"
 _LETTERS = ("m", "M", "s", "Z", "z", "h")
-_SIDES = (0, 6, 4, 5, 3, 8)  # of the body, by unit type; 0 is round
+_SIDES = (0, 6, 4, 5, 3, 8)  # sides of the body, by unit type; 0 is round
 _SHOT_FADE = np.array([1.0, 0.7, 0.4, 0.15])  # by frames since the shot
 _HIT_FADE = np.array([0.5, 0.35, 0.2, 0.1])
 _GRID_STEP = 2.0
@@ -33,22 +33,22 @@ _CROWD = 12  # with more units, ranges and full health bars would hide the battl
 
 
 class _Battle(NamedTuple):
-    """What all the drawing below uses, NumPy arrays over F frames and N units."""
+    """The input of all drawing below: NumPy arrays over F frames and N units."""
 
     position: np.ndarray  # [F, N, 2]
     health: np.ndarray  # [F, N]
     alive: np.ndarray  # [F, N]
     cooldown: np.ndarray  # [F, N]
     target: np.ndarray  # [F, N] index of the attacked unit, or -1
-    heading: np.ndarray  # [F, N, 2] unit vectors, where the weapon points
-    shot: np.ndarray  # [F, N] how bright the flash of a shot is
-    hit: np.ndarray  # [F, N] how bright a wound is
+    heading: np.ndarray  # [F, N, 2] unit vectors, the direction of the weapon
+    shot: np.ndarray  # [F, N] brightness of the flash of a shot
+    hit: np.ndarray  # [F, N] brightness of a wound
     unit_type: np.ndarray  # [N]
     team: np.ndarray  # [N] 0 or 1
 
 
 class Drawable(Protocol):
-    """What a picture needs to know of a battle."""
+    """The parts of a battle that pictures need."""
 
     name: str
     agents: tuple[str, ...]
@@ -60,12 +60,12 @@ class Drawable(Protocol):
 
 
 def draw(env: Drawable, states: State, params: Params | None = None) -> Scene:
-    """The battle `states` (NumPy leaves `[F, …]`) as a scene: the whole map for one state, else where it happens."""
+    """The battle `states` (NumPy leaves `[F, …]`) as a scene: the whole map for one state, otherwise the used part."""
     params = env.default_params if params is None else params
     battle = _battle(env, states)
     stats = stats_of(params.units, battle.unit_type)
     size = (float(params.map_width), float(params.map_height))
-    # Pictures of single states are put together by others, so they must all show the same part of the map.
+    # Callers may combine pictures of single states, so these must all show the same part of the map.
     view = (0.0, 0.0, *size) if len(states.step) == 1 else _view(battle, size)
     shapes = _map(size, view)
     layers = (_ranges, _corpses, _bodies, _shots, _bars)
@@ -83,7 +83,7 @@ def draw(env: Drawable, states: State, params: Params | None = None) -> Scene:
 
 
 def targets(attack: np.ndarray, num_allies: int) -> np.ndarray:
-    """Whom each unit aims at, as indices of all N units or -1, from `attack[F, N]`: 0 or 5+k."""
+    """The target of each unit, as an index among all N units or -1, from `attack[F, N]`: 0 or 5+k."""
     aimed = attack - _FIRST_ATTACK
     # Enemies number the allies in reverse.
     unit = np.where(np.arange(attack.shape[1]) < num_allies, num_allies + aimed, num_allies - 1 - aimed)
@@ -123,7 +123,7 @@ def _fading(event: np.ndarray, fade: np.ndarray) -> np.ndarray:
 
 
 def _heading(wanted: np.ndarray, team: np.ndarray) -> np.ndarray:
-    """Unit vectors along `wanted[F, N, 2]`; where that is zero, the last one, at first towards the opponents."""
+    """Unit vectors along `wanted[F, N, 2]`; if that is zero, the last one, initially towards the opponents."""
     length = np.linalg.norm(wanted, axis=-1, keepdims=True)
     heading = np.where(length > 1e-6, wanted / np.maximum(length, 1e-6), np.nan)
     last = np.stack([1.0 - 2.0 * team, np.zeros(len(team))], axis=-1)
@@ -133,7 +133,7 @@ def _heading(wanted: np.ndarray, team: np.ndarray) -> np.ndarray:
 
 
 def _view(battle: _Battle, size: tuple[float, float]) -> tuple[float, float, float, float]:
-    """A box around everywhere the units go, between 4:3 and 16:9."""
+    """A box around all positions of the units, between 4:3 and 16:9."""
     low, high = battle.position.min((0, 1)) - 2.0, battle.position.max((0, 1)) + 2.0
     width, height = high - low
     width, height = max(width, 4 / 3 * height, 16.0), max(height, 9 / 16 * width, 9.0)
@@ -170,7 +170,7 @@ def _ranges(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list
 
 
 def _corpses(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
-    """A cross where a unit fell; it pales in the second after."""
+    """A cross where a unit died, which fades within a second."""
     alive = battle.alive[:, unit]
     age = np.arange(len(alive)) - alive.sum()
     faded = np.where(alive, 0.0, np.clip(0.9 - 0.04 * age, 0.25, 0.9))
@@ -216,7 +216,7 @@ def _shots(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[
     alpha = battle.shot[:, unit]
     frames = np.arange(len(alpha))
     target = np.maximum(battle.target[:, unit], 0)
-    # While the flash fades, target and aim may be others; they are those of the frame of the shot.
+    # Target and aim may change while the flash fades, so those from the frame of the shot are used.
     since = np.searchsorted(_SHOT_FADE[::-1], alpha)
     since = np.where(alpha > 0, len(_SHOT_FADE) - 1 - since, 0)
     target = target[frames - since]
@@ -237,7 +237,7 @@ def _shots(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[
 
 
 def _bars(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
-    """Health, above the body; in a crowd only of the wounded, lest bars hide bodies."""
+    """Health bars above the bodies; in a crowd, only for wounded units, so that bars do not hide bodies."""
     x, y = battle.position[:, unit].T
     radius = float(stats.radius[unit])
     width, height, edge = max(2.3 * radius, 0.95), 0.17, 0.05

@@ -1,8 +1,8 @@
-"""Many random numbers from one key a copy, laid out as the kernel wants them: rows first, batch last.
+"""Many random numbers from one key per copy, in the kernel's layout: rows first, batch last.
 
-A counter-based generator such as threefry costs about a hundred operations a number, which for small battles was a
-third of a step. Here the bits of the key itself are stretched by an integer hash with full avalanche (the
-two-multiplication "lowbias32" of Chris Wellons, https://nullprogram.com/blog/2018/07/31/).
+A counter-based generator such as threefry costs about a hundred operations per number, which took a third of a step
+for small battles. Here, an integer hash with full avalanche (the two-multiplication "lowbias32" of Chris Wellons,
+https://nullprogram.com/blog/2018/07/31/) expands the bits of the key itself.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _GOLDEN = np.uint32(0x9E3779B9)  # spreads neighbouring counters over all bits
 
 
 def uniform_rows(key: jax.Array, rows: int, first: int = 0) -> jax.Array:
-    """Independent draws in [0, 1): float32 `[rows, …]` for keys `[…]`, rows `first` and following of an endless stream.
+    """Independent draws in [0, 1): float32 `[rows, …]` for keys `[…]`, from row `first` of an endless stream on.
 
-    Consumes these rows of `key`, not the others (JAX's check can't see it).
+    Consumes these rows of `key` and no others (JAX's check can't see it).
     """
     seeds = jnp.moveaxis(jax.random.key_data(key), -1, 0)  # [W, …] words of 32 bits: 2 for threefry, 4 for rbg
     counter = (np.arange(first, first + rows, dtype=np.uint32) * _GOLDEN).reshape(rows, *(1,) * key.ndim)
-    # A loop keeps XLA from fusing the hash into everything that reads a draw, and computing it anew each time.
+    # A loop keeps XLA from fusing the hash into everything that reads a draw, and recomputing it each time.
     bits = jnp.broadcast_to(counter, (rows, *key.shape))
     bits = jax.lax.fori_loop(0, len(seeds), lambda i, bits: _mix(bits ^ seeds[i]), bits)
     return (bits >> 8).astype(jnp.float32) * np.float32(2.0**-24)

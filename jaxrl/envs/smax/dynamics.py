@@ -1,6 +1,6 @@
-"""The battle itself: movement, shots, walls and collisions in small ticks of time.
+"""The physics of a battle: movement, shots, walls and collisions in small ticks of time.
 
-Arrays here are `[N, …]`: one row a unit (A allies, then E enemies), with any batch axes *behind* it. A batch as the
+Arrays here are `[N, …]`: one row per unit (A allies, then E enemies), with any batch axes *after* it. A batch as the
 last axis keeps the processor's vector lanes full however few units there are.
 """
 
@@ -16,15 +16,15 @@ from jaxrl.envs.smax.units import UnitStats
 
 __all__ = ["Bodies", "Field", "Orders", "gather", "inside", "run_ticks", "separate"]
 
-# Up to so many units, a sum or a choice over them is written out row by row, which XLA fuses into one vector loop.
-# Measured on a CPU: 2.5 times faster for the pushes among 50 units; a choice among 25 is faster looked up.
+# Up to this many units, a sum or a choice over them is written out row by row, which XLA fuses into one vector loop.
+# Measured on a CPU: 2.5 times faster for the pushes among 50 units; a choice among 25 is faster as a lookup.
 _UNROLL_SUM = 64
 _UNROLL_GATHER = 16
 _PUSH_EPSILON = 1e-6  # keeps coincident bodies finite; they have no direction to be pushed in
 
 
 class Bodies(NamedTuple):
-    """What the physics changes, each `[N, …]`. A unit is alive while its health is positive."""
+    """The arrays that physics changes, each `[N, …]`. A unit is alive while its health is positive."""
 
     x: jax.Array
     y: jax.Array
@@ -33,7 +33,7 @@ class Bodies(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """What the units were told to do, held constant through the ticks of one step."""
+    """The orders of the units, constant through the ticks of one step."""
 
     move_x: jax.Array  # direction of movement, [N, …], a unit vector or zero
     move_y: jax.Array
@@ -46,25 +46,25 @@ class Field(NamedTuple):
 
     width: jax.Array
     height: jax.Array
-    dt: jax.Array  # seconds a tick
+    dt: jax.Array  # seconds per tick
     walls_cause_death: jax.Array
 
 
 def run_ticks(
     bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviation: jax.Array, *, trace: bool = False
 ) -> Bodies:
-    """The bodies after T ticks; with `trace` after each of them, leaves `[T, N, …]`.
+    """The bodies after T ticks; with `trace`, after each tick, leaves `[T, N, …]`.
 
     Args:
         bodies: State at the start, `[N, …]`.
-        orders: What everybody does.
-        stats: Statistics a unit, `[N, …]` (batch axes of size 1 allowed).
+        orders: The orders of all units.
+        stats: Statistics per unit, `[N, …]` (batch axes of size 1 allowed).
         field: The map.
         deviation: `[T, N, …]` seconds added to the cooldown of a weapon fired in that tick.
         trace: Whether to return every tick.
     """
     num_allies, num_enemies = orders.ally_target.shape[0], orders.enemy_target.shape[0]
-    # Here, as two kernels; in the loop, XLA would take the comparison with each row out of it as a kernel of its own.
+    # Outside the loop, these are two kernels; inside, XLA would hoist the comparison with each row as its own kernel.
     aims = _rows_of(orders.ally_target, num_enemies), _rows_of(orders.enemy_target, num_allies)
 
     def tick(bodies: Bodies, deviation: jax.Array) -> tuple[Bodies, Bodies | None]:
@@ -76,7 +76,7 @@ def run_ticks(
 
 
 def inside(bodies: Bodies, field: Field) -> Bodies:
-    """The bodies with those that a push has thrown off the map put back on its border."""
+    """The bodies, with those that were pushed off the map moved back to its border."""
     return bodies._replace(x=jnp.clip(bodies.x, 0.0, field.width), y=jnp.clip(bodies.y, 0.0, field.height))
 
 
@@ -88,7 +88,7 @@ def _tick(
     field: Field,
     deviation: jax.Array,
 ) -> Bodies:
-    """One tick. Movement, shots and cooldowns all see the state at its start, so nobody goes first."""
+    """One tick. Movement, shots and cooldowns all use the state at its start, so no unit goes first."""
     alive = bodies.health > 0
     damage, fired = _shots(bodies, orders, aims, stats, alive)
     cooldown = jnp.where(fired, stats.cooldown + deviation, bodies.cooldown - field.dt)
@@ -104,7 +104,7 @@ def _tick(
 def _shots(
     bodies: Bodies, orders: Orders, aims: tuple[jax.Array, jax.Array], stats: UnitStats, alive: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """`(damage taken, fired)`, each `[N, …]`: who shoots needs a living target in range and a ready weapon."""
+    """`(damage taken, fired)`, each `[N, …]`: a shot needs a living target in range and a ready weapon."""
     num_allies = orders.ally_target.shape[0]
     teams = (slice(None, num_allies), slice(num_allies, None))
     targets = (orders.ally_target, orders.enemy_target)
@@ -128,7 +128,7 @@ def separate(
     Few bodies are written out one by one if `unroll`: faster to run, slower to compile.
     """
     num_units = x.shape[0]
-    radius = jnp.where(alive, radius, -jnp.inf)  # so the dead reach nobody
+    radius = jnp.where(alive, radius, -jnp.inf)  # so that dead bodies push no one
     if not unroll or num_units > _UNROLL_SUM:
         pushes_x, pushes_y = _push(x[:, None], y[:, None], radius[:, None], x[None], y[None], radius[None])
         return x + 0.5 * pushes_x.sum(1), y + 0.5 * pushes_y.sum(1)
@@ -139,7 +139,7 @@ def separate(
 def _push(
     x: jax.Array, y: jax.Array, radius: jax.Array, other_x: jax.Array, other_y: jax.Array, other_radius: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """What brings two discs from overlap to contact, along the line between their centres."""
+    """The displacement that brings two discs from overlap to contact, along the line between their centres."""
     dx, dy = x - other_x, y - other_y
     distance = jnp.sqrt(dx * dx + dy * dy) + _PUSH_EPSILON
     overlap = jnp.maximum((radius + other_radius) / distance - 1.0, 0.0)
@@ -157,7 +157,7 @@ def gather(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _rows_of(index: jax.Array, size: int) -> jax.Array:
-    """Which of `size` rows each `index[N, …]` means: bool `[size, N, …]`; -1 means none."""
+    """One-hot rows for `index[N, …]`: bool `[size, N, …]`; -1 selects none."""
     return index[None] == np.arange(size).reshape(-1, *(1,) * index.ndim)
 
 

@@ -34,9 +34,9 @@ class SMAX(MultiAgentEnvironment):
     """Two teams of units fight; each unit of the allies (in self-play: of both teams) is an agent.
 
     Args:
-        scenario: A name such as `"3m"` or `"3s5z_vs_3s6z"`, or a `Scenario`; instead of it, `allies` and `enemies`.
+        scenario: A name such as `"3m"` or `"3s5z_vs_3s6z"`, or a `Scenario`; or give `allies` and `enemies` instead.
         allies: An army such as `"3s5z"` or `["marine", "zealot"]`.
-        enemies: The army against it (default: the same).
+        enemies: The opposing army (default: the same).
         unit_types: Unit types to add to the six, or to replace some of them: `{"tank": UnitType(health=150, …)}`.
         mode: `"enemy"`: allies against `enemy`. `"selfplay"`: both teams are agents `ally_0 …, enemy_0 …`, their
             rewards sum to zero, and enemies see and act mirrored, so that one policy can play both sides.
@@ -50,15 +50,15 @@ class SMAX(MultiAgentEnvironment):
         max_steps: Steps after which an undecided battle is truncated.
         map_size: Side of the square map, or (width, height), in map units.
         won_battle_bonus: Reward for a win.
-        damage_reward: Reward for taking the opponents' whole health.
+        damage_reward: Reward for taking all of the opponents' health.
         see_enemy_actions: Whether the last actions of visible opponents are observed.
         walls_cause_death: Whether touching the border kills.
         spawn: `"sides"` or `"smacv2"`, see `Scenario` (default: the scenario's own).
-        random_types: Whether every episode draws unit types anew (default: the scenario's own).
+        random_types: Whether every episode draws new unit types (default: the scenario's own).
         compat: `"jaxmarl-0.2"` repeats everything that JaxMARL 0.2 does differently; docs/smax.md lists it.
 
     Raises:
-        ValueError: An option out of its range; the message says what to give instead.
+        ValueError: An option is out of range; the message says what to give instead.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class SMAX(MultiAgentEnvironment):
         names = [f"ally_{i}" for i in range(self.num_allies)]
         names += [f"enemy_{i}" for i in range(self.num_enemies)] if self.selfplay else []
         self.agents = tuple(names)
-        if damage_reward is None:  # JaxMARL's self-play rewards nothing but the end
+        if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
         self._default_params = default_params(
             types,
@@ -123,7 +123,7 @@ class SMAX(MultiAgentEnvironment):
 
     @property
     def roles(self) -> tuple[int, ...]:
-        """One for all: enemies see and act mirrored, so whoever can play the allies can play them."""
+        """One role for all: enemies see and act mirrored, so a policy for the allies can play them as well."""
         return (0,) * self.num_agents
 
     def observation_space(self, params: Any = None) -> Box:
@@ -145,7 +145,7 @@ class SMAX(MultiAgentEnvironment):
             return Box(0.0, 1.0, (4,))
         return Discrete(FIRST_ATTACK + num_opponents)
 
-    # One environment is the kernel without a batch axis; B of them have it last inside, first outside.
+    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = self._spawn(key, params)
@@ -156,7 +156,7 @@ class SMAX(MultiAgentEnvironment):
         return self._observe(state, params), state, reward, terminated, truncated, info
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same twice, for steps and spawns draw different rows of a key (see `uniform_rows`)."""
+        """The same key twice: steps and spawns draw different rows of a key (see `uniform_rows`)."""
         return key, jax.random.clone(key)
 
     def batch_reset(self, keys: jax.Array, params: Params | None = None) -> tuple[jax.Array, State]:
@@ -177,16 +177,16 @@ class SMAX(MultiAgentEnvironment):
         final_obs = self._observe(final, params)
         if reset_to is not None:
             return auto_reset(batch_first((final_obs, *stepped)), reset_to)
-        # Choosing the state first leaves one observation to build, unless the caller uses the final one as well.
+        # Choosing the state first leaves one observation to build, unless the caller also uses the final one.
         fresh, done = self._spawn(reset_keys, params), terminated | truncated
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
         info = {**info, "final_observation": final_obs, "final_state": final}
         return batch_first((self._observe(state, params), state, reward, terminated, truncated, info))
 
     def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:
-        """The states after each tick of the step that `step_env` makes of the same arguments, leaves `[8, …]`.
+        """The states after each tick of the step that `step_env` takes with the same arguments, leaves `[8, …]`.
 
-        For smooth pictures; the last one is `step_env`'s. Consumes `key`.
+        They make pictures smooth; the last one is `step_env`'s. Consumes `key`.
         """
         params = self._params(params)
         orders, memory, deviation = self._orders(key, state, action, params)
@@ -203,7 +203,7 @@ class SMAX(MultiAgentEnvironment):
         return self._observe(state, self._params(params))
 
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
-        """Bool `[N, A]`: the living may move, stop and attack living opponents in range; the dead may only stop."""
+        """Bool `[N, A]`: living agents may move, stop and attack living opponents in range; dead ones may only stop."""
         params = self._params(params)
         if self.options.action_type == "continuous":
             raise TypeError("Continuous actions have no mask; make the environment with action_type='discrete'.")
@@ -235,9 +235,9 @@ class SMAX(MultiAgentEnvironment):
     def _advance(
         self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: Any = None
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """The battle one step on: `(state, reward, terminated, truncated, info)`, for keys `[…]`. Consumes `key`.
+        """The battle one step later: `(state, reward, terminated, truncated, info)`, for keys `[…]`. Consumes `key`.
 
-        `deviation[8, N, …]`, seconds, takes the place of the drawn one, to compare battles exactly.
+        `deviation[8, N, …]`, in seconds, replaces the random one, to compare battles exactly.
         """
         orders, memory, drawn = self._orders(key, state, action, params)
         before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
@@ -248,7 +248,7 @@ class SMAX(MultiAgentEnvironment):
     def _outcome(
         self, before: Bodies, after: Bodies, stats: UnitStats, step: jax.Array, params: Params
     ) -> tuple[jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """`(reward, terminated, truncated, info)` of a step; `step` counts it already."""
+        """`(reward, terminated, truncated, info)` of a step; `step` already includes it."""
         allies, enemies = slice(None, self.num_allies), slice(self.num_allies, None)
         dead = after.health <= 0
         allies_dead, enemies_dead = dead[allies].all(0), dead[enemies].all(0)
@@ -261,12 +261,12 @@ class SMAX(MultiAgentEnvironment):
         sign = np.where(np.arange(self.num_agents) < self.num_allies, np.float32(1), np.float32(-1))
         reward = gain * sign.reshape(-1, *(1,) * gain.ndim)
         decided = allies_dead | enemies_dead
-        if self.options.jaxmarl:  # one step more, and the clock ends an episode as if it were decided
+        if self.options.jaxmarl:  # one more step, and the clock ends an episode as if it were decided
             return reward, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}
         return reward, decided, (step >= params.max_steps) & ~decided, {"won": won}
 
     def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:
-        """What everybody does: `(orders, memory, deviation)`. Consumes `key`."""
+        """The orders of all units: `(orders, memory, deviation)`. Consumes `key`."""
         key_policy = None
         if self.enemy_policy is not None:
             pair = (jax.vmap(jax.random.split) if key.ndim else jax.random.split)(key)
@@ -285,7 +285,7 @@ class SMAX(MultiAgentEnvironment):
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:
-        """What the given policy does, `[E, …]`, clipped as the agents' actions are."""
+        """The actions of the enemy policy, `[E, …]`, clipped like the agents' actions."""
         assert self.enemy_policy is not None
         obs = teams.observe_team(self.battle, self.options, 1, state, params)
         mask = None
@@ -295,7 +295,7 @@ class SMAX(MultiAgentEnvironment):
         return self._action_space(self.num_allies).clip(act(obs, mask, key))
 
     def _observe(self, state: State, params: Params) -> jax.Array:
-        """What the agents see, `[N, D, …]`."""
+        """The agents' observations, `[N, D, …]`."""
         allies = teams.observe_team(self.battle, self.options, 0, state, params)
         if not self.selfplay:
             return allies

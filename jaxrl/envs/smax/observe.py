@@ -1,6 +1,6 @@
-"""What units see of a battle: the unit list (for agents) and the global state (for central critics).
+"""Observations of a battle: the unit list (for agents) and the global state (for central critics).
 
-Arrays are `[N, …]` with batch axes behind the units, as in `dynamics`. The layout is JaxMARL's.
+Arrays are `[N, …]` with batch axes after the units, as in `dynamics`. The layout is JaxMARL's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
 
 
 class Surroundings(NamedTuple):
-    """Everything an observation is made of, leaves `[N, …]` (one-hot types `[N, K, …]`)."""
+    """Everything that observations are made from, leaves `[N, …]` (one-hot types `[N, K, …]`)."""
 
     bodies: Bodies
     stats: UnitStats
@@ -46,17 +46,17 @@ class Surroundings(NamedTuple):
 
     @property
     def alive(self) -> jax.Array:
-        """Who lives, bool `[N, …]`."""
+        """Which units are alive, bool `[N, …]`."""
         return self.bodies.health > 0
 
 
 def flip(surroundings: Surroundings) -> Surroundings:
-    """The order of the units reversed, so that enemies stand where allies did: JaxMARL's enemy view."""
+    """The surroundings with the units in reverse order, so that enemies come first: JaxMARL's enemy view."""
     return jax.tree.map(lambda leaf: leaf[::-1], surroundings)
 
 
 def mirror(surroundings: Surroundings, num_allies: int, width: jax.Array) -> Surroundings:
-    """The surroundings as enemies see it: they come first, and left and right have changed sides."""
+    """The surroundings from the enemies' view: they come first, and left and right are swapped."""
     surroundings = jax.tree.map(lambda leaf: jnp.concatenate([leaf[num_allies:], leaf[:num_allies]]), surroundings)
     bodies = surroundings.bodies._replace(x=width - surroundings.bodies.x)
     return surroundings._replace(bodies=bodies, move_x=-surroundings.move_x, attack=surroundings.attack_mirrored)
@@ -65,11 +65,11 @@ def mirror(surroundings: Surroundings, num_allies: int, width: jax.Array) -> Sur
 def unit_list(
     surroundings: Surroundings, num_observers: int, see_actions: jax.Array, size: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
-    """What the first `num_observers` units see: `[N_observers, 13 (N-1) + 10, …]` for six types.
+    """The observations of the first `num_observers` units: `[N_observers, 13 (N-1) + 10, …]` for six types.
 
     One block for each other unit, in order: health/max, dx and dy over the observer's sight range, last movement x
     and y, last attack (index over its largest value), cooldown (clipped to 0 … 1 of a full one), type one-hot. A
-    block is zero unless both live and the unit is within sight. Then the own block (`own_features`).
+    block is zero unless both are alive and the unit is within sight. The own block (`own_features`) comes last.
     """
     me = jax.tree.map(lambda leaf: leaf[:num_observers], surroundings)
     is_mate = np.arange(surroundings.bodies.x.shape[0] - 1) < num_observers - 1
@@ -86,15 +86,15 @@ def blocks(
     see_actions: jax.Array,
     see_dead: bool = False,
 ) -> jax.Array:
-    """What each of M observers sees of each of J others: `[M, J, 13, …]`, zero where it sees nothing.
+    """Each of M observers' view of each of J others: `[M, J, 13, …]`, zero for units that it does not see.
 
     Args:
-        surroundings: Everybody.
+        surroundings: All units.
         me: The observers, leaves `[M, …]`.
         others: Lays values `[N, …]` out as each observer sees them, `[M, J, …]` (M may be 1).
         is_mate: Which of the J are on the observers' team.
         see_actions: Whether the last actions of opponents are seen.
-        see_dead: Whether the dead are seen as well.
+        see_dead: Whether dead units are seen as well.
     """
     dx, dy = others(surroundings.bodies.x) - me.bodies.x[:, None], others(surroundings.bodies.y) - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
@@ -114,17 +114,17 @@ def blocks(
 
 
 def own_features(me: Surroundings, size: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """What units know of themselves, `[M, 10, …]`: health/max, x/width, y/height, cooldown, one-hot type."""
+    """The units' features of themselves, `[M, 10, …]`: health/max, x/width, y/height, cooldown, one-hot type."""
     own = _features(me)
     place = jnp.stack([me.bodies.x / size[0], me.bodies.y / size[1]], axis=1)
     return jnp.where(me.alive[:, None], jnp.concatenate([own[:, :1], place, own[:, 4:]], axis=1), 0.0)
 
 
 def global_state(surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array) -> jax.Array:
-    """All units, unhidden and in map units: `[12 N, …]`, the layout of JaxMARL's world state.
+    """All units, regardless of visibility, in map units: `[12 N, …]`, the layout of JaxMARL's world state.
 
-    A block of ten a unit (health/max, x, y, cooldown in seconds, type one-hot; zero for the dead), then the team of
-    each unit (0 ally, 1 enemy), then its type.
+    A block of ten per unit (health/max, x, y, cooldown in seconds, type one-hot; zero if dead), then the team of each
+    unit (0 ally, 1 enemy), then its type.
     """
     bodies = surroundings.bodies
     blocks = _with_type(surroundings, [_health_fraction(surroundings), bodies.x, bodies.y, bodies.cooldown])
@@ -134,7 +134,7 @@ def global_state(surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, u
 
 
 def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
-    """Which living opponents each living unit has within `reach[N, …]`: `([A, E, …], [E, A, …])`, in index order."""
+    """Which living opponents are within `reach[N, …]` of each living unit: `([A, E, …], [E, A, …])`, in index order."""
     alive = bodies.health > 0
     dx = bodies.x[:num_allies, None] - bodies.x[None, num_allies:]
     dy = bodies.y[:num_allies, None] - bodies.y[None, num_allies:]
@@ -146,7 +146,7 @@ def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Arr
 
 
 def _others(values: jax.Array, num_observers: int) -> jax.Array:
-    """`[N, …]` seen by each observer, itself left out: `[N_observers, N-1, …]`."""
+    """`values[N, …]` for each observer, excluding its own: `[N_observers, N-1, …]`."""
     others = values.shape[0] - 1
     row = jnp.arange(num_observers).reshape((-1, 1) + (1,) * (values.ndim - 1))
     column = jnp.arange(others).reshape((1, -1) + (1,) * (values.ndim - 1))
@@ -154,7 +154,7 @@ def _others(values: jax.Array, num_observers: int) -> jax.Array:
 
 
 def _features(surroundings: Surroundings) -> jax.Array:
-    """What does not depend on who looks: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`."""
+    """Features independent of the observer: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`."""
     cooldown = jnp.clip(surroundings.bodies.cooldown / surroundings.stats.cooldown, 0.0, 1.0)
     return _with_type(
         surroundings,
@@ -163,7 +163,7 @@ def _features(surroundings: Surroundings) -> jax.Array:
 
 
 def _with_type(surroundings: Surroundings, rows: list[jax.Array]) -> jax.Array:
-    """R rows `[N, …]` and the one-hot types as one array `[N, R + K, …]`, for XLA makes a kernel of each single row."""
+    """R rows `[N, …]` and the one-hot types as one array `[N, R + K, …]`: XLA makes a kernel for each single row."""
     types = jnp.broadcast_to(
         surroundings.type_one_hot, (*surroundings.type_one_hot.shape[:2], *surroundings.bodies.x.shape[1:])
     )

@@ -1,4 +1,4 @@
-"""What a user can choose when making a battle, checked in one place."""
+"""The options of a battle, checked in one place."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from jaxrl.errors import UnknownNameError, nearest
 
 __all__ = ["Options", "army", "default_params"]
 
-_SMALLEST_MAP = 8.0  # two teams and their jitter
+_SMALLEST_MAP = 8.0  # room for two teams and their jitter
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The choices that change the compiled program; see `SMAX`."""
+    """The options that change the compiled program; see `SMAX`."""
 
     mode: str
     enemy: Any
@@ -55,7 +55,7 @@ def army(
     random_types: bool | None,
     names: tuple[str, ...],
 ) -> Scenario:
-    """The scenario that a user's words describe. `names` are the unit types there are."""
+    """The scenario that a user's options describe. `names` are the existing unit types."""
     if allies is None:
         if enemies is not None:
             raise ValueError(f'enemies={enemies!r} needs allies as well, such as allies="3s5z".')

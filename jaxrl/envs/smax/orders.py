@@ -1,4 +1,4 @@
-"""From actions to orders: what the numbers that agents send mean. Arrays are `[M, …]` for the M units of one team."""
+"""Converts the agents' actions to orders. Arrays are `[M, …]` for the M units of one team."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_ATTACK = 5  # actions: 0 up, 1 right, 2 down, 3 left, 4 stop, 5+k attack o
 
 
 class TeamOrders(NamedTuple):
-    """What the units of one team are told to do, `[M, …]`."""
+    """The orders of the units of one team, `[M, …]`."""
 
     move_x: jax.Array
     move_y: jax.Array
@@ -33,7 +33,7 @@ class TeamOrders(NamedTuple):
 
 
 def discrete(action: jax.Array, num_opponents: int) -> TeamOrders:
-    """Orders of actions `[M, …]` (0 up, 1 right, 2 down, 3 left, 4 stop, 5+k attack opponent k).
+    """Orders from actions `[M, …]` (0 up, 1 right, 2 down, 3 left, 4 stop, 5+k attack opponent k).
 
     Actions outside are clipped; NaN counts as 0.
     """
@@ -50,11 +50,11 @@ def discrete(action: jax.Array, num_opponents: int) -> TeamOrders:
 def continuous(
     action: jax.Array, own: Bodies, opponents: Bodies, reach: jax.Array, last_target: jax.Array
 ) -> TeamOrders:
-    """Orders of actions `[M, 4, …]` in 0 … 1: (keep target, shoot, radius r, angle / 2 pi). Nothing is random here.
+    """Orders from actions `[M, 4, …]` in 0 … 1: (keep target, shoot, radius r, angle / 2 pi). Nothing is random here.
 
-    `shoot > 0.5` shoots, else the unit walks in the direction of the angle at the fraction r of its speed. A shot is
-    aimed at the point r times the attack range away in that direction: at the living opponent nearest to it, or,
-    with `keep target > 0.5`, at the last target while that lives.
+    `shoot > 0.5` shoots; otherwise, the unit walks in the direction of the angle at the fraction r of its speed. A shot
+    is aimed at the living opponent nearest to the point r times the attack range away in that direction or, with
+    `keep target > 0.5`, at the last target while it is alive.
     """
     keep, shoot, radius, angle = action[:, 0], action[:, 1], action[:, 2], action[:, 3]
     x, y = _polar(radius, angle)
@@ -67,7 +67,7 @@ def continuous(
 def continuous_jaxmarl(
     action: jax.Array, own: Bodies, opponents: Bodies, last_target: jax.Array, uniform: jax.Array
 ) -> TeamOrders:
-    """JaxMARL 0.2's reading of actions `[M, 4, …]`, from draws `uniform[2, M, …]`.
+    """JaxMARL 0.2's interpretation of actions `[M, 4, …]`, from draws `uniform[2, M, …]`.
 
     A unit shoots with probability `1 - shoot` and keeps its target (even none) with probability `1 - keep target`;
     it aims at the opponent, dead or alive, nearest to a point at most one map unit away.
@@ -100,7 +100,7 @@ def attack_action(orders: Orders) -> jax.Array:
 
 
 def last_targets(attack: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
-    """Whom the attacks `[N, …]` of `attack_action` went to, as indices or -1: `([A, …], [E, …])`."""
+    """The targets of the attacks `[N, …]` of `attack_action`, as indices or -1: `([A, …], [E, …])`."""
     target = jnp.maximum(attack - FIRST_ATTACK, -1)
     of_enemies = target[num_allies:]
     return target[:num_allies], jnp.where(of_enemies >= 0, num_allies - 1 - of_enemies, -1)

@@ -1,4 +1,4 @@
-"""The named battles of SMAX and the armies they are made of."""
+"""The named battles of SMAX and their armies."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Scenario:
     spawn: Literal["sides", "smacv2"] = "sides"
     """`"sides"`: each team around the middle of its half. `"smacv2"`: surrounded, or scattered and mirrored."""
     random_types: bool = False
-    """Whether every episode draws the types anew (`allies` and `enemies` then only count the units)."""
+    """Whether every episode draws new types (`allies` and `enemies` then only give the number of units)."""
 
     @property
     def unit_types(self) -> tuple[int, ...]:
-        """Types of all N = A + E units, allies first."""
+        """The types of all N = A + E units, allies first."""
         return self.allies + self.enemies
 
 
@@ -39,10 +39,10 @@ def parse_army(army: str | Sequence[str], names: tuple[str, ...] = UNIT_NAMES) -
     Args:
         army: Counts and types such as `"3s5z"` or `"2zergling1marauder"`, or a list of type names. Letters are those
             of SMAC's map names: m marine, M marauder, s stalker, z zealot, h hydralisk.
-        names: The types there are.
+        names: The existing types.
 
     Raises:
-        ValueError: If the text is anything else, or there is no unit in it; the message shows the form.
+        ValueError: The text has another form, or contains no unit; the message shows the form.
     """
     if isinstance(army, str):
         if not re.fullmatch(r"(\d+[A-Za-z_]+)+", army):

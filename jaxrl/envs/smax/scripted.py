@@ -1,7 +1,7 @@
-"""The scripted fighter: shoots what it can, else walks towards somebody it sees, else to the mirrored spawn.
+"""The scripted fighter: shoots a target in range, or else walks towards one it sees, or else to the mirrored spawn.
 
-Its rules are those of JaxMARL's `HeuristicEnemySMAX`. Against a copy of itself it wins about half its battles.
-Arrays are `[E, …]` with batch axes behind, as in `dynamics`.
+Its rules are those of JaxMARL's `HeuristicEnemySMAX`. Against a copy of itself, it wins about half its battles.
+Arrays are `[E, …]` with batch axes last, as in `dynamics`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["Memory", "decide", "new_memory"]
 
 
 class Memory(NamedTuple):
-    """What each scripted unit remembers within an episode."""
+    """The memory of each scripted unit within an episode."""
 
-    goal: jax.Array  # [E, 2, …] where it walks while it sees nobody: its first place, rotated about the map's centre
-    target: jax.Array  # [E, …] the opponent it shot at last, or -1
+    goal: jax.Array  # [E, 2, …] where it walks while it sees no one: its first place, rotated about the map's centre
+    target: jax.Array  # [E, …] the last opponent it shot at, or -1
 
 
 def new_memory(bodies: Bodies, field: Field) -> Memory:
-    """The memory at an episode's start, from the units' own first positions."""
+    """The memory at the start of an episode, from the units' initial positions."""
     goal = jnp.stack([field.width - bodies.x, field.height - bodies.y], axis=1)
     return Memory(goal, jnp.full(bodies.x.shape, -1, jnp.int32))
 
@@ -40,15 +40,15 @@ def decide(
     shoots: bool = True,
     attack_mode: str = "closest",
 ) -> tuple[jax.Array, jax.Array, Memory]:
-    """What each unit does: `(move [E, …] action 0 … 3, target [E, …] opponent or -1, memory)`.
+    """The decision of each unit: `(move [E, …] action 0 … 3, target [E, …] opponent or -1, memory)`.
 
     Args:
-        memory: As left by the last step.
+        memory: The memory after the last step.
         bodies: The deciding units, `[E, …]`.
-        opponents: Whom they fight, `[A, …]`.
+        opponents: Their opponents, `[A, …]`.
         reach: Attack ranges, `[E, …]`.
         sight: Sight ranges, `[E, …]`.
-        uniform: Two draws in [0, 1) a unit, `[2, E, …]`: whom to chase, whom to shoot.
+        uniform: Two draws in [0, 1) per unit, `[2, E, …]`: whom to chase, whom to shoot.
         shoots: False for a harmless opponent that only walks.
         attack_mode: `"closest"` or `"random"`; a target is kept while it stays in range.
     """
@@ -74,7 +74,7 @@ def decide(
 
 
 def _towards(to_x: jax.Array, to_y: jax.Array) -> jax.Array:
-    """The axis direction nearest to a vector: 0 up, 1 right, 2 down, 3 left; the lowest wins a tie."""
+    """The axis direction nearest to a vector: 0 up, 1 right, 2 down, 3 left; ties go to the lowest."""
     horizontal, vertical = jnp.abs(to_x), jnp.abs(to_y)
     along_y = jnp.where(to_y >= 0, 0, 2)
     along_x = jnp.where(to_x >= 0, 1, 3)

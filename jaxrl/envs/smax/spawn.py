@@ -1,4 +1,4 @@
-"""Where units stand when a battle begins, and of which types. Arrays are `[N, …]` with batch axes behind."""
+"""The positions and types of units at the start of a battle. Arrays are `[N, …]` with batch axes last."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from jaxrl.envs.smax.units import UnitStats
 
 __all__ = ["NUM_SMACV2_DRAWS", "new_bodies", "random_types", "sides", "smacv2"]
 
-NUM_SMACV2_DRAWS = 6  # besides three a unit: how, who is inside, four groups
-_JITTER = 2.0  # map units, each way
+NUM_SMACV2_DRAWS = 6  # in addition to three per unit: the kind of spawn, the team inside, four groups
+_JITTER = 2.0  # map units in each direction
 _MARGIN = 1.0  # from the border, which kills
 
 
 def sides(uniform: jax.Array, num_allies: int, field: Field) -> tuple[jax.Array, jax.Array]:
-    """Allies around the middle of the left half, enemies of the right one: `(x, y)`, each `[N, …]`.
+    """Allies around the middle of the left half, enemies around that of the right: `(x, y)`, each `[N, …]`.
 
-    `uniform[2, N, …]` holds draws in [0, 1). On maps smaller than 16 units the teams stand closer.
+    `uniform[2, N, …]` holds draws in [0, 1). On maps smaller than 16 units, the teams are closer together.
     """
     quarter = _column(
         np.where(np.arange(uniform.shape[1]) >= num_allies, np.float32(0.75), np.float32(0.25)), uniform.ndim - 1
@@ -34,11 +34,11 @@ def smacv2(
 
     Args:
         uniform: Draws in [0, 1), `[3, N, …]`.
-        extra: More of them, `[NUM_SMACV2_DRAWS, …]`.
+        extra: Further draws, `[NUM_SMACV2_DRAWS, …]`.
         num_allies: A.
         field: The map.
-        in_map: Keep everybody a unit away from the border. False as in JaxMARL, where units of a surrounding team can
-            stand outside the map, and die at once.
+        in_map: Keep all units one map unit away from the border. False as in JaxMARL, where units of a surrounding team
+            can be outside the map and die immediately.
     """
     margin = _MARGIN if in_map else 0.0
     scattered = _reflect(uniform, num_allies, field, margin)
@@ -47,7 +47,7 @@ def smacv2(
 
 
 def _reflect(u: jax.Array, num_allies: int, field: Field, margin: float) -> tuple[jax.Array, jax.Array]:
-    """Allies anywhere in the left half, enemies their mirror image; surplus enemies anywhere in the right half."""
+    """Allies anywhere in the left half, enemies mirrored; surplus enemies anywhere in the right half."""
     num_enemies = u.shape[1] - num_allies
     mirrored = min(num_allies, num_enemies)
     x = margin + u[0] * (field.width * 0.5 - margin)
@@ -78,9 +78,9 @@ def _surround(
 
 
 def random_types(uniform: jax.Array, num_allies: int, num_types: int, *, surplus: bool = True) -> jax.Array:
-    """Each ally of any type, each enemy as the ally of its number: int32 `[N, …]` from draws `[N, …]`.
+    """A random type for each ally, the same for the enemy of the same index: int32 `[N, …]` from draws `[N, …]`.
 
-    Surplus enemies are of any type as well; with `surplus=False` of the first one, as in JaxMARL 0.2.
+    Surplus enemies also have random types; with `surplus=False`, the first type, as in JaxMARL 0.2.
     """
     types = jnp.floor(uniform * num_types).astype(jnp.int32)
     num_copied = min(num_allies, types.shape[0] - num_allies)
@@ -89,7 +89,7 @@ def random_types(uniform: jax.Array, num_allies: int, num_types: int, *, surplus
 
 
 def new_bodies(x: jax.Array, y: jax.Array, stats: UnitStats, field: Field, *, in_map: bool = True) -> Bodies:
-    """Fresh units at `x`, `y`: full health, ready weapons, overlapping ones pushed apart once."""
+    """New units at `x`, `y`: full health, ready weapons, overlapping units pushed apart once."""
     health = jnp.broadcast_to(stats.health, x.shape)
     x, y = separate(x, y, stats.radius, health > 0, unroll=False)
     bodies = Bodies(x, y, health, jnp.zeros_like(x))

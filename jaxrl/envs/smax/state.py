@@ -1,6 +1,6 @@
 """The parameters and the state of a battle.
 
-The leaves of a state begin with the units. Of B battles at once they have the batch axis in front for users, and behind
+The leaves of a state begin with the unit axis. With B battles at once, the batch axis is first for users, and last
 inside the kernel, where vectors over the batch keep the processor busy however few units there are.
 """
 
@@ -23,26 +23,26 @@ __all__ = ["Params", "State", "batch_first", "batch_last", "bodies_of", "field_o
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Everything about a battle that can vary without recompilation; `vmap` over it gives many different battles."""
+    """Everything about a battle that can vary without recompilation; `vmap` over it for many different battles."""
 
     units: UnitStats
     """Statistics of the unit types, leaves `[K]`."""
     map_width: Any
     map_height: Any
     time_per_step: Any
-    """Seconds a tick; a step has eight ticks."""
+    """Seconds per tick; a step has eight ticks."""
     max_steps: Any
     """Steps after which an undecided battle is truncated."""
     won_battle_bonus: Any
-    """Reward for a win, in the step that wins; in self-play the losers get its negative."""
+    """Reward for a win, in the step that wins; in self-play, the losers get its negative."""
     damage_reward: Any
-    """Reward for taking the opponents' whole health; in self-play minus the same for the own team's."""
+    """Reward for taking all of the opponents' health; in self-play, minus the same for one's own team's."""
     see_enemy_actions: Any
     """Whether the last actions of visible opponents are seen."""
     walls_cause_death: Any
-    """Whether touching the map's border kills (as in JaxMARL) or merely stops."""
+    """Whether touching the map's border kills (as in JaxMARL) or only stops the unit."""
     enemy: Any = None
-    """Parameters of the policy that plays the enemy, if one does."""
+    """Parameters of the policy that plays the enemy, if there is one."""
 
 
 @jax.tree_util.register_dataclass
@@ -61,16 +61,16 @@ class State:
     move: jax.Array
     """`[N, 2]`, direction walked in the last step."""
     attack: jax.Array
-    """`[N]` int32, the last action where it was an attack, else 0: `5 + k` is an ally attacking enemy k, or an enemy
+    """`[N]` int32, the last action if it was an attack, otherwise 0: `5 + k` is an ally attacking enemy k, or an enemy
     attacking ally `A - 1 - k` (enemies count from the other end, as in JaxMARL)."""
     memory: Memory | None
-    """What the scripted enemies remember, leaves `[E]`; None where nobody is scripted."""
+    """The memory of the scripted enemies, leaves `[E]`; None if there are none."""
     step: jax.Array
     """int32, steps since the episode began."""
 
     @property
     def alive(self) -> jax.Array:
-        """Who lives, bool `[N]`."""
+        """Which units are alive, bool `[N]`."""
         return self.health > 0
 
 
@@ -90,12 +90,12 @@ def batch_last(tree: Any) -> Any:
 
 
 def batch_first(tree: Any) -> Any:
-    """Leaves `[…, B]` as `[B, …]`, the layout of everybody else."""
+    """Leaves `[…, B]` as `[B, …]`, the layout outside the kernel."""
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), tree)
 
 
 def map_batch(function: Callable[..., Any], batch_ndim: int) -> Callable[..., Any]:
-    """`function` of one battle, for arguments with so many batch axes behind."""
+    """`function` of one battle, mapped over arguments with `batch_ndim` trailing batch axes."""
     for _ in range(batch_ndim):
         function = jax.vmap(function, in_axes=-1, out_axes=-1)
     return function

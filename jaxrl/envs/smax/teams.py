@@ -1,8 +1,8 @@
-"""How each team sees the battle and is commanded: what a policy must not notice is which side it plays.
+"""The observations and orders of each team, arranged so that a policy cannot tell which side it plays.
 
-Team 0 are the allies. Team 1, the enemies, see and act mirrored: own units first, left and right exchanged, opponents
-numbered as allies number theirs. So one policy can play both. JaxMARL 0.2 (`options.jaxmarl`) instead shows the enemies
-the unmirrored map and the list of all units from its end.
+Team 0 is the allies. Team 1, the enemies, see and act mirrored: own units first, left and right swapped, opponents
+numbered the way allies number theirs. So one policy can play both. JaxMARL 0.2 (`options.jaxmarl`) instead shows the
+enemies the unmirrored map and the list of all units in reverse order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["decode", "masks", "observe_team", "scripted_enemies"]
 
 
 def observe_team(battle: Battle, options: Options, team: int, state: State, params: Params) -> jax.Array:
-    """What the M units of a team see, `[M, D, …]`."""
+    """The observations of the M units of a team, `[M, D, …]`."""
     size = (params.map_width, params.map_height)
     count = (battle.num_allies, battle.num_enemies)[team]
     surroundings = battle.surroundings(state, params)
@@ -50,7 +50,7 @@ def masks(battle: Battle, options: Options, state: State, params: Params) -> tup
 def decode(
     battle: Battle, options: Options, team: int, action: jax.Array, state: State, uniform: jax.Array, params: Params
 ) -> TeamOrders:
-    """The orders of actions `[M, …]` (continuous `[M, 4, …]`) of a team; `uniform[2, N, …]` are draws in [0, 1)."""
+    """A team's orders from actions `[M, …]` (continuous `[M, 4, …]`); `uniform[2, N, …]` are draws in [0, 1)."""
     split = battle.num_allies
     own, other = (slice(None, split), slice(split, None))[:: -1 if team else 1]
     num_opponents = (battle.num_enemies, battle.num_allies)[team]
@@ -75,7 +75,7 @@ def decode(
 def scripted_enemies(
     battle: Battle, options: Options, state: State, uniform: jax.Array, params: Params
 ) -> tuple[TeamOrders, scripted.Memory]:
-    """The orders of the scripted enemies and what they remember; `uniform[2, N, …]` are draws in [0, 1)."""
+    """The orders of the scripted enemies and their memory; `uniform[2, N, …]` are draws in [0, 1)."""
     assert state.memory is not None
     allies, enemies = slice(None, battle.num_allies), slice(battle.num_allies, None)
     bodies, stats = bodies_of(state), battle.stats(state.unit_type, params)

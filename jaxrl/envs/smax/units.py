@@ -17,10 +17,10 @@ class UnitType(NamedTuple):
     """One row of the table of unit types. Distances are in map units, centre to centre."""
 
     health: float
-    damage: float  # of one shot
+    damage: float  # per shot
     range: float
     cooldown: float  # seconds
-    speed: float  # map units a second
+    speed: float  # map units per second
     radius: float
     sight: float
 
@@ -39,10 +39,10 @@ UNIT_NAMES = tuple(UNIT_TYPES)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class UnitStats:
-    """Statistics a unit type, each an array `[K]` over K types. Distances are centre to centre, in map units."""
+    """Statistics of the unit types, each an array `[K]` over K types. Distances are centre to centre, in map units."""
 
     health: Any
-    """Maximal health."""
+    """Maximum health."""
     damage: Any
     """Health taken by one shot."""
     range: Any
@@ -50,9 +50,9 @@ class UnitStats:
     cooldown: Any
     """Seconds from a shot until the weapon is ready again."""
     speed: Any
-    """Map units a second."""
+    """Map units per second."""
     radius: Any
-    """Bodies nearer than the sum of their radii push each other apart."""
+    """Bodies closer than the sum of their radii push each other apart."""
     sight: Any
     """Sight range."""
 
@@ -61,7 +61,7 @@ def table(types: Mapping[str, UnitType | tuple[float, ...] | Mapping[str, float]
     """The statistics of named types as NumPy arrays `[K]`, in the order given.
 
     Raises:
-        ValueError: A row without seven finite numbers, or with one that makes no battle; the message names both.
+        ValueError: A row lacks seven finite numbers, or has one that is invalid in a battle; the message names both.
     """
     rows = []
     for name, row in types.items():
@@ -84,7 +84,7 @@ def default_unit_stats() -> UnitStats:
 
 
 def stats_of(table: UnitStats, unit_type: Any) -> UnitStats:
-    """The statistics of units of the given types: leaves of the shape of `unit_type`."""
+    """The statistics of units of the given types: leaves shaped like `unit_type`."""
 
     def look_up(column: Any) -> Any:
         if isinstance(unit_type, np.ndarray):
