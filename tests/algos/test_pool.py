@@ -86,17 +86,17 @@ def test_steps_make_no_starts(monkeypatch):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"pool_refresh": 1.5}, "pool_refresh between 0 and 1, got 16 and 1.5"),
-        ({"pool_refresh": -0.5}, "pool_refresh between 0 and 1"),
-        ({"pool_size": -4}, "pool_size of at least 1"),
+        ({"pool_refresh": 1.5}, "pool_refresh must lie between 0 and 1, got 1.5"),
+        ({"pool_refresh": -0.5}, "pool_refresh must lie between 0 and 1"),
+        ({"pool_size": -4}, "pool_size must not be negative, got -4"),
         ({"pool_size": 6}, "pool_size=6 is not divisible by the 4 shards of the environments; use pool_size=8"),
-        ({"reset": "fresh"}, 'pool_size and pool_refresh are for reset="pool" only'),
-        ({"reset": "fresh", "pool_size": 0, "pool_refresh": 0.5}, 'pool_refresh are for reset="pool" only'),
+        ({"reset": "fresh"}, "pool_size=16 has no effect with reset=fresh"),
+        ({"reset": "fresh", "pool_size": 0, "pool_refresh": 0.5}, "pool_refresh=0.5 has no effect with reset=fresh"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(CONFIG, **fields)
+        ppo.make(dataclasses.replace(CONFIG, **fields))
 
 
 @pytest.mark.parametrize(("num_envs", "starts"), [(16, 128), (96, 192), (128, 128), (1000, 1000)])
