@@ -18,8 +18,9 @@ SMALL: dict[str, Any] = {
     "total_timesteps": 128,
     "num_minibatches": 2,
     "hidden": (8,),
-    "memory_size": 8,
 }
+GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8}
+S5: dict[str, Any] = {"memory": "s5", "memory_size": 8}
 NORMALISED: dict[str, Any] = {"normalise_obs": True, "normalise_reward": True}
 VARIANTS = {
     "ppo": (ppo, ppo.Config(**SMALL, **NORMALISED, target_kl=0.1, anneal_ent=True, reset="pool")),
@@ -27,11 +28,17 @@ VARIANTS = {
         ppo,
         ppo.Config(**SMALL, env="classic/mountain_car_continuous", squash=True, value_loss="hlgauss"),
     ),
-    "ppo, lstm": (ppo, ppo.Config(**SMALL, env="classic/pendulum", memory="lstm")),
+    "ppo, lstm": (ppo, ppo.Config(**SMALL, env="classic/pendulum", memory="lstm", memory_size=8)),
     "ppo, several choices": (ppo, ppo.Config(**SMALL, env="probe/multi_discrete_action")),
     "ippo": (ippo, ippo.Config(**SMALL, env="smax/3m")),
-    "ippo, gru, several kinds": (ippo, ippo.Config(**SMALL, env="mpe/simple_tag", memory="gru", sequence_length=4)),
-    "mappo, s5": (mappo, mappo.Config(**SMALL, **NORMALISED, env="mpe/simple_tag", memory="s5", critic_hidden=(8,))),
+    "ippo, gru, several kinds": (
+        ippo,
+        ippo.Config(**SMALL, **GRU, env="mpe/simple_tag", sequence_length=4),
+    ),
+    "mappo, s5": (
+        mappo,
+        mappo.Config(**SMALL, **NORMALISED, **S5, env="mpe/simple_tag", critic_hidden=(8,)),
+    ),
 }
 
 

@@ -125,7 +125,7 @@ def test_stepping_through_us_equals_stepping_jaxmarl():
 def test_unknown_names_and_libraries():
     with pytest.raises(ValueError, match=r"no environment 'overcook'. Did you mean overcooked"):
         jaxrl.make("jaxmarl:overcook")
-    with pytest.raises(ValueError, match=r"jaxmarl:NAME or gymnax:NAME, not atari:pong"):
+    with pytest.raises(ValueError, match=r"one of gymnax:NAME, jaxmarl:NAME for another library's environment"):
         jaxrl.make("atari:pong")
     with pytest.raises(ValueError, match="time_limit"):
         jaxrl.make("jaxmarl:coin_game", time_limit=0)

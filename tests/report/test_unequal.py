@@ -82,7 +82,10 @@ def test_many_runs_are_counted(tmp_path, write_run):
 
 
 def test_seeds_of_one_group_are_held_to_it_as_well(tmp_path, write_run):
-    runs = [write_run(tmp_path / f"{seed}", seed=seed, git={"commit": f"{seed // 4}" * 40}) for seed in range(5)]
+    runs = [
+        write_run(tmp_path / f"{seed}", seed=seed, git={"commit": f"{seed // 4}" * 40, "dirty": False})
+        for seed in range(5)
+    ]
     [found] = problems(collect(runs))
     assert f"0000000000 ({tmp_path / '0'} and 3 more), 1111111111 ({tmp_path / '4'})" in found
 

@@ -111,8 +111,8 @@ class RunInfo(_Needed, total=False):
     tuning_seeds: list[int] | None
     diverged: list[int] | None
     evaluation: Evaluation | None
-    train_seconds: float
-    steps_per_second: float
+    train_seconds: float | None
+    steps_per_second: float | None
     timesteps: int
 
 
