@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
 def _outcome(result: Any, run_dir: Path) -> str:
     """The best point, its scores on the test seeds, and what to type next."""
     from jaxrl import stats
-    from jaxrl.tuning.member_groups import metric_of
+    from jaxrl.train.metrics import metric_of
 
     metric = metric_of(result.test)
     scores = result.test[metric]

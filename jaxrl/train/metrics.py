@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl.algorithm import Metrics
 
-__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members"]
+__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of"]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
 
@@ -137,6 +137,11 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
         nothing = next(([None] * len(value) for value in values if isinstance(value, list)), None)
         table[name] = np.array([nothing if value is None else value for value in values], np.float64)
     return table
+
+
+def metric_of(known: Mapping[str, Any]) -> str:
+    """The metric to compare by: the win rate if the environment has one, otherwise the return."""
+    return "win_rate" if "win_rate" in known else "return_mean"
 
 
 def mean_over_members(value: Any) -> float | None:

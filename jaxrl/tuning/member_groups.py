@@ -19,7 +19,7 @@ from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.intervals import Intervals
 from jaxrl.train.members import describe_member, traced_fields
-from jaxrl.train.metrics import columns, flat_row
+from jaxrl.train.metrics import columns, flat_row, metric_of
 from jaxrl.train.programs import Programs
 from jaxrl.tuning.search_space import Point
 
@@ -30,7 +30,6 @@ __all__ = [
     "chosen_seeds",
     "curve_means",
     "make_groups",
-    "metric_of",
     "train_groups",
 ]
 
@@ -143,11 +142,6 @@ def chosen_seeds(name: str, seeds: int | Sequence[int], first: int) -> list[int]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"{name} must be a number of at least 1 or a list of different ones, got {seeds}.")
     return chosen
-
-
-def metric_of(known: Mapping[str, Any]) -> str:
-    """The metric to compare by: the win rate if the environment has one, otherwise the return."""
-    return "win_rate" if "win_rate" in known else "return_mean"
 
 
 def curve_means(metrics: Mapping[str, np.ndarray], members: int) -> list[float | None]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
+from jaxrl.train.health.divergence import finite_members
 from jaxrl.train.members import Members
 from jaxrl.train.programs import compile_programs
 from jaxrl.train.run import Result
@@ -90,7 +90,7 @@ def _found(task: Task, members: list[Point], result: Result, every: int) -> Foun
 
     steps, last = task.config.steps_per_update, past.score.shape[1] - 1
     total = task.config.num_updates * steps
-    rows = member_rows(result, ~_finite(result.state.params, len(members)))
+    rows = member_rows(result, ~finite_members(result.state.params, len(members)))
     trials = [trial_of(point(m, last), [row], total) for m, row in enumerate(rows)]
     incumbents = []
     for generation in range(last):
@@ -101,9 +101,3 @@ def _found(task: Task, members: list[Point], result: Result, every: int) -> Foun
     incumbents.append(Incumbent(total * len(members), trials[best].score, point(best, last)))
     lineage = [point(m, generation) for generation, m in enumerate(ancestors(past.parent, best))]
     return Found(trials, [i for i in incumbents if np.isfinite(i.score)], lineage[-1], lineage)
-
-
-def _finite(params: Any, members: int) -> np.ndarray:
-    """Whether all parameters of each member are finite: bool `[M]`."""
-    leaves = [np.reshape(leaf, (members, -1)) for leaf in jax.tree.leaves(jax.device_get(params))]
-    return np.array([np.isfinite(row).all() for row in np.concatenate(leaves, axis=1)])

@@ -13,8 +13,9 @@ import numpy as np
 
 from jaxrl.train.fit import fit
 from jaxrl.train.members import traced_fields
+from jaxrl.train.metrics import metric_of
 from jaxrl.train.run import Result
-from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, metric_of, train_groups
+from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, train_groups
 from jaxrl.tuning.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 
 __all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far", "member_rows", "trial_of"]

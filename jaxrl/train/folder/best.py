@@ -11,6 +11,7 @@ from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.metrics import metric_of
 
 __all__ = ["keep_best", "score"]
 
@@ -20,7 +21,7 @@ def score(evaluation: dict[str, Any]) -> float:
 
     A score that is not known for every seed is worse than any other.
     """
-    mean = np.mean(np.array(evaluation.get("win_rate", evaluation["return_mean"]), np.float64))
+    mean = np.mean(np.array(evaluation[metric_of(evaluation)], np.float64))
     return float(mean) if np.isfinite(mean) else -math.inf
 
 

@@ -15,7 +15,7 @@ from jaxrl.train.devices.hosts import fetch
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import columns, flatten
 
-__all__ = ["Divergence", "who"]
+__all__ = ["Divergence", "finite_members", "who"]
 
 
 class Divergence:
@@ -84,10 +84,22 @@ class Divergence:
         for name, values in numbers.items():
             if name.startswith("losses/"):
                 bad |= (~np.isfinite(values) & ~excused).any(0)
-        for leaf in jax.tree.leaves(getattr(state, "params", None)):
-            if jnp.issubdtype(leaf.dtype, np.floating):
-                bad |= ~np.isfinite(fetch(leaf)).reshape(members, -1).all(1)
+        bad |= ~finite_members(getattr(state, "params", None), members)
         return np.flatnonzero(bad).tolist()
+
+
+def finite_members(params: Any, members: int) -> np.ndarray:
+    """Whether all parameters of each member are finite: bool `[M]`.
+
+    Args:
+        params: Leaves `[M, …]`, or without members if there is one.
+        members: M.
+    """
+    fine = np.ones(members, bool)
+    for leaf in jax.tree.leaves(params):
+        if jnp.issubdtype(leaf.dtype, np.floating):
+            fine &= np.isfinite(fetch(leaf)).reshape(members, -1).all(1)
+    return fine
 
 
 def who(members: Members, member: int) -> str:

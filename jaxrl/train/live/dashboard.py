@@ -11,6 +11,7 @@ from rich.text import Text
 
 from jaxrl.train.live.chart import chart, resample, sparkline
 from jaxrl.train.live.view import PARTS, Band, RunView, duration, number
+from jaxrl.train.metrics import metric_of
 
 __all__ = ["NARROWEST", "WIDEST", "draw"]
 
@@ -56,7 +57,7 @@ def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
 
 def _curve(view: RunView, room: int) -> RenderableType:
     """The win rate, or the return if there is none, as a chart with its current value."""
-    name = "win_rate" if "win_rate" in view.bands else "return_mean"
+    name = metric_of(view.bands)
     band = view.bands[name]
     head = Text(f"{_NAMES[name]} ", style="bold")
     head.append(number(_last(band.mean)), "bold cyan")

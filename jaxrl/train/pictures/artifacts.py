@@ -17,6 +17,7 @@ from jaxrl.environment import Environment
 from jaxrl.replay import Replay, record
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.health.mishap import in_words
+from jaxrl.train.metrics import metric_of
 from jaxrl.train.pictures.curve import save_curve
 
 __all__ = ["FILM_STEPS", "best_member", "member_of", "record_episode", "save_pictures", "save_replays"]
@@ -116,7 +117,7 @@ def best_member(state: Any, evaluation: dict[str, Any], members: int) -> Any:
     """The state of the member with the best score in an evaluation's summary; `state` itself for one member."""
     if members == 1:
         return state
-    scores = np.nan_to_num(np.asarray(evaluation.get("win_rate", evaluation["return_mean"]), np.float64), nan=-np.inf)
+    scores = np.nan_to_num(np.asarray(evaluation[metric_of(evaluation)], np.float64), nan=-np.inf)
     return member_of(state, int(scores.argmax()))
 
 
