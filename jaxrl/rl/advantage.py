@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -22,7 +23,7 @@ def gae(
 
     Args:
         reward: `[T, ...]` reward of step t.
-        discount: `[T, ...]` gamma, or 0 only where step t truly ended the task.
+        discount: `[T, ...]` gamma, or 0 only where step t truly ended the task; like `cut`, broadcast to `reward`.
         cut: `[T, ...]` True where the episode ended with step t, terminated or truncated: the trace stops there.
         value: `[T, ...]` V of the observation before step t.
         next_value: `[T, ...]` V of the observation after step t *in the same episode* (the final one at a cut).
@@ -30,7 +31,13 @@ def gae(
 
     Returns:
         Advantages `[T, ...]`; add `value` for the value targets.
+
+    Raises:
+        AssertionError: The shapes do not fit together.
     """
+    chex.assert_equal_shape([reward, value, next_value])
+    chex.assert_is_broadcastable(discount.shape, reward.shape)
+    chex.assert_is_broadcastable(cut.shape, reward.shape)
     delta = reward + discount * next_value - value
     decay = jnp.broadcast_to(discount * gae_lambda * (1.0 - cut), delta.shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -10,6 +11,7 @@ __all__ = ["clipped_surrogate", "clipped_value_loss"]
 
 def clipped_surrogate(ratio: jax.Array, advantage: jax.Array, clip_eps: jax.Array | float) -> jax.Array:
     """The policy loss of each sample (eq. 7, negated): `ratio` is new over old probability; all shapes are equal."""
+    chex.assert_equal_shape([ratio, advantage])
     clipped = 1.0 + jnp.clip(ratio - 1.0, -clip_eps, clip_eps)
     return -jnp.minimum(ratio * advantage, clipped * advantage)
 
@@ -18,5 +20,6 @@ def clipped_value_loss(
     value: jax.Array, old_value: jax.Array, target: jax.Array, clip_eps: jax.Array | float
 ) -> jax.Array:
     """Half the squared error of each value: the larger one for the new value and its clip around `old_value`."""
+    chex.assert_equal_shape([value, old_value, target])
     near = old_value + jnp.clip(value - old_value, -clip_eps, clip_eps)
     return 0.5 * jnp.maximum(jnp.square(value - target), jnp.square(near - target))

@@ -108,34 +108,46 @@ def search(
         DivergedError: Every point that was tried has diverged.
         MissingExtraError: The method needs a package that is not installed.
     """
-    chosen = chosen_seeds("tuning_seeds", tuning_seeds, config.seed)
-    tested = chosen_seeds("test_seeds", test_seeds, max(chosen) + 1)
-    both = sorted(set(chosen) & set(tested))
-    if both:
-        raise ValueError(f"Seeds {both} are for tuning and for testing; scores on tuning seeds flatter, take others.")
-    how = _method(method)
-    budget = as_whole("budget", budget)
-    intervals: dict[str, Any] = {
+    chosen, tested = _seeds(config, tuning_seeds, test_seeds)
+    intervals = {
         "log_every": log_every,
         "eval_episodes": eval_episodes,
         "checkpoint_every_updates": checkpoint_every_updates,
         "checkpoint_every_minutes": checkpoint_every_minutes,
     }
     options = {**intervals, "mesh": None, "quiet": quiet}
-    root = None if run_dir is None else Path(run_dir)
-    folder = None if root is None else root / "tuning"
-    task = Task(algorithm, config, hyperparameters, budget, chosen, folder, max_members, options)
-    _check(task, how)
-    plan = {
-        "method": _describe(how),
-        "budget": {"runs": budget, "timesteps": budget * len(chosen) * _steps(config)},
-        "space": describe_space(task.dimensions),
-        "tuning_seeds": chosen,
-        "test_seeds": tested,
-        **intervals,
-    }
+    folder = None if run_dir is None else Path(run_dir) / "tuning"
+    task = Task(algorithm, config, hyperparameters, as_whole("budget", budget), chosen, folder, max_members, options)
+    how = _method(method, task)
+    plan = {**_plan(task, how), "test_seeds": tested, **intervals}
     with recorded(run_dir, "search", config, plan, len(chosen)) as record:
         return _search(task, how, tested, record)
+
+
+def _seeds(
+    config: Any, tuning_seeds: int | Sequence[int], test_seeds: int | Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The tuning seeds and the test seeds.
+
+    Raises:
+        ValueError: Some seeds are both.
+    """
+    chosen = chosen_seeds("tuning_seeds", tuning_seeds, config.seed)
+    tested = chosen_seeds("test_seeds", test_seeds, max(chosen) + 1)
+    both = sorted(set(chosen) & set(tested))
+    if both:
+        raise ValueError(f"Seeds {both} are for tuning and for testing; scores on tuning seeds flatter, take others.")
+    return chosen, tested
+
+
+def _plan(task: Task, method: Method) -> dict[str, Any]:
+    """What determines the outcome, for checklist.json."""
+    return {
+        "method": _describe(method),
+        "budget": {"runs": task.budget, "timesteps": task.budget * len(task.seeds) * _steps(task.config)},
+        "space": describe_space(task.dimensions),
+        "tuning_seeds": task.seeds,
+    }
 
 
 def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> SearchResult:
@@ -199,21 +211,18 @@ def _steps(config: Any) -> int:
     return config.num_updates * config.steps_per_update
 
 
-def _method(method: str | Method) -> Method:
-    if not isinstance(method, str):
-        return method
-    if method not in METHODS:
-        raise UnknownNameError(f"There is no search method {method!r}. {nearest(method, list(METHODS))}")
-    return METHODS[method]()
+def _method(method: str | Method, task: Task) -> Method:
+    """The method, once it has found no fault with the task."""
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise UnknownNameError(f"There is no search method {method!r}. {nearest(method, list(METHODS))}")
+        method = METHODS[method]()
+    if not task.space:
+        raise ValueError('Say what to search, e.g. lr=(1e-4, 1e-2, "log").')
+    method.check(task)
+    return method
 
 
 def _describe(method: Any) -> dict[str, Any]:
     """The name and options of a method."""
     return {"name": type(method).__name__.lower(), **dataclasses.asdict(method)}
-
-
-def _check(task: Task, method: Method) -> None:
-    """Raise errors in the input before the search starts."""
-    if not task.space:
-        raise ValueError('Say what to search, e.g. lr=(1e-4, 1e-2, "log").')
-    method.check(task)

@@ -11,8 +11,8 @@ from typing import Any
 from jaxrl.errors import MissingExtraError
 from jaxrl.train.devices.mesh import MeshShape
 from jaxrl.train.loggers import Logger
-from jaxrl.tuning.member_groups import Row, check_groups, chosen_seeds, make_groups, train_groups
-from jaxrl.tuning.plan_file import recorded
+from jaxrl.tuning.member_groups import MemberGroup, Row, check_groups, chosen_seeds, make_groups, train_groups
+from jaxrl.tuning.plan_file import PlanFile, recorded
 from jaxrl.tuning.search_space import describe_space, points, read_space
 
 __all__ = ["SAMPLES", "SweepResult", "sweep"]
@@ -99,15 +99,11 @@ def sweep(
             count is not positive.
         FileExistsError: `run_dir` holds something else or another sweep, or another process is training in it.
     """
-    if samples != SAMPLES and not any(isinstance(values, tuple) for values in hyperparameters.values()):
-        raise ValueError(
-            f'samples={samples} has no effect without a range, such as lr=(1e-4, 1e-2, "log"); leave it out. More '
-            f"members come from seeds."
-        )
+    _check_samples(samples, hyperparameters)
     chosen = chosen_seeds("seeds", seeds, config.seed)
     tried = points(config, hyperparameters, samples)
     groups = make_groups(config, tried, chosen, max_members, None if run_dir is None else Path(run_dir))
-    intervals: dict[str, Any] = {
+    intervals = {
         "log_every": log_every,
         "eval_every": eval_every,
         "eval_episodes": eval_episodes,
@@ -119,18 +115,31 @@ def sweep(
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
     with recorded(run_dir, "sweep", config, plan, len(chosen)) as record:
-        if not quiet:
-            members = len(tried) * len(chosen)
-            print(f"Points: {len(tried)}, seeds: {len(chosen)}, members: {members}, groups: {len(groups)}")
-        table, stopped = train_groups(
-            algorithm,
-            groups,
-            list(hyperparameters),
-            options,
-            after=lambda table: record.write("running", table=_same_columns(table)),
+        return _train(algorithm, groups, list(hyperparameters), options, record)
+
+
+def _check_samples(samples: int, hyperparameters: Mapping[str, Any]) -> None:
+    """Raise ValueError if `samples` has no effect."""
+    if samples != SAMPLES and not any(isinstance(values, tuple) for values in hyperparameters.values()):
+        raise ValueError(
+            f'samples={samples} has no effect without a range, such as lr=(1e-4, 1e-2, "log"); leave it out. More '
+            f"members come from seeds."
         )
-        table = _same_columns(table)
-        record.write("stopped" if stopped else "finished", table=table)
+
+
+def _train(
+    algorithm: ModuleType, groups: Sequence[MemberGroup], names: list[str], options: dict[str, Any], record: PlanFile
+) -> SweepResult:
+    """Train the groups one after another, and record the table as it grows."""
+    if not options["quiet"]:
+        print(f"Members: {sum(len(group.members) for group in groups)}, groups: {len(groups)}")
+
+    def record_progress(table: list[Row]) -> None:
+        record.write("running", table=_same_columns(table))
+
+    table, stopped = train_groups(algorithm, groups, names, options, after=record_progress)
+    table = _same_columns(table)
+    record.write("stopped" if stopped else "finished", table=table)
     return SweepResult(table, record.path, stopped)
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def test_its_update_equals_the_librarys_bit_for_bit(ejected: tuple[str, Path], m
         algo = each.make(each.Config(**fields))
         state, metrics = jax.jit(algo.update)(algo.init(jax.random.key(0)))
         states.append(jax.tree.map(np.asarray, (state.params, state.opt_state, metrics)))
-    jax.tree.map(np.testing.assert_array_equal, *states)
+    chex.assert_trees_all_equal(*states)
 
 
 def test_it_holds_all_that_is_the_algorithms_own(ejected: tuple[str, Path]) -> None:

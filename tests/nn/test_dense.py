@@ -2,9 +2,9 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from jaxrl.nn.dense import Dense
@@ -27,4 +27,4 @@ def test_values_and_gradients_equal_those_of_a_product(features):
         return jnp.sum(jnp.sin(jnp.einsum("tbd,df->tbf", x, params["kernel"]) + params["bias"]))
 
     got, expected = (jax.value_and_grad(f, argnums=(0, 1))(params, x) for f in (loss, plain))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), got, expected)
+    chex.assert_trees_all_close(got, expected, atol=1e-5)

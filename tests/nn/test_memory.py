@@ -1,5 +1,6 @@
 """What every memory core promises: the scan is the step repeated, and a reset clears everything."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +31,7 @@ def test_scan_equals_step_by_step(memory):
     for t in range(T):
         carry, y = apply(carry, x[t : t + 1], reset[t : t + 1])
         np.testing.assert_allclose(y[0], expected[t], atol=1e-5)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), carry, last)
+    chex.assert_trees_all_close(carry, last, atol=1e-5)
 
 
 def test_nothing_passes_a_reset_forward_or_backward(memory):

@@ -74,3 +74,12 @@ def test_the_value_after_a_step_is_that_of_the_same_episode():
     for t in range(6):
         for b in range(4):
             assert got[t, b] == (final[t, b] if cut[t, b] or t == 5 else value[t + 1, b])
+
+
+@pytest.mark.quick
+def test_gae_refuses_shapes_that_would_broadcast_into_one_another():
+    steps, column = jnp.ones((T, 3)), jnp.ones((T, 3, 1))
+    with pytest.raises(AssertionError, match="shape"):
+        gae(column, 0.9 * column, jnp.zeros((T, 3, 1), bool), steps, steps, LAMBDA)
+    with pytest.raises(AssertionError, match="broadcast"):
+        gae(steps, 0.9 * column, jnp.zeros((T, 3), bool), steps, steps, LAMBDA)

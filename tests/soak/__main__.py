@@ -36,8 +36,8 @@ class Soak:
 
     Args:
         scratch: Where everything happens.
-        faults: How many to inflict.
-        seconds: When to stop inflicting them.
+        faults: How many to inflict at least.
+        seconds: How long to inflict them at least.
         seed: Of what happens when.
     """
 
@@ -55,7 +55,7 @@ class Soak:
     @property
     def over(self) -> bool:
         """Whether nothing more is to be inflicted."""
-        return self.counts.total() >= self._faults or time.monotonic() > self._until
+        return self.counts.total() >= self._faults and time.monotonic() > self._until
 
     def start(self, words: list[str], log: Callable[[str], None]) -> Command:
         """Start `jaxrl …`."""
@@ -207,8 +207,8 @@ class Subject:
 def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=30, help="stop inflicting faults after so many")
-    parser.add_argument("--faults", type=int, default=200, help="or after so many faults")
+    parser.add_argument("--minutes", type=float, default=30, help="inflict faults for so many")
+    parser.add_argument("--faults", type=int, default=200, help="and until there have been so many")
     parser.add_argument("--seed", type=int, default=0, help="of what happens when")
     parser.add_argument("--side-by-side", type=int, default=2, help="subjects at the same time")
     parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS], help="train, sweep, search")

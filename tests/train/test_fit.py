@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,20 +107,12 @@ def test_how_updates_are_grouped_changes_nothing(whole: Result, monkeypatch: pyt
 
 
 def test_update_is_traced_once_and_its_state_is_donated() -> None:
-    traces = 0
-
-    def update(state: Any) -> Any:
-        nonlocal traces
-        traces += 1
-        return ALGO.update(state)
-
+    update = chex.assert_max_traces(ALGO.update, n=1)
     programs = compile_programs(ALGO._replace(update=update), CONFIG, episodes=2)
-    assert traces == 1
     state = programs.init()
     given = jax.tree.leaves(state)
     for n in (1, 3, 2):
         state, metrics = programs.chunk(state, n)
-    assert traces == 1
     assert int(state.update) == 6
     assert all(leaf.is_deleted() for leaf in given)
     assert metrics["losses"]["policy"].shape == (programs.max_chunk,)

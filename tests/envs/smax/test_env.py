@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,7 +79,7 @@ def test_batch_step_is_vmap_of_step(name):
     for t in range(3):
         action = random_actions(env, t)
         batched, mapped = many(keys(t), state, action), one(keys(t), state, action)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), batched, mapped)
+        chex.assert_trees_all_close(batched, mapped, atol=1e-5)
         state = batched[1]
 
 
@@ -262,7 +263,7 @@ def test_actions_outside_are_clipped(three, action):
     _, state = reset(keys(0))
     nearest = 0 if action < 0 else 7
     a, b = (step(keys(1), state, jnp.full((B, 3), x))[1] for x in (action, nearest))
-    jax.tree.map(np.testing.assert_array_equal, a, b)
+    chex.assert_trees_all_equal(a, b)
 
 
 def test_continuous_actions_aim(three):

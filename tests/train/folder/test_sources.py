@@ -5,8 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jax
-import numpy as np
+import chex
 import pytest
 import toy_algorithm
 
@@ -70,7 +69,7 @@ def test_another_process_uses_the_kept_files_and_says_if_the_originals_differ(
     assert f"{made.parent / 'mine.py'} has changed since this run was made" in capsys.readouterr().err
     state = run.restore()
     again = rerun(run, made.parent / "again", quiet=True)
-    jax.tree.map(np.testing.assert_array_equal, state.params, again.state.params)
+    chex.assert_trees_all_equal(state.params, again.state.params)
     assert RunFolder(made.parent / "again").read()["sources"]["env"]["sha256"] == run.about["sources"]["env"]["sha256"]
 
 
@@ -85,7 +84,7 @@ def test_a_run_is_continued_with_its_kept_files(tmp_path: Path) -> None:
     (tmp_path / "my_env.py").write_text("raise RuntimeError\n")
     run = load_run(tmp_path / "run")
     done = jaxrl.fit(run.algo, run.config, run.folder.path, **{**repeated(run), "resume": True, "quiet": True})
-    jax.tree.map(np.testing.assert_array_equal, done.state.params, whole.state.params)
+    chex.assert_trees_all_equal(done.state.params, whole.state.params)
 
 
 def test_a_changed_file_is_another_run(made: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import hypothesis
 import hypothesis.strategies as st
 import jax
@@ -71,7 +72,7 @@ def test_actions_outside_count_as_the_nearest_inside(arena, mode, data):
     params = dataclasses.replace(example.params, enemy=None if enemy is None else clip(enemy, env.num_allies))
     raw = arena.play(example, action)
     clipped = arena.play(example._replace(params=params), clip(action, arena.num_opponents[: env.num_agents]))
-    jax.tree.map(np.testing.assert_array_equal, raw, clipped)
+    chex.assert_trees_all_equal(raw, clipped)
 
 
 @pytest.mark.parametrize("mode", ["selfplay", "scripted", "continuous policy"])
@@ -117,7 +118,7 @@ def test_what_the_dead_are_told_is_ignored(arena, data):
     seen, seen_other = (arena.play(example, a) for a in (action, other))
     for name in ("position", "health", "cooldown"):
         np.testing.assert_array_equal(getattr(seen.state, name), getattr(seen_other.state, name))
-    jax.tree.map(np.testing.assert_array_equal, seen[1:], seen_other[1:])
+    chex.assert_trees_all_equal(seen[1:], seen_other[1:])
 
 
 @examples
