@@ -1,13 +1,15 @@
-# Two commands do all the set-up: `make train` and `make test`.
+# Two commands do all the set-up: `make train` and `make test`. `make train JAX=cuda13` installs JAX for a GPU.
 PYTHON ?= python3
+JAX ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help train test quick soak test-slow lint format bench docs notebooks clean
+.PHONY: help train test quick soak test-slow lint format bench docs notebooks lab clean
 
 help:
 	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about a minute and a half)"
+	@echo "                JAX=cuda13, cuda12 or tpu: with JAX for that accelerator"
 	@echo "make test       install with the dev extra, then ruff, pyright and the test suite"
 	@echo "make quick      lint, types and the heart of the suite (about a minute and a half)"
 	@echo "make test-slow  learning and stress tests"
@@ -15,7 +17,8 @@ help:
 	@echo "make format     let ruff rewrite the code"
 	@echo "make bench      speed of smax/3m against jaxmarl"
 	@echo "make docs       the documentation as a site in build/docs"
-	@echo "make notebooks  run the notebooks and keep their outputs (about five minutes)"
+	@echo "make notebooks  run the notebooks (about five minutes) into build/notebooks; KEEP=--keep: in place"
+	@echo "make lab        open the notebooks in JupyterLab"
 	@echo "make clean      remove $(VENV) and build leftovers (runs/ stays)"
 
 $(BIN)/python:
@@ -29,8 +32,15 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev,peers]"
 	@touch $@ $(VENV)/.installed
 
-train: $(VENV)/.installed
+$(VENV)/.installed-jax-%: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet "jax[$*]"
+	@touch $@
+
+train: $(VENV)/.installed $(if $(JAX),$(VENV)/.installed-jax-$(JAX))
+	@if [ -z "$(JAX)" ] && command -v nvidia-smi >/dev/null && ! $(BIN)/python -c "import jax_plugins" 2>/dev/null; then \
+	  echo "This machine seems to have an NVIDIA GPU; 'make train JAX=cuda13' installs JAX for it."; fi
 	$(BIN)/jaxrl train ippo --env smax/3m
+	@echo "Next: source $(BIN)/activate, which puts the jaxrl command on your path."
 
 test: $(VENV)/.installed-dev lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TEST_ARGS)
@@ -69,7 +79,11 @@ $(VENV)/.installed-notebooks: pyproject.toml | $(BIN)/python
 	@touch $@
 
 notebooks: $(VENV)/.installed-notebooks
-	$(BIN)/python docs/notebooks/run.py
+	$(BIN)/python docs/notebooks/run.py $(KEEP)
+
+lab: $(VENV)/.installed-notebooks
+	$(BIN)/python -m pip install --quiet jupyterlab
+	$(BIN)/jupyter lab docs/notebooks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

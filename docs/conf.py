@@ -23,7 +23,7 @@ html_title = f"jaxrl {release}"
 
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"  # outputs are kept in the notebooks; `make notebooks` writes them
+nb_execution_mode = "off"  # outputs are kept in the notebooks; `make notebooks KEEP=--keep` writes them
 nb_merge_streams = True
 
 default_role = "code"  # docstrings put names between single backticks

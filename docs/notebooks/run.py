@@ -1,5 +1,6 @@
-"""Run the notebooks: `python notebooks/run.py [NAME …]` executes them and writes their outputs (extra `notebooks`);
-with `--plain` the code cells run in this process and nothing is written, which needs no kernel.
+"""Run the notebooks: `python docs/notebooks/run.py [NAME …]` executes them and writes them with their outputs to
+build/notebooks, or with `--keep` in place (extra `notebooks`). With `--plain` the code cells run in this process and
+nothing is written, which needs no kernel.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
+BUILD = FOLDER.parent.parent / "build" / "notebooks"
 
 
 def main(arguments: list[str]) -> None:
     """Run the named notebooks, or all, and say how long each took."""
-    names = [name for name in arguments if name != "--plain"] or sorted(path.stem for path in FOLDER.glob("*.ipynb"))
-    for name in names:
+    names = [name for name in arguments if not name.startswith("--")]
+    for name in names or sorted(path.stem for path in FOLDER.glob("*.ipynb")):
         start = time.monotonic()
-        (run_plain if "--plain" in arguments else run_and_save)(FOLDER / f"{Path(name).stem}.ipynb")
+        path = FOLDER / f"{Path(name).stem}.ipynb"
+        if "--plain" in arguments:
+            run_plain(path)
+        else:
+            run_and_save(path, FOLDER if "--keep" in arguments else BUILD)
         print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
 
 
@@ -32,8 +38,8 @@ def run_plain(path: Path) -> None:
             exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)
 
 
-def run_and_save(path: Path) -> None:
-    """Execute in a fresh kernel and keep what the cells say, but not when and by which version of Python."""
+def run_and_save(path: Path, folder: Path) -> None:
+    """Execute in a fresh kernel; write to `folder` what the cells say, but not when and by which version of Python."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -45,7 +51,8 @@ def run_and_save(path: Path) -> None:
             if "text/html" in output.get("data", {}):
                 output["data"].pop("text/plain", None)  # every number of a replay, for nobody to read
     notebook.metadata["language_info"] = {"name": "python"}
-    path.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / path.name).write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

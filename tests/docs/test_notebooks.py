@@ -33,7 +33,7 @@ def test_runs(name):
 def test_outputs_are_stored_whole_and_small(path):
     cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     counts = [cell["execution_count"] for cell in cells]
-    assert counts == list(range(1, len(cells) + 1)), "Run make notebooks: they were not executed in order."
+    assert counts == list(range(1, len(cells) + 1)), "Run make notebooks KEEP=--keep: they were not executed in order."
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert outputs
     assert "error" not in {output["output_type"] for output in outputs}
