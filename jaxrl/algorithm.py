@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
 import jax
+
+from jaxrl.display import as_html
 
 __all__ = [
     "Act",
@@ -20,6 +23,8 @@ __all__ = [
     "Role",
     "RunConfig",
     "TrainState",
+    "check_algorithm",
+    "check_module",
     "field_names",
     "map_fields",
     "scan_updates",
@@ -120,6 +125,42 @@ class Algorithm(NamedTuple):
     `obs[B, N, D]` (no N for a single agent) gives `action[B, N]`. `carry` is the memory returned by the last call;
     `None` starts afresh, and so does every environment with `reset[B]` True. Without a `key` the action is greedy.
     """
+
+    def __repr__(self) -> str:
+        functions = (getattr(function, "func", function) for function in self)
+        names = [f"{getattr(f, '__module__', '?')}.{getattr(f, '__name__', '?')}" for f in functions]
+        return f"Algorithm(init={names[0]}, update={names[1]}, act={names[2]})"
+
+    def _repr_html_(self) -> str:
+        return as_html(
+            "Algorithm",
+            {"init(key)": "→ state", "update(state)": "→ (state, metrics)", "act(state, obs)": "→ (action, carry)"},
+        )
+
+
+def check_algorithm(algo: Any, taker: str) -> None:
+    """Raise unless `algo` is an `Algorithm`.
+
+    Args:
+        algo: The given value.
+        taker: The function that takes it, as the subject of the message.
+
+    Raises:
+        TypeError: It is a module, a configuration or something else; the message says what to give.
+    """
+    if isinstance(algo, Algorithm):
+        return
+    if isinstance(algo, ModuleType):
+        name = algo.__name__.rpartition(".")[2]
+        raise TypeError(f"{taker} takes an algorithm, not the module {name}; give {name}.make(config).")
+    raise TypeError(f"{taker} takes an algorithm, such as ppo.make(config), not a {type(algo).__name__}.")
+
+
+def check_module(module: Any, taker: str) -> None:
+    """Raise TypeError unless `module` has an algorithm's `make`; `taker` is the subject of the message."""
+    if not hasattr(module, "make"):
+        given = "what its make returned" if isinstance(module, Algorithm) else f"a {type(module).__name__}"
+        raise TypeError(f"{taker} takes an algorithm's module, such as jaxrl.algos.ppo, not {given}.")
 
 
 def scan_updates(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, Metrics]]:

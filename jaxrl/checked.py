@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from jaxrl.display import as_html
 from jaxrl.environment import Environment
 from jaxrl.fields import as_seed, typed
 
@@ -70,6 +71,21 @@ class CheckedConfig:
             value = getattr(self, name)
             if value is not None and not rule.holds(value):
                 raise ValueError(f"{name} must {rule.words}, got {value}.")
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = CheckedConfig.__repr__  # so that @dataclass leaves it alone
+
+    def __repr__(self) -> str:
+        """The fields that differ from the class's defaults, as one would type them."""
+        changed = (f"{name}={value!r}" for name, value in self._fields().items() if value != _default(self, name))
+        return f"{type(self).__module__.rpartition('.')[2]}.{type(self).__qualname__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self), self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def refuse_idle(self, env: Environment) -> None:
         """Raise for a field that has no effect in this environment.

@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.display import as_html
 from jaxrl.keys import check_key
 from jaxrl.spaces import Discrete, Space
 
 if TYPE_CHECKING:
     from jaxrl.render.scene import Scene
 
-__all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "auto_reset", "select"]
+__all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "auto_reset", "check_environment", "select"]
 
 # (observation, state, reward, terminated, truncated, info)
 Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
@@ -32,6 +33,8 @@ class Environment:
     """
 
     name: ClassVar[str] | str = "environment"
+    made_as: str = ""
+    """The name, with options, by which `jaxrl.make` made it; empty if something else did."""
     intended: tuple[str, ...] = ()
     """The names of checks of `jaxrl.check_env` whose findings are intended here, such as `("same_start",)` for a puzzle
     that always starts the same way. docs/environments.md lists them."""
@@ -137,6 +140,16 @@ class Environment:
         states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
         return rasterise(compose.with_captions(self.draw(states, params)), width=480)[0]
 
+    def __repr__(self) -> str:
+        return f"<{self.name}: {', '.join(f'{name} {value}' for name, value in self._facts().items())}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.name, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What is worth showing."""
+        return {"observation": self.observation_space(), "action": self.action_space()}
+
     def _params(self, params: Any) -> Any:
         """`params`, or the defaults for None."""
         return self.default_params if params is None else params
@@ -205,10 +218,31 @@ class MultiAgentEnvironment(Environment):
         """The input of a central critic: float32 `[G]`."""
         raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
 
+    def _facts(self) -> dict[str, Any]:
+        kinds = [f"{len(agents)} {kind}" for kind, agents in self.kinds.items()]
+        return {"agents": " + ".join(kinds), **super()._facts()}
+
     @property
     def has_global_state(self) -> bool:
         """Whether `global_state` is implemented; a wrapper returns the answer of the environment inside."""
         return type(self).global_state is not MultiAgentEnvironment.global_state
+
+
+def check_environment(env: Any, taker: str) -> None:
+    """Raise unless `env` is an environment.
+
+    Args:
+        env: The given value.
+        taker: The function that takes it, as the subject of the message.
+
+    Raises:
+        TypeError: It is a name, a class or something else; the message says what to give.
+    """
+    if isinstance(env, Environment):
+        return
+    hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
+    given = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
+    raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")
 
 
 def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:

@@ -12,15 +12,17 @@ from typing import Any, cast
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.source_file import load_source
+from jaxrl.source_file import load_source, source_of
 
-__all__ = ["canonical", "list_envs", "make", "own_code", "register"]
+__all__ = ["canonical", "list_envs", "lives_here", "make", "name_of", "own_code", "register"]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
 _LIBRARIES = ("gymnax", "jaxmarl")  # whose environments can be made by name
+_OBJECT = "object"  # the place of environments that are objects of this process
+_OBJECTS: dict[str, Environment] = {}
 
 
 def register(
@@ -29,25 +31,30 @@ def register(
     *,
     aliases: tuple[str, ...] = (),
     options: dict[str, Any] | None = None,
+    replace: bool = False,
 ) -> None:
     """Make `env_id` (form `family/name`) known to `make`.
+
+    A class that a notebook defines anew, by running a cell again, takes the place of the old one.
 
     Args:
         env_id: The name users type.
         factory: A callable that returns the environment, or "module:callable", imported on first use.
         aliases: Other names for it, such as Gymnasium's or JaxMARL's.
         options: Keyword arguments always given to the factory.
+        replace: Whether the factory may take the place of another one with the same name.
 
     Raises:
         ValueError: If a name is taken or has a question mark in it.
     """
+    replace = replace or _is_defined_anew(_FACTORIES.get(env_id), factory)
     for name in (env_id, *aliases):
         if not name or "?" in name:
             raise ValueError(
                 f"An environment's name is text without a question mark, such as family/name, not {name!r}."
             )
-        if name in _FACTORIES or name in _ALIASES:
-            raise ValueError(f"The environment name {name!r} is already taken; choose another.")
+        if not (replace and env_id in (name, _ALIASES.get(name))) and (name in _FACTORIES or name in _ALIASES):
+            raise ValueError(f"The environment name {name!r} is already taken; choose another, or add replace=True.")
     _FACTORIES[env_id] = factory
     _FIXED[env_id] = options or {}
     _ALIASES.update(dict.fromkeys(aliases, env_id))
@@ -74,8 +81,12 @@ def make(env_id: str, **options: Any) -> Any:
     place, colon, attribute = name.rpartition(":")
     if name in _FACTORIES:
         factory = _factory(name)
+    elif place == _OBJECT:
+        return _object(attribute)
     elif colon and place in _LIBRARIES:
-        return importlib.import_module("jaxrl.interop").make_foreign(place, attribute, **options)
+        env = importlib.import_module("jaxrl.interop").make_foreign(place, attribute, **options)
+        env.made_as = _spelled(name, options)
+        return env
     elif colon:
         factory = _own_class(place, attribute)
     else:
@@ -84,7 +95,32 @@ def make(env_id: str, **options: Any) -> Any:
     _check_options(name, factory, options)
     env = factory(**_FIXED.get(name, {}), **options)
     env.name = name
+    env.made_as = _spelled(name, options)
     return env
+
+
+def name_of(env: Any) -> Any:
+    """The name by which `make` gives an environment; what is neither an environment nor a class of one stays as it is.
+
+    Args:
+        env: An instance, which `make` will return itself if it has not made it, or a class that needs no arguments.
+    """
+    if isinstance(env, Environment):
+        if env.made_as:
+            return env.made_as
+        label = f"{type(env).__name__}-{id(env):x}"
+        _OBJECTS[label] = env
+        return f"{_OBJECT}:{label}"
+    if isinstance(env, type) and issubclass(env, Environment):
+        file = source_of(env)
+        return f"{env.__module__ if file is None else file.path}:{env.__qualname__}"
+    return env
+
+
+def lives_here(env_id: str) -> str | None:
+    """The environment's class, if no other process can make it because it is an object of this process or notebook."""
+    place, _, attribute = env_id.partition("?")[0].rpartition(":")
+    return attribute.partition("-")[0] if place in (_OBJECT, "__main__") else None
 
 
 def canonical(env_id: str) -> str:
@@ -107,7 +143,24 @@ def own_code(env_id: str) -> tuple[str, str] | None:
     name = env_id.partition("?")[0]
     place, colon, attribute = name.rpartition(":")
     _load()
-    return (place, attribute) if colon and name not in _FACTORIES and place not in _LIBRARIES else None
+    is_own = colon and name not in _FACTORIES and place not in (*_LIBRARIES, _OBJECT)
+    return (place, attribute) if is_own else None
+
+
+def _object(label: str) -> Environment:
+    """The instance that `name_of` has seen."""
+    if label not in _OBJECTS:
+        raise UnknownNameError(
+            f"The environment was an object of another process, {label.partition('-')[0]}; name a class in a file, "
+            f"./FILE.py:CLASS, to find it from everywhere."
+        )
+    return _OBJECTS[label]
+
+
+def _is_defined_anew(old: Any, new: Any) -> bool:
+    """Whether both are classes of the same name in the notebook or script that runs."""
+    both = isinstance(old, type) and isinstance(new, type) and new.__module__ == "__main__" == old.__module__
+    return both and old.__qualname__ == new.__qualname__
 
 
 def _own_class(place: str, attribute: str) -> Callable[..., Environment]:
@@ -158,6 +211,14 @@ def _check_options(name: str, factory: Callable[..., Environment], options: dict
         if option not in allowed:
             has = f"It has {', '.join(allowed)}." if allowed else "It has none."
             raise TypeError(f"{name} has no option {option!r}. {has}")
+
+
+def _spelled(name: str, options: dict[str, Any]) -> str:
+    """The inverse of `_parse`, after the name; empty if an option cannot be written in a name."""
+    if not all(isinstance(value, bool | int | float | str) for value in options.values()):
+        return ""
+    query = "&".join(f"{option}={value}" for option, value in options.items())
+    return f"{name}?{query}" if query else name
 
 
 def _parse(query: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.display import as_html
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.keys import check_key
 
 __all__ = ["PoolState", "VectorEnv"]
@@ -43,9 +44,7 @@ class VectorEnv:
         reset: Literal["fresh", "pool"] = "fresh",
         pool_size: int | None = None,
     ) -> None:
-        if not isinstance(env, Environment):
-            hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
-            raise TypeError(f"VectorEnv takes an environment, such as {hint}, not a {type(env).__name__}.")
+        check_environment(env, "VectorEnv")
         if not isinstance(num_envs, Integral) or num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, and whole, got {num_envs!r}.")
         if reset not in ("fresh", "pool"):
@@ -58,6 +57,13 @@ class VectorEnv:
             raise ValueError('pool_size is for reset="pool" only; leave it out, or give that as well.')
         if not isinstance(self.pool_size, Integral) or self.pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, and whole, got {pool_size!r}.")
+
+    def __repr__(self) -> str:
+        return f"<VectorEnv: {self.num_envs} copies of {self.env!r}, reset={self.reset_strategy}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"copies": self.num_envs, "of": repr(self.env), "reset": self.reset_strategy}
+        return as_html("VectorEnv", facts)
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """Start B episodes: `(obs[B, …], state)`. Consumes `key`, which may be several keys as in `step`."""

@@ -4,6 +4,7 @@ import pytest
 
 import jaxrl
 from jaxrl import registry
+from jaxrl.algos import ppo
 from jaxrl.envs.classic import CartPole
 from jaxrl.errors import UnknownNameError, nearest
 
@@ -12,7 +13,7 @@ from jaxrl.errors import UnknownNameError, nearest
 def clean_registry(monkeypatch):
     """Names registered in a test are gone after it."""
     jaxrl.list_envs()
-    for table in ("_FACTORIES", "_FIXED", "_ALIASES"):
+    for table in ("_FACTORIES", "_FIXED", "_ALIASES", "_OBJECTS"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
 
 
@@ -113,3 +114,45 @@ def test_names_are_given_once(taken):
 def test_names_have_no_question_mark(name):
     with pytest.raises(ValueError, match="without a question mark"):
         jaxrl.register(name, CartPole)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_name_is_given_again_when_asked():
+    class Other(CartPole):
+        pass
+
+    jaxrl.register("mine/new", CartPole, aliases=("new",))
+    with pytest.raises(ValueError, match="or add replace=True"):
+        jaxrl.register("mine/new", Other)
+    jaxrl.register("mine/new", Other, aliases=("new",), replace=True)
+    assert type(jaxrl.make("new")) is Other
+    with pytest.raises(ValueError, match="'CartPole-v1' is already taken"):
+        jaxrl.register("mine/new", Other, aliases=("CartPole-v1",), replace=True)  # that is somebody else's
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_class_that_a_notebook_defines_anew_takes_the_place_of_the_old_one():
+    first, second, another = (type(name, (CartPole,), {"__module__": "__main__"}) for name in ("Mine", "Mine", "Your"))
+    jaxrl.register("mine/new", first)
+    jaxrl.register("mine/new", second)
+    assert type(jaxrl.make("mine/new")) is second
+    with pytest.raises(ValueError, match="already taken"):
+        jaxrl.register("mine/new", another)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_config_takes_environments_and_classes_and_keeps_their_names():
+    assert ppo.Config(env=jaxrl.make("CartPole-v1", max_steps=9)).env == "classic/cartpole?max_steps=9"
+    assert ppo.Config(env=CartPole).env == f"{CartPole.__module__}:CartPole"
+    assert type(ppo.Config(env=CartPole).make_env()) is CartPole
+    own = CartPole(max_steps=7)
+    config = ppo.Config(env=own)
+    assert config.make_env() is own
+    assert ppo.Config(env=own) == config
+    assert registry.lives_here(config.env) == "CartPole"
+    assert registry.lives_here("classic/cartpole") is None
+    registry._OBJECTS.clear()
+    with pytest.raises(UnknownNameError, match="an object of another process, CartPole; name a class in a file"):
+        config.make_env()
+    with pytest.raises(ValueError, match="env must be text; got 3"):
+        ppo.Config(env=3)

@@ -93,6 +93,8 @@ def act(
     """Actions `[B, N]` for observations `[B, N, D]`; see `Algorithm.act`."""
     if key is not None:
         check_key(key, "act")
+    _check_state(state)
+    _check_observations(obs, (agent.env.num_agents, *agent.env.observation_space().shape))
     obs = as_floats(agent.env.observation_space(), obs) if agent.config.normalise_obs else obs
     num_envs, num_agents = obs.shape[:2]
     carry = agent.networks.new_carry(num_envs) if carry is None else carry
@@ -115,9 +117,32 @@ def act_alone(
     reset: jax.Array | None = None,
 ) -> tuple[jax.Array, Any]:
     """`act` for a single agent: actions `[B]` for observations `[B, D]`."""
+    _check_observations(obs, agent.env.observation_space().shape)
     mask = None if action_mask is None else action_mask[:, None]
     action, carry = act(agent, state, obs[:, None], carry, key, action_mask=mask, reset=reset)
     return action[:, 0], carry
+
+
+def _check_state(state: Any) -> None:
+    """Raise TypeError unless it is a train state."""
+    if not hasattr(state, "params") or not hasattr(state, "normaliser"):
+        hint = "give its .state" if hasattr(state, "state") else "such as what init and update return"
+        raise TypeError(f"act takes a train state, not a {type(state).__name__}; {hint}.")
+
+
+def _check_observations(obs: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless `obs` is a batch of observations of this shape.
+
+    Raises:
+        TypeError: It is no array.
+        ValueError: It has another shape; the message says what to give.
+    """
+    if not hasattr(obs, "shape"):
+        raise TypeError(f"act takes an array of observations, not a {type(obs).__name__}; give jnp.asarray(obs).")
+    if obs.shape[1:] != shape:
+        hint = "; for a single one give obs[None]" if obs.shape == shape else ""
+        wanted = ", ".join(map(str, ("B", *shape)))
+        raise ValueError(f"act takes a batch of observations [{wanted}], not {list(obs.shape)}{hint}.")
 
 
 def _one_moment(observation: Observation) -> Observation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import jax
 import numpy as np
@@ -19,6 +19,11 @@ from jaxrl.rl.value import HLGauss, ScalarValue
 from jaxrl.spaces import Box
 
 __all__ = ["Hyperparams", "NetworkLayer", "OnPolicyConfig", "RunLayer"]
+
+if TYPE_CHECKING:
+    EnvName = Any  # besides a name, a config takes an environment or its class, and keeps the name of it
+else:
+    EnvName = str
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
@@ -58,8 +63,8 @@ def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
 class RunLayer(CheckedConfig):
     """What is run: the environment, its copies, and for how long."""
 
-    env: str = "smax/3m"
-    """Environment; `jaxrl envs` lists them."""
+    env: EnvName = "smax/3m"
+    """Environment; `jaxrl envs` lists them. In Python also an environment or a class of your own."""
     seed: int = 0
     """Seed of all random numbers."""
     total_timesteps: int = 1_000_000
@@ -89,6 +94,7 @@ class RunLayer(CheckedConfig):
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "env", registry.name_of(self.env))
         super().__post_init__()
         if self.num_updates < 1:
             raise ValueError(

@@ -18,7 +18,7 @@ from jaxrl.check.pictures import PICTURE_CHECKS
 from jaxrl.check.rollout import Programs, record
 from jaxrl.check.static import BEFORE_TRACING, STATIC_CHECKS, trace_shapes
 from jaxrl.check.suspicions import SUSPICIONS, check_intended
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, check_environment
 from jaxrl.keys import check_key
 
 __all__ = ["ContractError", "Failure", "check_env"]
@@ -40,8 +40,7 @@ def check_env(env: Environment, *, num_steps: int = 128, key: jax.Array | None =
         ContractError: There are findings; the message lists all of them, each with advice on what to change.
         TypeError: `env` is not an `Environment`, or `key` is not a typed key.
     """
-    if not isinstance(env, Environment):
-        raise TypeError(f"check_env needs an Environment, such as jaxrl.make gives, not a {type(env).__name__}.")
+    check_environment(env, "check_env")
     if num_steps < 1:
         raise ValueError(f"num_steps must be at least 1, got {num_steps}.")
     if key is not None:

@@ -19,6 +19,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.cli.numbers import WHOLE
+from jaxrl.cli.synonyms import check_synonyms
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.train.loggers import Kind, Names
@@ -212,6 +213,8 @@ def parse_flags(
     default = module.Config() if preset is None else presets[preset]
     config_type = Annotated[type(default), tyro.conf.arg(name="")]
     run_type = Annotated[type(flags), tyro.conf.arg(name="")]
+    given = given_fields(argv)
+    check_synonyms(given, {field.name for each in (default, flags) for field in dataclasses.fields(each)})
     arguments = dataclasses.make_dataclass(
         "Arguments", [("config", config_type, default), ("run", run_type, flags)], frozen=True
     )
@@ -223,7 +226,6 @@ def parse_flags(
         description=f"{(module.__doc__ or name).strip()}\n\nPresets: {known}.",
         registry=WHOLE,
     )
-    given = given_fields(argv)
     return settled(parsed.config, given - set(tried), given), parsed.run
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = [
@@ -124,9 +124,7 @@ class Stepper:
     """
 
     def __init__(self, env: Environment, params: Any = None) -> None:
-        if not isinstance(env, Environment):
-            hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
-            raise TypeError(f"This takes an environment, such as {hint}, not a {type(env).__name__}.")
+        check_environment(env, "This")
         self.env = env
         self.params = env.default_params if params is None else params
         self.state: Any = None

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algorithm import Algorithm
-from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.algorithm import Algorithm, check_algorithm
+from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
 from jaxrl.keys import check_key
 from jaxrl.rl.episodes import kind_means, new_running
 from jaxrl.spaces import Discrete
@@ -85,9 +85,11 @@ def evaluate(
         params: The environment's parameters; None for its defaults.
 
     Raises:
-        TypeError: `key` is not a typed key.
+        TypeError: `algo` is not an algorithm, `env` not an environment or `key` not a typed key.
         ValueError: `episodes` or `max_steps` is below 1.
     """
+    check_algorithm(algo, "evaluate")
+    check_environment(env, "evaluate")
     check_key(key, "evaluate")
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl.algorithm import Algorithm, RunConfig
+from jaxrl.algorithm import Algorithm, RunConfig, check_algorithm
 from jaxrl.fields import as_whole
 from jaxrl.source_file import check_not_loading
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
@@ -91,7 +91,7 @@ def fit(
         UnsavedError: Training finished, but not everything could be saved; the error holds the result.
         CheckpointError: There is no good checkpoint to resume from.
     """
-    check_not_loading()
+    _check_what(algo, config)
     updates = (segment or Segment(0, config.num_updates)).last
     intervals = Intervals(updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
     who = Members.of(config, _members(num_seeds, members))
@@ -103,6 +103,14 @@ def fit(
     if run_dir is None and (resume is True or intervals.saves_on_demand or keep != KEPT):
         raise ValueError("Checkpoints need a place: give a run_dir.")
     return run(training, intervals, Recording(run_dir, resume, keep, pictures, logger, notes, quiet, on_row))
+
+
+def _check_what(algo: Any, config: Any) -> None:
+    """Raise TypeError unless these are an algorithm and a configuration, and this is no script being loaded."""
+    check_not_loading()
+    check_algorithm(algo, "fit")
+    if isinstance(config, type):
+        raise TypeError(f"fit takes a configuration, not the class {config.__name__}; give {config.__name__}().")
 
 
 def _members(num_seeds: int, members: Sequence[Mapping[str, Any]] | None) -> int | Sequence[Mapping[str, Any]]:

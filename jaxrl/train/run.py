@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, RunConfig
+from jaxrl.display import as_html
 from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.cost.time_split import rollout_share
 from jaxrl.train.devices import hosts
@@ -18,6 +19,7 @@ from jaxrl.train.folder.continuation import Resume, entered
 from jaxrl.train.folder.provenance import on_devices
 from jaxrl.train.folder.run_folder import algorithm_name, describe_run
 from jaxrl.train.folder.same_run import wanted
+from jaxrl.train.folder.sources import not_loadable
 from jaxrl.train.hooks import Hook, OnRow, RowHook
 from jaxrl.train.intervals import Intervals
 from jaxrl.train.lineage import Lineage
@@ -28,6 +30,7 @@ from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.pictures.artifacts import best_member, save_pictures
 from jaxrl.train.programs import Programs, compile_programs
+from jaxrl.train.summary import evaluation_lines
 
 __all__ = ["Recording", "Result", "Segment", "Training", "UnsavedError", "run"]
 
@@ -43,7 +46,7 @@ class Segment(NamedTuple):
     """The train state to start from, with a leading members axis for M > 1; None for a fresh one."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Result:
     """The result of a run."""
 
@@ -67,10 +70,24 @@ class Result:
     """Time spent training, excluding compilation and evaluation."""
     steps_per_second: float
     """Environment steps of all members, divided by `train_seconds`."""
-    programs: Programs = dataclasses.field(repr=False)
+    programs: Programs
     """The compiled programs, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Result: {self._headline}", *evaluation_lines(self.evaluation)])
+
+    def _repr_html_(self) -> str:
+        lines = (line.strip().partition("  ") for line in evaluation_lines(self.evaluation))
+        return as_html(f"Result: {self._headline}", {name: value.strip() for name, _, value in lines})
+
+    @property
+    def _headline(self) -> str:
+        steps = int(self.metrics["timesteps"][-1]) if len(self.metrics.get("timesteps", ())) else 0
+        ended = f", stopped by {self.stopped}" if self.stopped else ""
+        place = f", in {self.run_dir}" if self.run_dir else ""
+        return f"{steps:,} steps in {self.train_seconds:.1f} s at {self.steps_per_second:,.0f} steps/s{ended}{place}"
 
 
 class UnsavedError(CheckpointError):
@@ -162,6 +179,8 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
             folder=begun.folder,
             keep_checkpoints=recording.keep_checkpoints,
         )
+        for text in not_loadable(config) if begun.folder else ():
+            loop.tell("not_loadable", text)
         if training.time_split:
             share = rollout_share(training.algo, loop.programs, len(training.members), training.mesh)
             begun.about["rollout_share"] = progress.measured(share)

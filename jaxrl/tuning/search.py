@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jaxrl.algorithm import check_module
 from jaxrl.errors import DivergedError, UnknownNameError, nearest
 from jaxrl.fields import as_whole, settled
 from jaxrl.train.fit import fit
@@ -108,6 +109,7 @@ def search(
         DivergedError: Every point that was tried has diverged.
         MissingExtraError: The method needs a package that is not installed.
     """
+    check_module(algorithm, "search")
     chosen, tested = _seeds(config, tuning_seeds, test_seeds)
     intervals = {
         "log_every": log_every,

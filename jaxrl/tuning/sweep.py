@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jaxrl.algorithm import check_module
 from jaxrl.errors import MissingExtraError
 from jaxrl.train.devices.mesh import MeshShape
 from jaxrl.train.loggers import Logger
@@ -99,6 +100,7 @@ def sweep(
             count is not positive.
         FileExistsError: `run_dir` holds something else or another sweep, or another process is training in it.
     """
+    check_module(algorithm, "sweep")
     _check_samples(samples, hyperparameters)
     chosen = chosen_seeds("seeds", seeds, config.seed)
     tried = points(config, hyperparameters, samples)
@@ -110,8 +112,7 @@ def sweep(
         "checkpoint_every_updates": checkpoint_every_updates,
         "checkpoint_every_minutes": checkpoint_every_minutes,
     }
-    options = {**intervals, "mesh": mesh, "logger": logger, "quiet": quiet}
-    check_groups(groups, options)
+    check_groups(groups, options := {**intervals, "mesh": mesh, "logger": logger, "quiet": quiet})
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
     with recorded(run_dir, "sweep", config, plan, len(chosen)) as record:

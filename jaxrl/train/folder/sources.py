@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.registry import own_code
+from jaxrl.registry import lives_here, own_code
 from jaxrl.source_file import SourceFile, source_of
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "keep_sources",
     "kept_algorithm",
     "kept_env",
+    "not_loadable",
     "portable_env",
     "restored_env",
 ]
@@ -57,6 +58,23 @@ def portable_env(env: str) -> str:
 def restored_env(env: str, folder: Path) -> str:
     """The inverse of `portable_env` for a run in `folder`."""
     return str(folder / env) if env.startswith(f"{FOLDER}/") and own_code(env) is not None else env
+
+
+def not_loadable(config: Any) -> list[str]:
+    """A sentence for each part of a run that no other process can load, and what to do about it."""
+    sentences = []
+    env = lives_here(config.env)
+    if env is not None:
+        sentences.append(
+            f"Other processes cannot load this run, because {env} is defined only here: eval, render and resume need "
+            f'a class in a file, env="./my_env.py:{env}", or in a module that can be imported.'
+        )
+    if type(config).__module__ == "__main__" and source_of(type(config)) is None:
+        sentences.append(
+            "Other processes cannot load this run, because its algorithm is defined only here: eval, render and resume "
+            'need it in a file, jaxrl.algos.load("./my_ppo.py"), or in a module that can be imported.'
+        )
+    return sentences
 
 
 def kept_env(about: Mapping[str, Any], folder: Path) -> SourceFile | None:

@@ -10,9 +10,11 @@ import pytest
 import toy_algorithm
 
 import jaxrl
-from jaxrl import algos, source_file
+from jaxrl import algos, registry, source_file
+from jaxrl.algos import ppo
 from jaxrl.train.folder.load import load_run
 from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.folder.sources import not_loadable
 from jaxrl.train.folder.trust import UntrustedRunError
 from jaxrl.train.rerun import repeated, rerun
 
@@ -132,3 +134,19 @@ def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     with pytest.raises(UntrustedRunError, match=r"source/my_env.py, where its environment is defined.*--trust"):
         load_run(tmp_path / "run")
+
+
+def test_what_no_other_process_can_load_is_said_while_it_can_be_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = toy_algorithm.Countdown()
+    config = toy_algorithm.Config(env=registry.name_of(env), total_timesteps=32)
+    jaxrl.fit(toy_algorithm.make(config), config, tmp_path / "run", **OPTIONS)
+    said = [row["text"] for row in RunFolder(tmp_path / "run").events.read() if row["kind"] == "not_loadable"]
+    assert len(said) == 1
+    assert "Countdown is defined only here" in said[0]
+    assert 'env="./my_env.py:Countdown"' in said[0]
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # as in a notebook
+    Config = type("Config", (ppo.Config,), {"__module__": "__main__"})
+    assert "its algorithm is defined only here" in not_loadable(Config())[0]
+    assert not_loadable(ppo.Config()) == []

@@ -1,0 +1,48 @@
+"""The names that other libraries give to our flags, so that typing one of them gets an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+__all__ = ["check_synonyms"]
+
+_OURS = {
+    "learning_rate": "lr",
+    "n_envs": "num_envs",
+    "n_steps": "num_steps",
+    "rollout_length": "num_steps",
+    "n_epochs": "update_epochs",
+    "epochs": "update_epochs",
+    "ppo_epochs": "update_epochs",
+    "n_minibatches": "num_minibatches",
+    "clip_range": "clip_eps",
+    "clip_coef": "clip_eps",
+    "clip_param": "clip_eps",
+    "entropy_coef": "ent_coef",
+    "entropy_coeff": "ent_coef",
+    "value_coef": "vf_coef",
+    "lam": "gae_lambda",
+    "gradient_clip": "max_grad_norm",
+    "env_id": "env",
+    "env_name": "env",
+    "total_steps": "total_timesteps",
+    "timesteps": "total_timesteps",
+    "n_seeds": "num_seeds",
+}
+"""From names in Stable-Baselines3, CleanRL, RLlib and the SMAC code bases."""
+
+
+def check_synonyms(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise for the first flag that another library has and this command calls differently.
+
+    Args:
+        given: The names of the flags on the command line, with underscores.
+        known: The names that the command has.
+
+    Raises:
+        ValueError: The message says what to type.
+    """
+    for name in given:
+        ours = _OURS.get(name)
+        if ours is not None and ours in known and name not in known:
+            raise ValueError(f"There is no flag --{name.replace('_', '-')}; did you mean --{ours.replace('_', '-')}?")

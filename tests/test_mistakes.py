@@ -1,0 +1,84 @@
+"""Typing mistakes get a sentence that says what to type, and objects show themselves in a few words."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxrl
+from jaxrl.algos import ppo
+from jaxrl.cli import main
+from jaxrl.tuning.sweep import sweep
+from jaxrl.vector import VectorEnv
+
+pytestmark = pytest.mark.quick
+
+CONFIG = ppo.Config(env="CartPole-v1", lr=1e-3)
+ALGO = ppo.make(CONFIG)
+ENV = CONFIG.make_env()
+KEY = jax.random.key(0)
+STATE = SimpleNamespace(params=None, normaliser=None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        (lambda: jaxrl.evaluate(ppo, ENV, STATE, KEY), r"not the module ppo; give ppo.make\(config\)"),
+        (lambda: jaxrl.evaluate(CONFIG, ENV, STATE, KEY), r"such as ppo.make\(config\), not a Config"),
+        (lambda: jaxrl.evaluate(ALGO, "CartPole-v1", STATE, KEY), r"such as jaxrl.make\('CartPole-v1'\), not a str"),
+        (lambda: jaxrl.evaluate(ALGO, type(ENV), STATE, KEY), "not the class CartPole"),
+        (lambda: jaxrl.evaluate(ALGO, ENV, STATE, 0), r"give jax.random.key\(0\)"),
+        (lambda: jaxrl.fit(ppo, CONFIG), r"not the module ppo; give ppo.make\(config\)"),
+        (lambda: jaxrl.fit(CONFIG, ALGO), r"such as ppo.make\(config\), not a Config"),
+        (lambda: jaxrl.fit(ALGO, ppo.Config), r"not the class Config; give Config\(\)"),
+        (lambda: sweep(ALGO, CONFIG, lr=[1e-3]), "such as jaxrl.algos.ppo, not what its make returned"),
+        (lambda: ALGO.act(SimpleNamespace(state=STATE), jnp.zeros((2, 4))), "not a SimpleNamespace; give its .state"),
+        (lambda: ALGO.act(STATE, [[0.0, 0.0, 0.0, 0.0]]), "not a list; give jnp.asarray"),
+        (lambda: VectorEnv(ppo, 4), "such as what jaxrl.make returns, not a module"),
+        (lambda: ENV.reset(0), r"give jax.random.key\(0\)"),
+    ],
+)
+def test_the_wrong_thing_in_the_right_place(typed, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        typed()
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [((4,), r"\[B, 4\], not \[4\]; for a single one give obs\[None\]"), ((2, 5), r"\[B, 4\], not \[2, 5\]\.")],
+)
+def test_observations_of_another_shape(shape, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ALGO.act(STATE, jnp.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("flag", "ours"), [("--learning-rate 1", "--lr"), ("--n-envs=2", "--num-envs"), ("--clip_range 1", "--clip-eps")]
+)
+def test_a_flag_by_the_name_that_another_library_gives_it(flag, ours, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "ppo", *flag.split()])
+    assert f"did you mean {ours}?" in capsys.readouterr().err
+
+
+def test_objects_show_themselves_in_a_few_words():
+    smax = jaxrl.make("smax/3m")
+    assert repr(CONFIG) == "ppo.Config(env='CartPole-v1', lr=0.001)"
+    assert repr(smax).startswith("<smax/3m: agents 3 ally, observation Box(")
+    assert repr(ENV).startswith("<classic/cartpole: observation Box(")
+    assert repr(VectorEnv(ENV, 4)).startswith("<VectorEnv: 4 copies of <classic/cartpole")
+    assert repr(ALGO).startswith("Algorithm(init=jaxrl.algos.ppo.init, update=jaxrl.algos.ppo.update, ")
+    for shown in (CONFIG, smax, VectorEnv(ENV, 4), ALGO):
+        page = shown._repr_html_()
+        assert len(repr(shown)) < 300
+        assert page.count("<tr>") > 2
+        assert "<smax" not in page  # escaped
+    assert ">lr<" in CONFIG._repr_html_()
+
+
+def test_python_m_jaxrl_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "jaxrl", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"jaxrl {jaxrl.__version__}\n"
