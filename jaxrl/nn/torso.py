@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.nn.conv import Conv
 from jaxrl.nn.dense import Dense
 from jaxrl.nn.memory import CORES
 from jaxrl.nn.orthogonal import orthogonal
@@ -51,13 +52,8 @@ class CNN(nn.Module):
         rows = x.reshape(-1, *x.shape[-3:])
         large = min(x.shape[-3:-1]) >= 36
         for features, kernel, stride in _SCREEN if large else _GRID:
-            rows = nn.Conv(
-                features,
-                (kernel, kernel),
-                (stride, stride),
-                padding="VALID" if large else "SAME",
-                kernel_init=orthogonal(np.sqrt(2)),
-            )(rows)
+            padding = "VALID" if large else "SAME"
+            rows = Conv(features, kernel, stride, padding, kernel_init=orthogonal(np.sqrt(2)))(rows)
             rows = ACTIVATIONS[self.activation](rows)
         return rows.reshape(*x.shape[:-3], int(np.prod(rows.shape[1:])))
 
