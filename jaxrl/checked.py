@@ -18,6 +18,7 @@ __all__ = [
     "NOT_NEGATIVE",
     "POSITIVE",
     "SHARE",
+    "SIZES",
     "Allowed",
     "CheckedConfig",
     "Effect",
@@ -48,6 +49,7 @@ COUNT = Allowed(lambda number: number >= 1, "be at least 1")
 POSITIVE = Allowed(lambda number: number > 0, "be positive")
 NOT_NEGATIVE = Allowed(lambda number: number >= 0, "not be negative")
 SHARE = Allowed(lambda number: 0 <= number <= 1, "lie between 0 and 1")
+SIZES = Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes")
 LAYERS = Allowed(lambda sizes: min(sizes, default=0) >= 1, "have at least one layer and positive sizes")
 
 

@@ -8,11 +8,11 @@ import importlib
 import importlib.metadata
 import inspect
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.source_file import load_source, source_of
+from jaxrl.source_file import class_name, load_class
 
 __all__ = ["canonical", "list_envs", "lives_here", "make", "name_of", "own_code", "register"]
 
@@ -88,7 +88,8 @@ def make(env_id: str, **options: Any) -> Any:
         env.made_as = _spelled(name, options)
         return env
     elif colon:
-        factory = _own_class(place, attribute)
+        libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
+        factory = load_class(place, attribute, f", or one of {libraries} for another library's environment")
     else:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
@@ -112,8 +113,7 @@ def name_of(env: Any) -> Any:
         _OBJECTS[label] = env
         return f"{_OBJECT}:{label}"
     if isinstance(env, type) and issubclass(env, Environment):
-        file = source_of(env)
-        return f"{env.__module__ if file is None else file.path}:{env.__qualname__}"
+        return class_name(env)
     return env
 
 
@@ -161,26 +161,6 @@ def _is_defined_anew(old: Any, new: Any) -> bool:
     """Whether both are classes of the same name in the notebook or script that runs."""
     both = isinstance(old, type) and isinstance(new, type) and new.__module__ == "__main__" == old.__module__
     return both and old.__qualname__ == new.__qualname__
-
-
-def _own_class(place: str, attribute: str) -> Callable[..., Environment]:
-    """A class in a file or in a module that can be imported."""
-    if place.endswith(".py"):
-        module = load_source(place)
-    else:
-        try:
-            module = importlib.import_module(place)
-        except ImportError as error:
-            libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
-            raise UnknownNameError(
-                f"The module {place!r} of the environment {place}:{attribute} cannot be imported ({error}). Write "
-                f"./FILE.py:CLASS for a class in a file, or one of {libraries} for another library's environment."
-            ) from error
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Environment)]
-        raise UnknownNameError(f"There is no class {attribute!r} in {place}. {nearest(attribute, names)}")
-    return cast(Callable[..., Environment], factory)
 
 
 @functools.cache

@@ -7,14 +7,17 @@ once, and what a run was made with is never mistaken for what the file has becom
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from jaxrl.errors import UnknownNameError
+from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["SourceFile", "check_not_loading", "load_source", "source_of"]
+__all__ = ["SourceFile", "check_not_loading", "class_name", "load_class", "load_source", "source_of"]
 
 _PREFIX = "jaxrl_file_"
 _FILES: dict[str, SourceFile] = {}  # by the name of the module
@@ -77,6 +80,40 @@ def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleTyp
         for folder in path:
             sys.path.remove(folder)
     return module
+
+
+def load_class(place: str, attribute: str, hint: str = "") -> Callable[..., Any]:
+    """A class, or another callable, in a file or in a module that can be imported; see `class_name`.
+
+    Args:
+        place: The path of a file that ends in .py, or the name of a module.
+        attribute: The name of the class.
+        hint: What else one may have meant, for the message.
+
+    Raises:
+        UnknownNameError: There is none; the message says what to write.
+    """
+    if place.endswith(".py"):
+        module = load_source(place)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except ImportError as error:
+            raise UnknownNameError(
+                f"The module {place!r} of {place}:{attribute} cannot be imported ({error}). Write ./FILE.py:CLASS for "
+                f"a class in a file{hint}."
+            ) from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        names = [name for name, value in vars(module).items() if isinstance(value, type)]
+        raise UnknownNameError(f"There is no class {attribute!r} in {place}. {nearest(attribute, names)}")
+    return found
+
+
+def class_name(kind: type) -> str:
+    """The name by which `load_class` finds a class: `./my_net.py:Net` or `package.module:Net`."""
+    file = source_of(kind)
+    return f"{kind.__module__ if file is None else file.path}:{kind.__qualname__}"
 
 
 def check_not_loading() -> None:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import jax
 import numpy as np
 
 from jaxrl import registry
-from jaxrl.checked import COUNT, LAYERS, NOT_NEGATIVE, POSITIVE, SHARE, Allowed, CheckedConfig, Effect
+from jaxrl.checked import COUNT, LAYERS, NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, CheckedConfig, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import policy_head
-from jaxrl.nn.torso import is_picture
+from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.rl.annealing import annealed
 from jaxrl.rl.value import HLGauss, ScalarValue
-from jaxrl.spaces import Box
+from jaxrl.source_file import class_name, load_class
+from jaxrl.spaces import Box, Space
 
 __all__ = ["Hyperparams", "NetworkLayer", "OnPolicyConfig", "RunLayer"]
 
-if TYPE_CHECKING:
-    EnvName = Any  # besides a name, a config takes an environment or its class, and keeps the name of it
+if TYPE_CHECKING:  # besides names, a config takes an environment and classes, and keeps their names
+    EnvName = ClassName = Any
 else:
-    EnvName = str
+    EnvName, ClassName = str, str
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
@@ -57,6 +59,21 @@ def _learns_twice(config: Any, _: Any) -> bool:
 
 def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
     return isinstance(env().action_space(), Box)
+
+
+def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
+    return is_picture(env().observation_space())
+
+
+def _has_no_network(config: Any, _: Any) -> bool:
+    return config.network is None
+
+
+def _load_network(name: str) -> Callable[..., Any]:
+    place, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise ValueError(f"network must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
+    return load_class(place, attribute)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -157,21 +174,53 @@ class NetworkLayer(CheckedConfig):
     """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
     share_torso: bool = True
     """Share one torso (and memory) between policy and value, instead of one each."""
+    critic_hidden: tuple[int, ...] = ()
+    """Layers of the critic's own torso; () means those of hidden."""
+    layer_norm: bool = False
+    """Normalise each layer of the torso before its activation."""
+    channels: tuple[int, ...] = ()
+    """Features of each convolution for pictures; () means 32 64 64 for large ones, 16 32 for those below 36 pixels."""
+    network: ClassName | None = None
+    """Torso of your own instead of hidden layers and convolutions, ./FILE.py:CLASS, in Python also the class: a Flax
+    module that maps vectors or pictures to features."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "hidden": LAYERS,
-        "head_hidden": Allowed(lambda sizes: min(sizes, default=1) >= 1, "have positive sizes"),
+        **dict.fromkeys(("head_hidden", "critic_hidden", "channels"), SIZES),
         "memory_size": COUNT,
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("memory_size", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
         Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
+        Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
+        Effect("channels", ("network",), _has_no_network, "leave out network"),
+        Effect("hidden", ("network",), _has_no_network, "leave out network"),
+        Effect("layer_norm", ("network",), _has_no_network, "leave out network"),
+        Effect("critic_hidden", ("share_torso",), lambda c, _: not c.share_torso, "choose share_torso=False"),
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.network, type):
+            object.__setattr__(self, "network", class_name(self.network))
         super().__post_init__()
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
+
+    def encoder(self, space: Space | None, hidden: tuple[int, ...] = (), own: bool = True) -> Callable[..., Encoder]:
+        """`encoder(name=…)` gives the torso and the memory.
+
+        Args:
+            space: What it encodes; None for vectors.
+            hidden: The layers of the torso; () means `self.hidden`.
+            own: Whether `network` replaces the torso.
+
+        Raises:
+            UnknownNameError: There is no such network.
+        """
+        c = self
+        network = _load_network(c.network) if own and c.network else None
+        layers = (hidden or c.hidden, c.activation, c.memory, c.memory_size)
+        return partial(Encoder, *layers, space, c.layer_norm, c.channels, network)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

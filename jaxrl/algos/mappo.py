@@ -24,12 +24,11 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.ippo import TeamConfig
-from jaxrl.checked import LAYERS, Allowed
+from jaxrl.checked import Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_param_sets, number_param_sets, per_agent
-from jaxrl.nn.torso import Encoder
 from jaxrl.spaces import Space
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -41,10 +40,8 @@ class Config(TeamConfig):
 
     share_torso: bool = False
     critic_hidden: tuple[int, ...] = (64, 64)
-    """Layers of the critic's torso."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
-        "critic_hidden": LAYERS,
         "share_torso": Allowed(
             lambda shared: not shared, "be False: mappo's critic does not see what its policy sees (ippo's does)"
         ),
@@ -101,8 +98,7 @@ class Actor(nn.Module):
     @nn.compact
     def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None) -> tuple[Any, Any]:
         c = self.config
-        encoder = Encoder(c.hidden, c.activation, c.memory, c.memory_size, self.observation_space, name="torso")
-        carry, features = encoder(carry, obs, reset)
+        carry, features = c.encoder(self.observation_space)(name="torso")(carry, obs, reset)
         policy = policy_head(self.action_space, c.head_hidden, c.activation, squash=c.squash, name="policy")
         return carry, policy(features, mask)
 
@@ -126,8 +122,8 @@ class Critic(nn.Module):
             team = jnp.broadcast_to(np.eye(num_teams, dtype=np.float32), (*lead, num_teams))
             state = jnp.broadcast_to(state[:, :, None], (*lead, *state.shape[2:]))
             reset = jnp.broadcast_to(reset[..., None], lead)
-        encoder = Encoder(c.critic_hidden, c.activation, c.memory, c.memory_size, self.space, name="torso")
-        carry, features = encoder(carry, state, reset, team)
+        encoder = c.encoder(self.space, c.critic_hidden, own=False)
+        carry, features = encoder(name="torso")(carry, state, reset, team)
         value = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
         value = value if num_teams > 1 else value[:, :, None]
         members = np.equal.outer(self.teams, range(num_teams)).astype(np.float32)

@@ -28,7 +28,6 @@ from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_param_sets, per_agent
-from jaxrl.nn.torso import Encoder
 from jaxrl.rl.advantage import bootstrap_values, gae, normalise
 from jaxrl.rl.devices import num_devices, psum, shard_keys
 from jaxrl.rl.epochs import update_epochs
@@ -107,12 +106,12 @@ class ActorCritic(nn.Module):
         self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
     ) -> tuple[Any, Any, jax.Array]:
         c = self.config
-        encoder = partial(Encoder, c.hidden, c.activation, c.memory, c.memory_size, self.observation_space)
-        policy_carry, features = encoder(name="torso")(carry[0], obs, reset)
+        policy_carry, features = c.encoder(self.observation_space)(name="torso")(carry[0], obs, reset)
         policy = policy_head(self.action_space, c.head_hidden, c.activation, squash=c.squash, name="policy")
         distribution = policy(features, mask)
         new_carry = (policy_carry,)
         if not c.share_torso:
+            encoder = c.encoder(self.observation_space, c.critic_hidden)
             value_carry, features = encoder(name="value_torso")(carry[1], obs, reset)
             new_carry = (policy_carry, value_carry)
         prediction = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)

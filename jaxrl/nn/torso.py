@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -26,15 +27,21 @@ _GRID = ((16, 3, 1), (32, 3, 1))
 
 
 class MLP(nn.Module):
-    """Dense layers, each followed by the activation: `[..., D]` to `[..., sizes[-1]]` (orthogonal initial weights)."""
+    """Dense layers, each followed by the activation: `[..., D]` to `[..., sizes[-1]]` (orthogonal initial weights).
+
+    With `layer_norm` each layer's output is normalised before the activation (Ba et al. 2016,
+    https://arxiv.org/abs/1607.06450).
+    """
 
     sizes: tuple[int, ...]
     activation: str = "tanh"
+    layer_norm: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         for size in self.sizes:
             x = Dense(size, kernel_init=orthogonal(np.sqrt(2)))(x)
+            x = nn.LayerNorm()(x) if self.layer_norm else x
             x = ACTIVATIONS[self.activation](x)
         return x
 
@@ -42,20 +49,39 @@ class MLP(nn.Module):
 class CNN(nn.Module):
     """Convolutions over pictures, flattened: `[..., height, width, channels]` to `[..., D]`.
 
-    From 36 x 36 pixels on, three layers with strides; below, two layers that keep every cell.
+    From 36 x 36 pixels on, three layers with strides; below, 3 x 3 kernels that keep every cell. `layer_norm` is over
+    all cells and channels, see `MLP`.
+
+    Raises:
+        ValueError: Large pictures are given, and another number of channels than three.
     """
 
     activation: str = "relu"
+    channels: tuple[int, ...] = ()
+    """Features of each layer; () means 32, 64, 64 for large pictures and 16, 32 for small ones."""
+    layer_norm: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         rows = x.reshape(-1, *x.shape[-3:])
         large = min(x.shape[-3:-1]) >= 36
-        for features, kernel, stride in _SCREEN if large else _GRID:
+        for features, kernel, stride in self._layers(large):
             padding = "VALID" if large else "SAME"
             rows = Conv(features, kernel, stride, padding, kernel_init=orthogonal(np.sqrt(2)))(rows)
+            rows = nn.LayerNorm(reduction_axes=(-3, -2, -1))(rows) if self.layer_norm else rows
             rows = ACTIVATIONS[self.activation](rows)
         return rows.reshape(*x.shape[:-3], int(np.prod(rows.shape[1:])))
+
+    def _layers(self, large: bool) -> tuple[tuple[int, int, int], ...]:
+        """(features, kernel, stride) of each layer."""
+        if not self.channels:
+            return _SCREEN if large else _GRID
+        if not large:
+            return tuple((features, 3, 1) for features in self.channels)
+        if len(self.channels) != len(_SCREEN):
+            raise ValueError(f"Pictures this large need {len(_SCREEN)} numbers of channels, got {self.channels}.")
+        shapes = (shape[1:] for shape in _SCREEN)
+        return tuple((features, *shape) for features, shape in zip(self.channels, shapes, strict=True))
 
 
 def is_picture(space: Space) -> bool:
@@ -89,6 +115,12 @@ class Torso(nn.Module):
     space: Space
     sizes: tuple[int, ...]
     activation: str = "tanh"
+    layer_norm: bool = False
+    channels: tuple[int, ...] = ()
+    """See `CNN`."""
+    network: Callable[[], nn.Module] | None = None
+    """A network of the user's own in place of convolutions and dense layers: `network()` maps pictures `[..., height,
+    width, channels]`, or vectors `[..., D]`, to features `[..., H]`."""
 
     @nn.compact
     def __call__(self, obs: jax.Array, extra: jax.Array | None = None) -> jax.Array:
@@ -101,17 +133,21 @@ class Torso(nn.Module):
         elif not isinstance(space, Box):
             raise ValueError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
         elif is_picture(space):
-            x = CNN(self.activation)(as_floats(space, obs))
+            x = as_floats(space, obs)
+            x = CNN(self.activation, self.channels, self.layer_norm)(x) if self.network is None else x
         else:
             lead = obs.shape[: obs.ndim - len(space.shape)]
             x = as_floats(space, obs).reshape(*lead, int(np.prod(space.shape)))
-        return MLP(self.sizes, self.activation)(x if extra is None else jnp.concatenate([x, extra], axis=-1))
+        if self.network is not None:
+            return self.network()(x)
+        x = x if extra is None else jnp.concatenate([x, extra], axis=-1)
+        return MLP(self.sizes, self.activation, self.layer_norm)(x)
 
 
 class Encoder(nn.Module):
     """Torso and memory: `(carry, obs[T, ..., *shape], reset[T, ...]) -> (carry, features[T, ..., H])`.
 
-    Without a `space` the observation is a vector `[D]`. For `extra` see `Torso`.
+    Without a `space` the observation is a vector `[D]`. For `extra` and the last three fields see `Torso`.
     """
 
     sizes: tuple[int, ...]
@@ -119,11 +155,15 @@ class Encoder(nn.Module):
     memory: str = "none"
     memory_size: int = 64
     space: Space | None = None
+    layer_norm: bool = False
+    channels: tuple[int, ...] = ()
+    network: Callable[[], nn.Module] | None = None
 
     @nn.compact
     def __call__(
         self, carry: Any, obs: jax.Array, reset: jax.Array, extra: jax.Array | None = None
     ) -> tuple[Any, jax.Array]:
         space = Box(-np.inf, np.inf, obs.shape[-1:]) if self.space is None else self.space
-        features = Torso(space, self.sizes, self.activation)(obs, extra)
+        torso = Torso(space, self.sizes, self.activation, self.layer_norm, self.channels, self.network)
+        features = torso(obs, extra)
         return CORES[self.memory](self.memory_size, name=self.memory)(carry, features, reset)

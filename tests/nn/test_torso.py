@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -119,3 +120,50 @@ def test_encoder_takes_a_vector_without_a_space_and_anything_with_one():
     )
     assert y.shape == (T, B, 4)
     assert carry.shape == (B, 4)
+
+
+class Doubled(nn.Module):
+    """A network of somebody's own: no parameters, so that what it gets can be seen."""
+
+    @nn.compact
+    def __call__(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("space", "obs", "expected"),
+    [
+        (Box(-1.0, 1.0, (2, 3)), jnp.ones((5, 2, 3)), np.full((5, 6), 2.0)),  # flattened
+        (
+            Box(0, 255, (4, 4, 1), np.uint8),
+            jnp.full((5, 4, 4, 1), 255, jnp.uint8),
+            np.full((5, 4, 4, 1), 2.0),
+        ),  # scaled
+        (Discrete(3), jnp.array([1]), [[0.0, 2.0, 0.0]]),
+    ],
+)
+def test_a_network_of_ones_own_gets_vectors_or_pictures_of_floats(space, obs, expected):
+    y, variables = Torso(space, (6,), network=Doubled).init_with_output(jax.random.key(0), obs)
+    np.testing.assert_array_equal(y, expected)
+    assert not jax.tree.leaves(variables)
+
+
+def test_layer_norm_comes_before_the_activation():
+    x = jax.random.normal(jax.random.key(0), (7, 5))
+    y, variables = MLP((6,), "relu", layer_norm=True).init_with_output(jax.random.key(1), x)
+    before = x @ variables["params"]["Dense_0"]["kernel"]
+    centred = before - before.mean(-1, keepdims=True)
+    np.testing.assert_allclose(y, nn.relu(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)), atol=1e-5)
+
+
+def test_channels_of_convolutions():
+    small, large = (jnp.ones((2, side, side, 3)) for side in (10, 84))
+
+    def kernels(x, channels):
+        shapes = jax.eval_shape(lambda: CNN("relu", channels).init(jax.random.key(0), x))
+        return [layer["kernel"].shape for layer in shapes["params"].values()]
+
+    assert kernels(small, (4,)) == [(3, 3, 3, 4)]
+    assert kernels(large, (4, 5, 6)) == [(8, 8, 3, 4), (4, 4, 4, 5), (3, 3, 5, 6)]
+    with pytest.raises(ValueError, match="need 3 numbers of channels, got"):
+        kernels(large, (4, 5))

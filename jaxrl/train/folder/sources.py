@@ -11,18 +11,22 @@ from jaxrl.source_file import SourceFile, source_of
 
 __all__ = [
     "FOLDER",
+    "NAMED",
     "changed",
     "describe_sources",
     "keep_sources",
     "kept_algorithm",
-    "kept_env",
+    "kept_class",
+    "named_code",
     "not_loadable",
-    "portable_env",
-    "restored_env",
+    "portable",
+    "restored",
 ]
 
 FOLDER = "source"
 """In the run folder."""
+NAMED = ("env", "network")
+"""The fields of a config that can name a class in a file."""
 
 
 def describe_sources(config: Any) -> dict[str, Any]:
@@ -46,29 +50,40 @@ def keep_sources(folder: Path, config: Any) -> None:
         place.write_bytes(file.content)
 
 
-def portable_env(env: str) -> str:
-    """The name of an environment in run.json; a class in a file is named by the copy, `source/my_env.py:MyEnv`."""
-    own = own_code(env)
+def portable(name: str) -> str:
+    """An environment's or network's name in run.json; in a file it is that of the copy: `source/my_env.py:MyEnv`."""
+    own = own_code(name)
     if own is None or not own[0].endswith(".py"):
-        return env
-    _, mark, query = env.partition("?")
+        return name
+    _, mark, query = name.partition("?")
     return f"{FOLDER}/{Path(own[0]).name}:{own[1]}{mark}{query}"
 
 
-def restored_env(env: str, folder: Path) -> str:
-    """The inverse of `portable_env` for a run in `folder`."""
-    return str(folder / env) if env.startswith(f"{FOLDER}/") and own_code(env) is not None else env
+def restored(name: str, folder: Path) -> str:
+    """The inverse of `portable` for a run in `folder`."""
+    return str(folder / name) if name.startswith(f"{FOLDER}/") and own_code(name) is not None else name
+
+
+def named_code(config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """By role, the file or module and the class of each environment and network of the user's own.
+
+    Args:
+        config: The fields of a config, as in run.json.
+    """
+    names = {role: config.get(role) for role in NAMED}
+    return {role: own for role, name in names.items() if isinstance(name, str) and (own := own_code(name)) is not None}
 
 
 def not_loadable(config: Any) -> list[str]:
     """A sentence for each part of a run that no other process can load, and what to do about it."""
     sentences = []
-    env = lives_here(config.env)
-    if env is not None:
-        sentences.append(
-            f"Other processes cannot load this run, because {env} is defined only here: eval, render and resume need "
-            f'a class in a file, env="./my_env.py:{env}", or in a module that can be imported.'
-        )
+    for role in NAMED:
+        name = lives_here(getattr(config, role, None) or "")
+        if name is not None:
+            sentences.append(
+                f"Other processes cannot load this run, because {name} is defined only here: eval, render and resume "
+                f'need a class in a file, {role}="./my_{role}.py:{name}", or in a module that can be imported.'
+            )
     if type(config).__module__ == "__main__" and source_of(type(config)) is None:
         sentences.append(
             "Other processes cannot load this run, because its algorithm is defined only here: eval, render and resume "
@@ -77,13 +92,13 @@ def not_loadable(config: Any) -> list[str]:
     return sentences
 
 
-def kept_env(about: Mapping[str, Any], folder: Path) -> SourceFile | None:
-    """The copy of the file that a run's environment is defined in; None if it is in no file.
+def kept_class(role: str, about: Mapping[str, Any], folder: Path) -> SourceFile | None:
+    """The copy of the file that a run's environment or network is defined in; None if it is in no file.
 
     Raises:
         ValueError: The copy is not what run.json says.
     """
-    return _kept(about, folder, "env")
+    return _kept(about, folder, role)
 
 
 def changed(about: Mapping[str, Any]) -> list[str]:
@@ -119,16 +134,17 @@ def _kept(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | Non
 
 
 def _own_files(config: Any) -> dict[str, SourceFile]:
-    """The files that hold the config's algorithm and its environment."""
+    """The files that hold the config's algorithm, its environment and its network."""
     files = {}
-    algorithm, env = source_of(type(config)), own_code(config.env)
+    algorithm = source_of(type(config))
     if algorithm is not None:
         files["algorithm"] = algorithm
-    if env is not None and env[0].endswith(".py"):
-        files["env"] = SourceFile(env[0])
+    for role, (place, _) in named_code({name: getattr(config, name, None) for name in NAMED}).items():
+        if place.endswith(".py"):
+            files[role] = SourceFile(place)
     names = [f.path.name for f in files.values()]
     if len(set(names)) < len({f.sha256 for f in files.values()}):
-        raise ValueError(f"The files of the algorithm and the environment are both called {names[0]}; rename one.")
+        raise ValueError(f"Two different files of this run are called {max(names, key=names.count)}; rename one.")
     return files
 
 

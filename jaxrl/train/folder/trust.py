@@ -18,15 +18,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.registry import own_code
 from jaxrl.source_file import load_source
 from jaxrl.train.folder.json_file import read_json, write_json
-from jaxrl.train.folder.sources import kept_algorithm, kept_env
+from jaxrl.train.folder.sources import kept_algorithm, kept_class, named_code
 
-__all__ = ["UntrustedRunError", "check_env", "known_class", "trusted_class", "vouch"]
+__all__ = ["UntrustedRunError", "check_named", "known_class", "trusted_class", "vouch"]
 
 _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
+
+
+_WORDS = {"env": "environment"}
 
 
 class UntrustedRunError(ValueError):
@@ -73,8 +75,8 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     return found
 
 
-def check_env(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
-    """Make sure of the user's own code that a run's environment needs, and load it from its copy.
+def check_named(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
+    """Make sure of the user's own environment and network that a run names, and load them from their copies.
 
     Args:
         about: The content of run.json.
@@ -83,20 +85,19 @@ def check_env(about: Mapping[str, Any], path: Path, trust: bool = False) -> None
 
     Raises:
         UntrustedRunError: Code would be executed that neither `trust` nor this user's records allow.
-        ValueError: The copy is not what run.json says.
+        ValueError: A copy is not what run.json says.
     """
-    own = own_code(str(about["config"].get("env", about["env"])))
-    if own is None:
-        return
-    kept = kept_env(about, path)
-    loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
-    if not (loaded or trust or _vouched(about)):
-        raise UntrustedRunError(
-            f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its environment is "
-            f"defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
-        )
-    if kept is not None:
-        load_source(kept, beside=False)
+    for role, own in _named(about).items():
+        kept = kept_class(role, about, path)
+        loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
+        if not (loaded or trust or _vouched(about)):
+            raise UntrustedRunError(
+                f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its "
+                f"{_WORDS.get(role, role)} is defined. If you trust whoever made the run, add --trust (in Python, "
+                f"trust=True)."
+            )
+        if kept is not None:
+            load_source(kept, beside=False)
 
 
 def known_class(name: str) -> type | None:
@@ -155,11 +156,15 @@ def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
     """The code that a run names and that is not the library's, by what it is."""
     from jaxrl import algos
 
-    name, env = about["config_class"], str(about.get("config", {}).get("env", ""))
+    name = about["config_class"]
     code = {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
-    if own_code(env) is not None:
-        code["env"] = env
+    code |= {role: about["config"].get(role, about["env"]) for role in _named(about)}
     return code | {f"{role}_sha256": source["sha256"] for role, source in about.get("sources", {}).items()}
+
+
+def _named(about: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """See `named_code`."""
+    return named_code({"env": about["env"], **about["config"]})
 
 
 def _place() -> Path:

@@ -1,11 +1,13 @@
 """Runs of the user's own files: the copy in the run folder is what later commands use, if it may be executed."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import chex
+import jax
 import pytest
 import toy_algorithm
 
@@ -150,3 +152,36 @@ def test_what_no_other_process_can_load_is_said_while_it_can_be_mended(
     Config = type("Config", (ppo.Config,), {"__module__": "__main__"})
     assert "its algorithm is defined only here" in not_loadable(Config())[0]
     assert not_loadable(ppo.Config()) == []
+
+
+NET = """\
+import flax.linen as nn
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.relu(nn.Dense(3)(x))
+"""
+
+
+def test_a_network_of_ones_own_is_kept_and_found_again(tmp_path: Path) -> None:
+    (tmp_path / "my_net.py").write_text(NET)
+    tiny = {"num_envs": 2, "num_steps": 4, "num_minibatches": 1, "update_epochs": 1, "total_timesteps": 16}
+    config = ppo.Config(env="probe/constant_reward", network=f"{tmp_path}/my_net.py:Net", **tiny)
+    result = jaxrl.fit(ppo.make(config), config, tmp_path / "run", **OPTIONS)
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(result.state.params)]
+    assert sum("Net_0" in name and "kernel" in name for name in names) == 2  # of the policy and of the critic
+    about = RunFolder(tmp_path / "run").read()
+    assert about["config"]["network"] == "source/my_net.py:Net"
+    (tmp_path / "my_net.py").unlink()
+    forget()
+    run = load_run(tmp_path / "run")
+    assert run.config.network == str(tmp_path / "run" / "source" / "my_net.py:Net")
+    chex.assert_trees_all_equal(run.restore().params, result.state.params)
+    RunFolder(tmp_path / "run").write({name: value for name, value in about.items() if name != "trust_id"})
+    forget()
+    with pytest.raises(UntrustedRunError, match=r"source/my_net.py, where its network is defined"):
+        load_run(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"hidden=.* has no effect with network="):
+        dataclasses.replace(config, hidden=(7,)).make_env()
