@@ -20,7 +20,7 @@ from jaxrl.tuning.lineage import ancestors, distant
 from jaxrl.tuning.search_space import Point
 from jaxrl.tuning.task import Found, Incumbent, Task, Trial, best_so_far, member_rows, trial_of
 
-__all__ = ["PBT"]
+__all__ = ["PBT", "Grown", "grown"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class PBT:
         """See `Method`."""
         points, finalists = self.plan(task)
         every = task.config.num_updates // self.generations
-        trials, incumbents, lineages = _grown(task, self._train(task, points, every), every, finalists)
+        trials, incumbents, lineages = grown(task, self._train(task, points, every), every, finalists)
         best = 0
         if len(lineages) > 1:
             if not task.options["quiet"]:
@@ -99,28 +99,35 @@ class PBT:
         drawn = task.draws(points) if self.draw else [start]
         members = task.members([drawn[i % len(drawn)] for i in range(points)])
         mesh = choose_mesh(task.config, len(members), MeshShape(data=1))
-        grown = population(task.algorithm.make(task.config), self.generations)
+        algo = population(task.algorithm.make(task.config), self.generations)
         across = partial(evolve, task.dimensions, self.quantile, self.resample, every)
         who = Members.of(task.config, members)
         if not task.options["quiet"]:
             print(f"A population of {len(members)}, {self.generations} generations; compiling…")
-        programs = compile_programs(grown, task.config, who, task.options["eval_episodes"], mesh, across)
+        programs = compile_programs(algo, task.config, who, task.options["eval_episodes"], mesh, across)
         notes = {"population": dataclasses.asdict(self)}
-        return task.fit(grown, members, "population", notes, programs=programs)
+        return task.fit(algo, members, "population", notes, programs=programs)
 
 
-class _Grown(NamedTuple):
+class Grown(NamedTuple):
     """The outcome of a trained population."""
 
     trials: list[Trial]
     """One per member."""
     incumbents: list[Incumbent]
     lineages: list[list[Point]]
-    """Those of the finalists; the first is that of the best member."""
+    """The lineages of the finalists; the first is that of the best member."""
 
 
-def _grown(task: Task, result: Result, every: int, finalists: int) -> _Grown:
-    """The outcome of a trained population, with at most that many finalists."""
+def grown(task: Task, result: Result, every: int, finalists: int) -> Grown:
+    """The outcome of a trained population.
+
+    Args:
+        task: What to search.
+        result: The result of training.
+        every: Updates per generation.
+        finalists: The most members whose lineages to return, all different and related as distantly as possible.
+    """
     past = jax.device_get(result.state.past)
     columns = {name: getattr(past.hyperparams, name) for name in task.space}  # [M, G]
     members, generations = past.score.shape
@@ -143,9 +150,9 @@ def _grown(task: Task, result: Result, every: int, finalists: int) -> _Grown:
     ranked = sorted(range(members), key=lambda m: trials[m].rank, reverse=True)
     best = ranked[0]
     incumbents.append(Incumbent(total * members, trials[best].score, point(best, last)))
-    healthy: dict[str, int] = {}
+    different: dict[str, int] = {}
     for m in ranked:
         if m == best or np.isfinite(trials[m].score):
-            healthy.setdefault(repr(lineage(m)), m)  # members that never changed may share one
-    lineages = [lineage(m) for m in distant(past.parent, list(healthy.values()), finalists)]
-    return _Grown(trials, [i for i in incumbents if np.isfinite(i.score)], lineages)
+            different.setdefault(repr(lineage(m)), m)
+    lineages = [lineage(m) for m in distant(past.parent, list(different.values()), finalists)]
+    return Grown(trials, [i for i in incumbents if np.isfinite(i.score)], lineages)

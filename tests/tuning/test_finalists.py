@@ -1,92 +1,107 @@
-"""The best of a population by its own score may have been lucky; the finalists show what their lineages teach."""
+"""The best of a population by its own score may have been lucky; finalists show what their lineages teach."""
 
 import dataclasses
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import echo
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrl
 from jaxrl.algorithm import Algorithm
+from jaxrl.train.devices.mesh import MEMBER
 from jaxrl.tuning import PBT, Task, Trial
+from jaxrl.tuning.evolve import Past
 from jaxrl.tuning.finalists import train_finalists
+from jaxrl.tuning.pbt import grown
+from jaxrl.tuning.search_space import Point
 
 CONFIG = echo.Config()
-OPTIONS: dict[str, Any] = {"eval_episodes": 2, "quiet": True}
-SPACE: dict[str, Any] = {"lr": (1e-6, 1e-1, "log")}
-EVERY = 9
+EVERY = 9  # updates per generation
 
 
-def make_lucky(config: echo.Config) -> Algorithm:
-    """Echo, of which a member begins with luck that is worth more than it can learn."""
-    algo = echo.make(config)
-
-    def init(key: Any, hyperparams: Any = None) -> echo.State:
-        state = algo.init(key, hyperparams)
-        return dataclasses.replace(state, params={"theta": 100 * state.runner})
-
-    return algo._replace(init=init)
+def task(budget: int = 8, algorithm: Any = echo) -> Task:
+    options = {"eval_episodes": 2, "quiet": True, "mesh": None}
+    return Task(algorithm, CONFIG, {"lr": (1e-6, 1e-1, "log")}, budget, [5, 3], None, None, options)
 
 
-def search(algorithm: Any, run_dir: Path | None = None, **options: Any) -> Any:
-    return jaxrl.search(algorithm, CONFIG, run_dir, tuning_seeds=2, test_seeds=2, **OPTIONS, **SPACE, **options)
-
-
-def taught(lineage: list[dict[str, float]]) -> float:
-    """What a lineage of four generations teaches."""
-    return sum(EVERY * echo.gain(point["lr"]) for point in lineage)
-
-
-def task(lrs: list[list[float]]) -> tuple[Task, list[list[dict[str, float]]]]:
-    options = {**OPTIONS, "mesh": None}
-    return Task(echo, CONFIG, SPACE, 8, [5, 3], None, None, options), [[{"lr": lr} for lr in line] for line in lrs]
+def lineages(*rates: list[float]) -> list[list[Point]]:
+    return [[{"lr": lr} for lr in own] for own in rates]
 
 
 def test_luck_does_not_win() -> None:
-    lucky: Any = SimpleNamespace(make=make_lucky)
-    result = search(lucky, method=PBT(generations=4), budget=16)
-    population, finals = result.trials[:-4], result.trials[-4:]
-    assert {len(trial.scores) for trial in population} == {1}
-    assert finals[0].point == max(population, key=lambda trial: trial.score).point
-    best = max(finals, key=lambda trial: trial.score)
-    assert best.score > finals[0].score + 1  # all begin with the luck of the same seeds
-    assert result.best == best.point == result.incumbents[-1].point
+    """The luckiest member has the worst learning rate, and a better score than any other can learn."""
+    drawn = task().draws(12)
+    worst = min(range(4, 12), key=lambda i: echo.gain(drawn[i]["lr"]))  # the first 8 members are also finalists
+
+    def make(config: echo.Config) -> Algorithm:
+        algo = echo.make(config)
+
+        def init(key: Any, hyperparams: Any = None) -> echo.State:
+            luck = jnp.where(jax.lax.axis_index(MEMBER) == 2 * worst, 100.0, 0.0)
+            return dataclasses.replace(algo.init(key, hyperparams), params={"theta": luck})
+
+        return algo._replace(init=init)
+
+    found = PBT(generations=2, resample=0.0)(task(16, SimpleNamespace(make=make)))
+    members, finals = found.trials[:-4], found.trials[-4:]
+    lucky, best = max(members, key=lambda trial: trial.rank), max(finals, key=lambda trial: trial.score)
+    assert lucky.score >= 100
+    assert finals[0].point == lucky.point
+    assert finals[0].scores == [pytest.approx(lucky.score - 100, abs=1e-3)] * 2
+    assert best.score > 10 * finals[0].score
+    assert found.best == best.point == found.incumbents[-1].point
+    assert found.incumbents[-1].timesteps <= 16 * 2 * CONFIG.total_timesteps
 
 
 def test_finalists_follow_their_lineages_with_every_tuning_seed() -> None:
-    asked, lineages = task([[1e-6, 1e-2, 1e-2, 1e-3], [1e-2, 1e-4, 1e-6, 1e-2]])
-    for trial, lineage in zip(train_finalists(asked, lineages, EVERY), lineages, strict=True):
-        assert trial.point == lineage[-1]
+    asked, both = task(), lineages([1e-6, 1e-2, 1e-2, 1e-3], [1e-2, 1e-4, 1e-6, 1e-2])
+    for trial, own in zip(train_finalists(asked, both, EVERY), both, strict=True):
+        assert trial.point == own[-1]
         assert trial.timesteps == CONFIG.total_timesteps
-        algo = echo.make(CONFIG)
-        alone = jaxrl.fit(
-            algo, CONFIG, members=asked.members([{}]), lineage={"every_updates": EVERY, "points": lineage}, **OPTIONS
-        )
-        assert alone.evaluation is not None
-        np.testing.assert_allclose(trial.scores, alone.evaluation["return_mean"], rtol=1e-6)
-        np.testing.assert_allclose(trial.scores, [taught(lineage)] * 2, rtol=1e-5)
+        np.testing.assert_allclose(trial.scores, [sum(EVERY * echo.gain(point["lr"]) for point in own)] * 2, rtol=1e-5)
+    again: Any = {"every_updates": EVERY, "points": both[0]}
+    alone = jaxrl.fit(echo.make(CONFIG), CONFIG, members=asked.members([{}]), lineage=again, **asked.options)
+    assert alone.evaluation is not None
+    assert train_finalists(asked, both, EVERY)[0].scores == alone.evaluation["return_mean"]
 
 
-def test_a_finalist_that_diverges_has_no_score() -> None:
-    asked, lineages = task([[1e-2, 10.0, 1e-2, 1e-2], [1e-2, 1e-2, 1e-2, 1e-2]])
-    diverged, healthy = train_finalists(asked, lineages, EVERY)
-    assert (diverged.scores, healthy.scores) == ([None, None], [pytest.approx(36)] * 2)
-    asked, lineages = task([[1e-2, 10.0, 1e-2, 1e-2], [10.0, 1e-2, 1e-2, 1e-2]])
-    assert [trial.scores for trial in train_finalists(asked, lineages, EVERY)] == [[None, None]] * 2
+@pytest.mark.parametrize("second", [[1e-2] * 4, [10.0] * 4])
+def test_a_finalist_that_diverges_has_no_score(second: list[float]) -> None:
+    diverged, other = train_finalists(task(), lineages([1e-2, 10.0, 1e-2, 1e-2], second), EVERY)
+    assert diverged.scores == [None, None]
+    assert other.scores == ([None, None] if second[0] > 1 else [pytest.approx(36)] * 2)
 
 
 def test_if_every_finalist_diverges_the_best_member_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(asked: Task, lineages: Any, every: int) -> list[Trial]:
-        return [Trial(lineage[-1], [None, None], float(i), 36) for i, lineage in enumerate(lineages)]
+    def none(asked: Task, lineages: list[list[Point]], every: int) -> list[Trial]:
+        return [Trial(own[-1], [None, None], float(i), 36) for i, own in enumerate(lineages)]
 
     monkeypatch.setattr("jaxrl.tuning.pbt.train_finalists", none)
-    result = search(echo, method=PBT(generations=4), budget=8)
-    best = max(result.trials, key=lambda trial: trial.score)
-    assert result.best == best.point == result.incumbents[-1].point
+    found = PBT(generations=4)(task())
+    best = max(found.trials, key=lambda trial: trial.score)
+    assert found.best == best.point == found.incumbents[-1].point
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([4.0, 3.0, 2.0, 1.0], [0, 2, 3]),  # 1 never changed either, and so has the lineage of 0
+        ([1.0, 2.0, 3.0, 4.0], [3, 2, 1]),
+        ([4.0, 3.0, np.nan, np.nan], [0]),
+    ],
+)
+def test_finalists_are_healthy_members_of_different_lineages(scores: list[float], expected: list[int]) -> None:
+    rates = np.array([[1e-3, 1e-3], [1e-3, 1e-3], [1e-3, 2e-3], [1e-3, 3e-3]], np.float32)
+    parent = np.array([[0, 0], [1, 1], [2, 1], [3, 0]])
+    past = Past(echo.Hyperparams(rates, np.zeros((4, 2))), np.zeros((4, 2)), parent)
+    state = SimpleNamespace(past=past, params={"theta": np.array(scores, np.float32)})
+    result: Any = SimpleNamespace(state=state, evaluation={"return_mean": scores}, metrics={})
+    found = grown(task(), result, 18, 3)
+    assert [own[-1]["lr"] for own in found.lineages] == [rates[m, 1] for m in expected]
 
 
 @pytest.mark.parametrize(
@@ -103,22 +118,4 @@ def test_if_every_finalist_diverges_the_best_member_wins(monkeypatch: pytest.Mon
     ],
 )
 def test_finalists_get_at_most_a_quarter_of_the_budget(budget: int, finalists: int, plan: tuple[int, int]) -> None:
-    asked, _ = task([])
-    assert PBT(finalists=finalists).plan(dataclasses.replace(asked, budget=budget)) == plan
-
-
-def test_a_search_spends_its_budget_and_records_its_finalists(tmp_path: Path) -> None:
-    result = search(echo, tmp_path / "search", method=PBT(generations=4), budget=9)
-    assert sum(trial.timesteps * len(trial.scores) for trial in result.trials) == 9 * 2 * CONFIG.total_timesteps
-    about = json.loads((tmp_path / "search" / "tuning" / "finalists" / "run.json").read_text())
-    assert about["tuning_seeds"] == [0, 1]
-    assert [own["seed"] for own in about["members"]] == [0, 1, 0, 1]
-    lineages = about["population"]["lineages"]
-    assert [lineage[-1] for lineage in lineages] == [trial.point for trial in result.trials[-2:]]
-    assert result.lineage in lineages
-
-
-def test_members_with_one_lineage_need_no_final() -> None:
-    result = jaxrl.search(echo, CONFIG, method=PBT(generations=2), budget=8, test_seeds=1, lr=[1e-3], **OPTIONS)
-    assert [len(trial.scores) for trial in result.trials] == [1] * 6 * 3
-    assert result.lineage == [{"lr": pytest.approx(1e-3)}] * 2
+    assert PBT(finalists=finalists).plan(task(budget)) == plan

@@ -325,6 +325,16 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Any:
     )
 
 
+def test_finalists_are_recorded_as_part_of_tuning(evolved: Any) -> None:
+    assert spent(evolved.trials) == 8 * 2 * UPDATES
+    about = json.loads((evolved.run_dir / "tuning" / "finalists" / "run.json").read_text())
+    assert about["tuning_seeds"] == [0, 1]
+    assert [own["seed"] for own in about["members"]] == [0, 1, 0, 1]
+    lineages = about["population"]["lineages"]
+    assert [lineage[-1] for lineage in lineages] == [trial.point for trial in evolved.trials[-2:]]
+    assert evolved.lineage in lineages
+
+
 @pytest.fixture
 def stopped(evolved: Any, tmp_path: Path) -> Path:
     """As if its test had been stopped three quarters of the way."""
