@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics
 
-__all__ = ["Lineage", "follow_lineage"]
+__all__ = ["Lineage", "at_generation", "follow_lineage"]
 
 
 class Lineage(TypedDict):
@@ -32,8 +33,20 @@ def follow_lineage(algo: Algorithm, lineage: Lineage) -> Algorithm:
     values = {name: np.array([point[name] for point in points], np.float32) for name in points[0]}
 
     def update(state: Any) -> tuple[Any, Metrics]:
-        generation = jnp.minimum(state.update // every, len(points) - 1)
-        now = {name: jnp.asarray(column)[generation] for name, column in values.items()}
-        return algo.update(dataclasses.replace(state, hyperparams=dataclasses.replace(state.hyperparams, **now)))
+        return algo.update(at_generation(values, state, every))
 
     return algo._replace(update=update)
+
+
+def at_generation(values: Mapping[str, np.ndarray | jax.Array], state: Any, every_updates: int) -> Any:
+    """The train state with the hyperparameters of its generation.
+
+    Args:
+        values: A column `[G]` for each hyperparameter that changes.
+        state: The train state of one member, with the fields `hyperparams` and `update`.
+        every_updates: Updates per generation.
+    """
+    last = len(next(iter(values.values()))) - 1
+    generation = jnp.minimum(state.update // every_updates, last)
+    now = {name: jnp.asarray(column)[generation] for name, column in values.items()}
+    return dataclasses.replace(state, hyperparams=dataclasses.replace(state.hyperparams, **now))

@@ -43,7 +43,7 @@ class SearchResult:
     best: Point | None
     """The best hyperparameters; None if the search was stopped before it found them."""
     lineage: list[Point] | None
-    """With PBT, the best member's hyperparameters in each generation."""
+    """With PBT, the hyperparameters of each generation of the best lineage."""
     trials: list[Trial]
     """Everything that was tried."""
     incumbents: list[Incumbent]
@@ -75,9 +75,9 @@ def search(
 ) -> SearchResult:
     """Find hyperparameters, e.g. `search(ppo, config, method="halving", lr=(1e-5, 1e-1, "log"))`, and test them.
 
-    A point's score is the final greedy evaluation, averaged over the tuning seeds; with PBT, where every member ends
-    with its own point, it is the member's own score. The best point is then retrained with the test seeds, which are
-    different ones: report only their scores.
+    A point's score is the final greedy evaluation, averaged over the tuning seeds; in a population of PBT, where every
+    member ends with its own point, it is the member's own score. The best point is then retrained with the test seeds,
+    which are different ones: report only their scores.
 
     Args:
         algorithm: The module, e.g. `jaxrl.algos.ppo`.

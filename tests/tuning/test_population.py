@@ -36,7 +36,7 @@ def distinct(keys: jax.Array) -> int:
 
 @pytest.mark.parametrize(("tuning_seeds", "draw"), [(3, True), (1, True), (1, False)])
 def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, results: list[Result]) -> None:
-    method = PBT(generations=4, resample=1.0, draw=draw)
+    method = PBT(generations=4, resample=1.0, draw=draw, finalists=1)
     jaxrl.search(echo, CONFIG, method=method, budget=16, tuning_seeds=tuning_seeds, **OPTIONS, **SPACE)
     [result] = results
     members = 16 * tuning_seeds
@@ -49,7 +49,7 @@ def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, r
 
 @pytest.mark.parametrize("tuning_seeds", [3, 1])
 def test_children_differ_in_parent_and_in_what_is_changed(tuning_seeds: int, results: list[Result]) -> None:
-    method = PBT(generations=4, resample=1.0)
+    method = PBT(generations=4, resample=1.0, finalists=1)
     jaxrl.search(echo, CONFIG, method=method, budget=48 // tuning_seeds, tuning_seeds=tuning_seeds, **OPTIONS, **SPACE)
     past = jax.device_get(results[0].state.past)
     for generation in range(1, 4):
@@ -63,7 +63,7 @@ def test_children_differ_in_parent_and_in_what_is_changed(tuning_seeds: int, res
 def test_children_move_in_all_directions(results: list[Result]) -> None:
     config = echo.Config(lr=3e-4, bonus=0.15)
     space: dict[str, Any] = {"lr": (1e-4, 1e-3, "log"), "bonus": (0.1, 0.2)}
-    method = PBT(generations=2, quantile=0.5, resample=0.0, draw=False)
+    method = PBT(generations=2, quantile=0.5, resample=0.0, draw=False, finalists=1)
     jaxrl.search(echo, config, method=method, budget=32, tuning_seeds=1, **OPTIONS, **space)
     past = jax.device_get(results[0].state.past)
     replaced = np.flatnonzero(past.parent[:, 1] != np.arange(32))

@@ -28,7 +28,6 @@ from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.live.progress import Progress
 from jaxrl.train.rerun import compare_rows
 from jaxrl.tuning import PBT, Grid, Halving, Optuna, Random, Task, Trial
-from jaxrl.tuning.lineage import ancestors
 from jaxrl.tuning.search_space import draws
 from jaxrl.tuning.task import best_so_far
 
@@ -180,8 +179,8 @@ def test_pbt_finds_a_schedule_that_teaches_others_the_same(tmp_path: Path) -> No
     reached = sum(echo.gain(point["lr"]) * 4 for point in result.lineage)
     np.testing.assert_allclose(result.test["return_mean"], [reached] * 3, rtol=1e-4)
     assert max(trial.scores[0] for trial in result.trials) == pytest.approx(reached, rel=1e-4)
-    assert len(result.incumbents) == 9
-    assert result.incumbents[-1].timesteps == 16 * 2 * UPDATES
+    assert [each.timesteps for each in result.incumbents[:9]] == [12 * 2 * 4 * i for i in range(1, 10)]
+    assert result.incumbents[-1].timesteps <= 16 * 2 * UPDATES
 
 
 def test_members_train_as_they_would_alone_until_they_breed(tmp_path: Path) -> None:
@@ -195,12 +194,6 @@ def test_members_train_as_they_would_alone_until_they_breed(tmp_path: Path) -> N
         alone = fit(echo.make(config), config, eval_episodes=2, quiet=True).metrics["return_mean"]
         together = [row["return_mean"][m] for row in rows]
         np.testing.assert_array_equal(together[: UPDATES // 2], alone[: UPDATES // 2])
-
-
-def test_a_line_of_parents() -> None:
-    parent = np.array([[0, 0, 2], [1, 1, 1], [2, 1, 2]])
-    assert ancestors(parent, 0) == [1, 2, 0]
-    assert ancestors(parent, 1) == [1, 1, 1]
 
 
 # Optuna
@@ -287,11 +280,18 @@ def test_a_finished_search_is_not_run_again(folder: Path, monkeypatch: pytest.Mo
     assert again.test == before["test"]
 
 
-@pytest.mark.parametrize(("method", "rows"), [(Halving(), 8), (PBT(generations=4), 45), ("random", 20)])
+@pytest.mark.parametrize(
+    ("method", "budget", "rows"),
+    [
+        (Halving(), 3, 8),
+        (PBT(generations=4), 8, 45),  # among its finalists
+        ("random", 3, 20),
+    ],
+)
 def test_a_stopped_search_goes_on_where_it_was(
-    method: Any, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: Any, budget: int, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = search(method=method, budget=3)
+    whole = search(method=method, budget=budget)
     monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     seen = []
 
@@ -303,10 +303,10 @@ def test_a_stopped_search_goes_on_where_it_was(
     with monkeypatch.context() as patch:
         for module in ("jaxrl.tuning.task", "jaxrl.tuning.search", "jaxrl.tuning.member_groups"):
             patch.setattr(f"{module}.fit", lambda *args, **options: fit(*args, **options, on_row=on_row))
-        stopped = search(tmp_path / "search", method=method, budget=3)
+        stopped = search(tmp_path / "search", method=method, budget=budget)
     assert stopped.stopped == "SIGTERM"
     assert json.loads((tmp_path / "search" / "checklist.json").read_text())["status"] == "stopped"
-    after = search(tmp_path / "search", method=method, budget=3)
+    after = search(tmp_path / "search", method=method, budget=budget)
     assert (after.best, after.trials, after.test) == (whole.best, whole.trials, whole.test)
 
 
@@ -323,6 +323,16 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Any:
         log_every=1,
         checkpoint_every_updates=9,
     )
+
+
+def test_finalists_are_recorded_as_part_of_tuning(evolved: Any) -> None:
+    assert spent(evolved.trials) == 8 * 2 * UPDATES
+    about = json.loads((evolved.run_dir / "tuning" / "finalists" / "run.json").read_text())
+    assert about["tuning_seeds"] == [0, 1]
+    assert [own["seed"] for own in about["members"]] == [0, 1, 0, 1]
+    lineages = about["population"]["lineages"]
+    assert [lineage[-1] for lineage in lineages] == [trial.point for trial in evolved.trials[-2:]]
+    assert evolved.lineage in lineages
 
 
 @pytest.fixture
@@ -369,12 +379,13 @@ def test_a_schedule_is_not_lost_by_the_library_either(stopped: Path) -> None:
 
 
 @pytest.mark.usefixtures("_echo_command")
+@pytest.mark.parametrize("name", ["population", "finalists"])
 @pytest.mark.parametrize("command", ["resume", "rerun"])
 def test_a_population_is_trained_by_its_search_alone(
-    command: str, stopped: Path, capsys: pytest.CaptureFixture[str]
+    command: str, name: str, stopped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exit_info:
-        main([command, str(stopped / "tuning" / "population")])
+        main([command, str(stopped / "tuning" / name)])
     assert exit_info.value.code == 2
     assert "holds the population of a search, which is only trained by that search" in capsys.readouterr().err
 
@@ -410,6 +421,7 @@ def test_a_rung_goes_no_further_than_its_end(folder: Path, tmp_path: Path, capsy
         ({"method": Halving(eta=1)}, "eta must be at least 2"),
         ({"method": PBT(generations=40)}, r"36 updates cannot be cut into 40 generations.*PBT\(generations=18\)"),
         ({"method": PBT(quantile=0.7)}, "a quantile above 0 and up to 0.5"),
+        ({"method": PBT(finalists=0)}, "finalists must be at least 1"),
         ({"method": "pbt", "budget": 1, "tuning_seeds": 1}, "PBT needs a population"),
         ({"method": Optuna(batch=0)}, "batch must be at least 1"),
     ],
