@@ -14,7 +14,7 @@ from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.source_file import load_source
 
-__all__ = ["canonical", "list_envs", "make", "own_code", "register"]
+__all__ = ["canonical", "list_envs", "make", "own_code", "own_params", "register"]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
@@ -56,9 +56,10 @@ def register(
 def make(env_id: str, **options: Any) -> Any:
     """The environment of that name, e.g. `make("smax/3m")`; `options` go to its constructor.
 
-    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. A colon leads elsewhere: to a class in a file
-    or module of your own, `make("./my_env.py:MyEnv")` or `make("package.module:MyEnv")`, or to another library,
-    `make("jaxmarl:overcooked")` or `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
+    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. A colon leads elsewhere: to a class, or a
+    function that returns an environment, in a file or module of your own, `make("./my_env.py:MyEnv")` or
+    `make("package.module:MyEnv")`, or to another library, `make("jaxmarl:overcooked")` or
+    `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
@@ -77,12 +78,14 @@ def make(env_id: str, **options: Any) -> Any:
     elif colon and place in _LIBRARIES:
         return importlib.import_module("jaxrl.interop").make_foreign(place, attribute, **options)
     elif colon:
-        factory = _own_class(place, attribute)
+        factory = _own_factory(place, attribute)
     else:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
     _check_options(name, factory, options)
     env = factory(**_FIXED.get(name, {}), **options)
+    if not isinstance(env, Environment):
+        raise TypeError(f"{name} returns a {type(env).__name__}; it must return an environment.")
     env.name = name
     return env
 
@@ -110,8 +113,17 @@ def own_code(env_id: str) -> tuple[str, str] | None:
     return (place, attribute) if colon and name not in _FACTORIES and place not in _LIBRARIES else None
 
 
-def _own_class(place: str, attribute: str) -> Callable[..., Environment]:
-    """A class in a file or in a module that can be imported."""
+def _own_attribute(place: str, attribute: str, what: str) -> Any:
+    """What a file, or a module that can be imported, calls by that name.
+
+    Args:
+        place: The file or the module.
+        attribute: The name.
+        what: What it is, for messages: `"environment"`.
+
+    Raises:
+        UnknownNameError: There is none; the message says what to type.
+    """
     if place.endswith(".py"):
         module = load_source(place)
     else:
@@ -119,14 +131,38 @@ def _own_class(place: str, attribute: str) -> Callable[..., Environment]:
             module = importlib.import_module(place)
         except ImportError as error:
             libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
+            others = f", or one of {libraries} for another library's environment" if what == "environment" else ""
             raise UnknownNameError(
-                f"The module {place!r} of the environment {place}:{attribute} cannot be imported ({error}). Write "
-                f"./FILE.py:CLASS for a class in a file, or one of {libraries} for another library's environment."
+                f"The module {place!r} of the {what} {place}:{attribute} cannot be imported ({error}). Write "
+                f"./FILE.py:NAME for what is in a file{others}."
             ) from error
-    factory = getattr(module, attribute, None)
+    if not hasattr(module, attribute):
+        names = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise UnknownNameError(f"There is no {attribute!r} in {place}. {nearest(attribute, names)}")
+    return getattr(module, attribute)
+
+
+def own_params(name: str) -> Any:
+    """The function that draws parameters, or the parameters to choose from, that a name such as `./worlds.py:draw`
+    leads to; see `jaxrl.wrappers.RandomParams`.
+
+    Raises:
+        UnknownNameError: There is none; the message says what to type.
+    """
+    place, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise UnknownNameError(f"params={name!r} names nothing; write ./FILE.py:NAME or package.module:NAME.")
+    return _own_attribute(place, attribute, "parameters")
+
+
+def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
+    """A class or function of the user's own that makes an environment."""
+    factory = _own_attribute(place, attribute, "environment")
     if not callable(factory):
-        names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Environment)]
-        raise UnknownNameError(f"There is no class {attribute!r} in {place}. {nearest(attribute, names)}")
+        raise UnknownNameError(
+            f"{attribute!r} in {place} is no class or function that returns an environment, but a "
+            f"{type(factory).__name__}."
+        )
     return cast(Callable[..., Environment], factory)
 
 

@@ -18,8 +18,8 @@ from jaxrl.errors import CheckpointError
 from jaxrl.fields import settled
 from jaxrl.train.folder.checkpoint import CheckpointReader
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, latest_run
-from jaxrl.train.folder.sources import changed, restored_env
-from jaxrl.train.folder.trust import check_env, trusted_class
+from jaxrl.train.folder.sources import NAMING, changed, restored
+from jaxrl.train.folder.trust import check_own_code, trusted_class
 from jaxrl.train.folder.typed import spelled
 from jaxrl.train.programs import initial_state, member_keys
 
@@ -73,13 +73,14 @@ def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRu
     folder = RunFolder.open(latest_run() if path is None else path)
     about = folder.read()
     config_class = trusted_class(about, folder.path, trust)
-    check_env(about, folder.path, trust)
+    check_own_code(about, folder.path, trust)
     for sentence in changed(about):
         print(sentence, file=sys.stderr)
     module = sys.modules[config_class.__module__]
     with _told(folder.path):
         # What had no effect then is refused now, so it is left out.
-        content = about["config"] | {"env": restored_env(about["config"].get("env", about["env"]), folder.path)}
+        content = {"env": about["env"], **about["config"]}
+        content |= {name: restored(content[name], folder.path) for name in NAMING if isinstance(content.get(name), str)}
         config = settled(config_from_json(config_class, content))
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})

@@ -17,7 +17,7 @@ from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.provenance import device_names, git_state, versions
 from jaxrl.train.folder.run_info import RowCheck, read_run_info
-from jaxrl.train.folder.sources import FOLDER, describe_sources, portable_env
+from jaxrl.train.folder.sources import FOLDER, NAMING, describe_sources, portable
 from jaxrl.train.folder.typed import dataclass_from_json, spelled
 
 __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
@@ -144,7 +144,7 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
         "status": "running",
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "algorithm": algorithm_name(kind),
-        "env": portable_env(config.env),
+        "env": portable(config.env),
         "seed": config.seed,
         "num_seeds": num_seeds,
         "config": config_to_json(config),
@@ -172,8 +172,7 @@ def class_name(config: Any) -> str:
 def config_to_json(config: Any) -> dict[str, Any]:
     """A config dataclass as JSON-able data, in which infinite numbers are words: JSON knows none."""
     content = dataclasses.asdict(config)
-    if isinstance(content.get("env"), str):
-        content["env"] = portable_env(content["env"])
+    content |= {name: portable(content[name]) for name in NAMING if isinstance(content.get(name), str)}
     return json.loads(json.dumps(spelled(content)))
 
 

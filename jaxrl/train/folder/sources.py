@@ -11,17 +11,19 @@ from jaxrl.source_file import SourceFile, source_of
 
 __all__ = [
     "FOLDER",
+    "NAMING",
     "changed",
     "describe_sources",
     "keep_sources",
-    "kept_algorithm",
-    "kept_env",
-    "portable_env",
-    "restored_env",
+    "kept_source",
+    "portable",
+    "restored",
 ]
 
 FOLDER = "source"
 """In the run folder."""
+NAMING = ("env", "params")
+"""The fields of a config that can name code of the user's own, such as `./my_env.py:MyEnv`."""
 
 
 def describe_sources(config: Any) -> dict[str, Any]:
@@ -45,27 +47,18 @@ def keep_sources(folder: Path, config: Any) -> None:
         place.write_bytes(file.content)
 
 
-def portable_env(env: str) -> str:
-    """The name of an environment in run.json; a class in a file is named by the copy, `source/my_env.py:MyEnv`."""
-    own = own_code(env)
+def portable(name: str) -> str:
+    """A name as it stands in run.json; what is in a file is named by the copy, `source/my_env.py:MyEnv`."""
+    own = own_code(name)
     if own is None or not own[0].endswith(".py"):
-        return env
-    _, mark, query = env.partition("?")
+        return name
+    _, mark, query = name.partition("?")
     return f"{FOLDER}/{Path(own[0]).name}:{own[1]}{mark}{query}"
 
 
-def restored_env(env: str, folder: Path) -> str:
-    """The inverse of `portable_env` for a run in `folder`."""
-    return str(folder / env) if env.startswith(f"{FOLDER}/") and own_code(env) is not None else env
-
-
-def kept_env(about: Mapping[str, Any], folder: Path) -> SourceFile | None:
-    """The copy of the file that a run's environment is defined in; None if it is in no file.
-
-    Raises:
-        ValueError: The copy is not what run.json says.
-    """
-    return _kept(about, folder, "env")
+def restored(name: str, folder: Path) -> str:
+    """The inverse of `portable` for a run in `folder`."""
+    return str(folder / name) if name.startswith(f"{FOLDER}/") and own_code(name) is not None else name
 
 
 def changed(about: Mapping[str, Any]) -> list[str]:
@@ -78,16 +71,17 @@ def changed(about: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def kept_algorithm(about: Mapping[str, Any], folder: Path) -> SourceFile | None:
-    """The copy of the file that a run's algorithm is defined in; None if it is in no file.
+def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
+    """The copy of a file that a run is made of; None if that part of it is in no file.
+
+    Args:
+        about: The content of run.json.
+        folder: The run folder.
+        role: `"algorithm"`, or one of `NAMING`.
 
     Raises:
         ValueError: The copy is not what run.json says.
     """
-    return _kept(about, folder, "algorithm")
-
-
-def _kept(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
     source = about.get("sources", {}).get(role)
     if source is None:
         return None
@@ -101,16 +95,19 @@ def _kept(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | Non
 
 
 def _own_files(config: Any) -> dict[str, SourceFile]:
-    """The files that hold the config's algorithm and its environment."""
+    """The files that hold the config's algorithm and what its fields name."""
     files = {}
-    algorithm, env = source_of(type(config)), own_code(config.env)
+    algorithm = source_of(type(config))
     if algorithm is not None:
         files["algorithm"] = algorithm
-    if env is not None and env[0].endswith(".py"):
-        files["env"] = SourceFile(env[0])
-    names = [f.path.name for f in files.values()]
-    if len(set(names)) < len({f.sha256 for f in files.values()}):
-        raise ValueError(f"The files of the algorithm and the environment are both called {names[0]}; rename one.")
+    for role in NAMING:
+        own = own_code(getattr(config, role, ""))
+        if own is not None and own[0].endswith(".py"):
+            files[role] = SourceFile(own[0])
+    contents: dict[str, str] = {}
+    for file in files.values():
+        if contents.setdefault(file.path.name, file.sha256) != file.sha256:
+            raise ValueError(f"Two files of the {' and the '.join(files)} are called {file.path.name}; rename one.")
     return files
 
 

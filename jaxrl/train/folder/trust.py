@@ -21,9 +21,9 @@ from typing import Any
 from jaxrl.registry import own_code
 from jaxrl.source_file import load_source
 from jaxrl.train.folder.json_file import read_json, write_json
-from jaxrl.train.folder.sources import kept_algorithm, kept_env
+from jaxrl.train.folder.sources import NAMING, kept_source
 
-__all__ = ["UntrustedRunError", "check_env", "known_class", "trusted_class", "vouch"]
+__all__ = ["UntrustedRunError", "check_own_code", "known_class", "trusted_class", "vouch"]
 
 _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
@@ -50,7 +50,7 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     if (known := known_class(name)) is not None:
         return known
     module = name.partition(":")[0]
-    kept = kept_algorithm(about, path)
+    kept = kept_source(about, path, "algorithm")
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
             raise UntrustedRunError(
@@ -73,8 +73,8 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     return found
 
 
-def check_env(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
-    """Make sure of the user's own code that a run's environment needs, and load it from its copy.
+def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
+    """Make sure of the user's own code that the fields of a run's config name, and load it from its copy.
 
     Args:
         about: The content of run.json.
@@ -83,20 +83,18 @@ def check_env(about: Mapping[str, Any], path: Path, trust: bool = False) -> None
 
     Raises:
         UntrustedRunError: Code would be executed that neither `trust` nor this user's records allow.
-        ValueError: The copy is not what run.json says.
+        ValueError: A copy is not what run.json says.
     """
-    own = own_code(str(about["config"].get("env", about["env"])))
-    if own is None:
-        return
-    kept = kept_env(about, path)
-    loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
-    if not (loaded or trust or _vouched(about)):
-        raise UntrustedRunError(
-            f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its environment is "
-            f"defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
-        )
-    if kept is not None:
-        load_source(kept, beside=False)
+    for role, (place, _) in _own_code(about).items():
+        kept = kept_source(about, path, role)
+        loaded = place in sys.modules if kept is None else kept.module_name in sys.modules
+        if not (loaded or trust or _vouched(about)):
+            raise UntrustedRunError(
+                f"Loading {path} would execute {kept.path if kept else f'the module {place}'}, where its {role} is "
+                f"defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
+            )
+        if kept is not None:
+            load_source(kept, beside=False)
 
 
 def known_class(name: str) -> type | None:
@@ -155,11 +153,17 @@ def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
     """The code that a run names and that is not the library's, by what it is."""
     from jaxrl import algos
 
-    name, env = about["config_class"], str(about.get("config", {}).get("env", ""))
+    name = about["config_class"]
     code = {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
-    if own_code(env) is not None:
-        code["env"] = env
+    code |= {role: ":".join(own) for role, own in _own_code(about).items()}
     return code | {f"{role}_sha256": source["sha256"] for role, source in about.get("sources", {}).items()}
+
+
+def _own_code(about: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The code of the user's own that fields of a run's config name: file or module, and what is in it."""
+    config = {"env": about.get("env", ""), **about.get("config", {})}
+    named = {role: own_code(str(config.get(role, ""))) for role in NAMING}
+    return {role: own for role, own in named.items() if own is not None}
 
 
 def _place() -> Path:
