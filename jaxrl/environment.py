@@ -85,25 +85,50 @@ class Environment:
         key_step, key_reset = jax.random.split(key)
         return key_step, key_reset
 
-    def batch_reset(self, keys: jax.Array, params: Any = None) -> tuple[Any, Any]:
-        """`reset` for B environments at once, equal to `vmap(reset)`. `keys[B]`; `params` is shared."""
-        params = self._params(params)
-        return jax.vmap(self.reset, in_axes=(0, None))(keys, params)
+    def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Any]:
+        """`reset` for B environments at once, equal to `vmap(reset)`. `keys[B]`.
+
+        `params` is shared; with `own_params`, its leaves are `[B, …]`, and each environment has its own.
+        """
+        return jax.vmap(self.reset, in_axes=(0, 0 if own_params else None))(keys, self._params(params))
+
+    def batch_step_env(
+        self, keys: jax.Array, state: Any, action: Any, params: Any, *, own_params: bool = False
+    ) -> Step:
+        """`step_env` for B environments at once, equal to `vmap(step_env)`. Leading axes are `[B]`.
+
+        An environment with a faster batched kernel overrides this and `batch_reset`. `params`: see `batch_reset`.
+        """
+        return jax.vmap(self.step_env, in_axes=(0, 0, 0, 0 if own_params else None))(keys, state, action, params)
 
     def batch_step(
-        self, keys: jax.Array, state: Any, action: Any, params: Any = None, reset_to: tuple[Any, Any] | None = None
+        self,
+        keys: jax.Array,
+        state: Any,
+        action: Any,
+        params: Any = None,
+        reset_to: tuple[Any, Any] | None = None,
+        *,
+        own_params: bool = False,
     ) -> Step:
-        """`step` for B environments at once, equal to `vmap(step)`. Leading axes are `[B]`; `params` is shared.
+        """`step` for B environments at once, equal to `vmap(step)`. Leading axes are `[B]`.
 
-        Environments with a faster batched kernel override this. `reset_to` is `(observation, state)` with leading
-        axis B: if given, ended episodes continue from there instead of from a fresh reset.
+        `reset_to` is `(observation, state)` with leading axis B: if given, ended episodes continue from there instead
+        of from a fresh reset. `params`: see `batch_reset`.
         """
         params = self._params(params)
+        step_keys, reset_keys = jax.vmap(self.split_key)(keys)
+        stepped = self.batch_step_env(step_keys, state, action, params, own_params=own_params)
         if reset_to is None:
-            return jax.vmap(self.step, in_axes=(0, 0, 0, None))(keys, state, action, params)
-        step_keys, _ = jax.vmap(self.split_key)(keys)
-        stepped = jax.vmap(self.step_env, in_axes=(0, 0, 0, None))(step_keys, state, action, params)
+            reset_to = self.batch_reset(reset_keys, params, own_params=own_params)
         return auto_reset(stepped, reset_to)
+
+    def params_at(self, progress: jax.Array) -> Any:
+        """The parameters to train with once this share of the training is done, a float32 scalar from 0 to 1.
+
+        By default they never change; a curriculum changes them.
+        """
+        return self.default_params
 
     def observation(self, state: Any, params: Any = None) -> Any:
         """The observation of `state`. It lets a trainer compute final observations only where an episode was cut.

@@ -12,9 +12,9 @@ from typing import Any
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.source_file import class_name, load_class
+from jaxrl.source_file import class_name, load_named
 
-__all__ = ["canonical", "list_envs", "lives_here", "make", "name_of", "own_code", "register"]
+__all__ = ["canonical", "list_envs", "lives_here", "make", "name_of", "own_code", "own_params", "register"]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
@@ -63,9 +63,10 @@ def register(
 def make(env_id: str, **options: Any) -> Any:
     """The environment of that name, e.g. `make("smax/3m")`; `options` go to its constructor.
 
-    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. A colon leads elsewhere: to a class in a file
-    or module of your own, `make("./my_env.py:MyEnv")` or `make("package.module:MyEnv")`, or to another library,
-    `make("jaxmarl:overcooked")` or `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
+    Options can stand in the name as well: `make("smax/3m?max_steps=50")`. A colon leads elsewhere: to a class, or a
+    function that returns an environment, in a file or module of your own, `make("./my_env.py:MyEnv")` or
+    `make("package.module:MyEnv")`, or to another library, `make("jaxmarl:overcooked")` or
+    `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
@@ -88,13 +89,14 @@ def make(env_id: str, **options: Any) -> Any:
         env.made_as = _spelled(name, options)
         return env
     elif colon:
-        libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
-        factory = load_class(place, attribute, f", or one of {libraries} for another library's environment")
+        factory = _own_factory(place, attribute)
     else:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
     _check_options(name, factory, options)
     env = factory(**_FIXED.get(name, {}), **options)
+    if not isinstance(env, Environment):
+        raise TypeError(f"{name} returns a {type(env).__name__}; it must return an environment.")
     env.name = name
     env.made_as = _spelled(name, options)
     return env
@@ -145,6 +147,31 @@ def own_code(env_id: str) -> tuple[str, str] | None:
     _load()
     is_own = colon and name not in _FACTORIES and place not in (*_LIBRARIES, _OBJECT)
     return (place, attribute) if is_own else None
+
+
+def own_params(name: str) -> Any:
+    """The function that draws parameters, or the parameters to choose from, that a name such as `./worlds.py:draw`
+    leads to; see `jaxrl.wrappers.RandomParams`.
+
+    Raises:
+        UnknownNameError: There is none; the message says what to type.
+    """
+    place, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise UnknownNameError(f"params={name!r} names nothing; write ./FILE.py:NAME or package.module:NAME.")
+    return load_named(place, attribute)
+
+
+def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
+    """A class or function of the user's own that makes an environment."""
+    libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
+    factory = load_named(place, attribute, f", or one of {libraries} for another library's environment")
+    if not callable(factory):
+        raise UnknownNameError(
+            f"{attribute!r} in {place} is no class or function that returns an environment, but a "
+            f"{type(factory).__name__}."
+        )
+    return factory
 
 
 def _object(label: str) -> Environment:

@@ -10,14 +10,13 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["SourceFile", "check_not_loading", "class_name", "load_class", "load_source", "source_of"]
+__all__ = ["SourceFile", "check_not_loading", "class_name", "load_named", "load_source", "source_of"]
 
 _PREFIX = "jaxrl_file_"
 _FILES: dict[str, SourceFile] = {}  # by the name of the module
@@ -82,12 +81,12 @@ def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleTyp
     return module
 
 
-def load_class(place: str, attribute: str, hint: str = "") -> Callable[..., Any]:
-    """A class, or another callable, in a file or in a module that can be imported; see `class_name`.
+def load_named(place: str, attribute: str, hint: str = "") -> Any:
+    """What a file, or a module that can be imported, calls by a name; see `class_name`.
 
     Args:
         place: The path of a file that ends in .py, or the name of a module.
-        attribute: The name of the class.
+        attribute: The name, such as that of a class.
         hint: What else one may have meant, for the message.
 
     Raises:
@@ -100,18 +99,17 @@ def load_class(place: str, attribute: str, hint: str = "") -> Callable[..., Any]
             module = importlib.import_module(place)
         except ImportError as error:
             raise UnknownNameError(
-                f"The module {place!r} of {place}:{attribute} cannot be imported ({error}). Write ./FILE.py:CLASS for "
-                f"a class in a file{hint}."
+                f"The module {place!r} of {place}:{attribute} cannot be imported ({error}). Write ./FILE.py:NAME for "
+                f"what is in a file{hint}."
             ) from error
-    found = getattr(module, attribute, None)
-    if not callable(found):
-        names = [name for name, value in vars(module).items() if isinstance(value, type)]
-        raise UnknownNameError(f"There is no class {attribute!r} in {place}. {nearest(attribute, names)}")
-    return found
+    if not hasattr(module, attribute):
+        names = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise UnknownNameError(f"There is no {attribute!r} in {place}. {nearest(attribute, names)}")
+    return getattr(module, attribute)
 
 
 def class_name(kind: type) -> str:
-    """The name by which `load_class` finds a class: `./my_net.py:Net` or `package.module:Net`."""
+    """The name by which `load_named` finds a class: `./my_net.py:Net` or `package.module:Net`."""
     file = source_of(kind)
     return f"{kind.__module__ if file is None else file.path}:{kind.__qualname__}"
 

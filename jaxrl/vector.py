@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.display import as_html
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
@@ -24,7 +26,7 @@ class PoolState(NamedTuple):
 
 
 class VectorEnv:
-    """B copies of `env`: every argument and result has a leading batch axis; `params` are shared.
+    """B copies of `env`: every argument and result has a leading batch axis.
 
     Args:
         env: The environment.
@@ -33,6 +35,8 @@ class VectorEnv:
             made by `reset`, which avoids the cost of an expensive reset at every step. The starts use the `params`
             given to `reset`, and stay the same until `refresh` makes new ones.
         pool_size: P, the number of starts in the pool (default: B, at least 128).
+        params: Parameters for each environment, leaves `[B, …]`. If it is None, all share `params`, which you can give
+            to each method. For new parameters in every episode, wrap `env` in `jaxrl.wrappers.RandomParams`.
 
     Environments with a batched kernel (`batch_step`, such as SMAX) run through it, all others through `vmap`.
     """
@@ -43,6 +47,7 @@ class VectorEnv:
         num_envs: int,
         reset: Literal["fresh", "pool"] = "fresh",
         pool_size: int | None = None,
+        params: Any = None,
     ) -> None:
         check_environment(env, "VectorEnv")
         if not isinstance(num_envs, Integral) or num_envs < 1:
@@ -57,6 +62,8 @@ class VectorEnv:
             raise ValueError('pool_size is for reset="pool" only; leave it out, or give that as well.')
         if not isinstance(self.pool_size, Integral) or self.pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, and whole, got {pool_size!r}.")
+        self.params = params
+        self._check_params()
 
     def __repr__(self) -> str:
         return f"<VectorEnv: {self.num_envs} copies of {self.env!r}, reset={self.reset_strategy}>"
@@ -68,7 +75,8 @@ class VectorEnv:
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """Start B episodes: `(obs[B, …], state)`. Consumes `key`, which may be several keys as in `step`."""
         if self.reset_strategy == "fresh":
-            return self.env.batch_reset(_split(key, self.num_envs), params)
+            own = self.params is not None
+            return self.env.batch_reset(_split(key, self.num_envs), self._params(params), own_params=own)
         key_env, key_pool = _two(key)
         obs, state = self.env.batch_reset(_split(key_env, self.num_envs), params)
         _part_size(key_pool, self.pool_size)
@@ -85,7 +93,8 @@ class VectorEnv:
         B keys, each environment has its own, which saves a call of the random number generator.
         """
         if self.reset_strategy == "fresh":
-            return self.env.batch_step(_split(key, self.num_envs), state, action, params)
+            keys, own = _split(key, self.num_envs), self.params is not None
+            return self.env.batch_step(keys, state, action, self._params(params), own_params=own)
         key_env, key_pool = _two(key)
         keys = _split(key_env, self.num_envs)
         index = _draw(key_pool, self.num_envs, _pool_size(state))
@@ -140,17 +149,55 @@ class VectorEnv:
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """`action_mask` of every copy: bool `[B, A]`, or `[B, N, A]` with agents."""
-        return jax.vmap(lambda s: self.env.action_mask(s, params))(self.env_state(state))
+        return self._of_states(self.env.action_mask, state, params)
 
     def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
         """`agent_mask` of every copy: bool `[B, N]`."""
-        env = self._multi_agent()
-        return jax.vmap(lambda s: env.agent_mask(s, params))(self.env_state(state))
+        return self._of_states(self._multi_agent().agent_mask, state, params)
 
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
         """`global_state` of every copy: float32 `[B, G]`."""
-        env = self._multi_agent()
-        return jax.vmap(lambda s: env.global_state(s, params))(self.env_state(state))
+        return self._of_states(self._multi_agent().global_state, state, params)
+
+    def _of_states(self, function: Callable[[Any, Any], jax.Array], state: Any, params: Any) -> jax.Array:
+        """`function(state, params)` of every copy."""
+        in_axes = (0, None if self.params is None else 0)
+        return jax.vmap(function, in_axes=in_axes)(self.env_state(state), self._params(params))
+
+    def _params(self, params: Any) -> Any:
+        """The parameters given to a method, or else the environments' own.
+
+        Raises:
+            ValueError: There are both.
+        """
+        if self.params is None:
+            return params
+        if params is not None:
+            raise ValueError("This VectorEnv has its own parameters; leave out params here, or where it was made.")
+        return self.params
+
+    def _check_params(self) -> None:
+        """Raise unless the environments' own parameters, if there are any, fit them."""
+        if self.params is None:
+            return
+        if self.reset_strategy == "pool":
+            raise ValueError(
+                'With reset="pool" all environments share the starts, so they cannot have params of their own; use '
+                "jaxrl.wrappers.RandomParams, whose starts keep theirs."
+            )
+        like = self.env.default_params
+        if jax.tree.structure(self.params) != jax.tree.structure(like):
+            raise TypeError(
+                f"params of {self.env.name} must have the structure {jax.tree.structure(like)}, not "
+                f"{jax.tree.structure(self.params)}."
+            )
+        for (path, leaf), default in zip(
+            jax.tree_util.tree_flatten_with_path(self.params)[0], jax.tree.leaves(like), strict=True
+        ):
+            wanted = (self.num_envs, *np.shape(default))
+            if np.shape(leaf) != wanted:
+                name = f"params{jax.tree_util.keystr(path)}"
+                raise ValueError(f"{name} must have the shape {list(wanted)}, got {list(np.shape(leaf))}.")
 
     def _multi_agent(self) -> MultiAgentEnvironment:
         if not isinstance(self.env, MultiAgentEnvironment):

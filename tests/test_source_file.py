@@ -70,9 +70,9 @@ def test_environments_are_made_from_files_and_modules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("{folder}/my_env.py:Min", "There is no class 'Min' in .*Did you mean Mine"),
+        ("{folder}/my_env.py:Min", "There is no 'Min' in .*Did you mean Mine"),
         ("{folder}/other.py:Mine", "There is no file .*other.py"),
-        ("no_such_module:Mine", "cannot be imported.*FILE.py:CLASS"),
+        ("no_such_module:Mine", "cannot be imported.*FILE.py:NAME"),
     ],
 )
 def test_a_wrong_name_is_told(tmp_path: Path, name: str, sentence: str) -> None:

@@ -46,13 +46,14 @@ class Agent(NamedTuple):
     """Whether the critic sees the global state."""
 
 
-def make_collector(agent: Agent) -> Collector:
-    """The collector of this device's environments."""
+def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
+    """The collector of this device's environments, with the parameters that they have after `update` updates."""
     config = agent.config
     num_envs = config.num_envs // num_devices()
     pool_size = config.starts // num_devices() if config.reset == "pool" else None
     venv = VectorEnv(agent.env, num_envs, config.reset, pool_size)
-    return Collector(venv, agent.central, config.shards, config.normalise_obs)
+    params = agent.env.params_at(jnp.float32(update) / config.num_updates)
+    return Collector(venv, agent.central, config.shards, config.normalise_obs, params)
 
 
 def rollout_policy(agent: Agent, state: Any) -> Policy:

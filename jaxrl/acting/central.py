@@ -16,11 +16,11 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 __all__ = ["central_state", "global_state_size", "joint_space", "state_shape"]
 
 
-def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any) -> jax.Array:
+def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any, params: Any = None) -> jax.Array:
     """The critic's input for one environment with observations `obs[N, ...]`: float32 `[G]`, or in `joint_space`."""
     space = joint_space(env)
     if space is None:
-        return env.global_state(env_state)
+        return env.global_state(env_state, params)
     if is_picture(space):
         return jnp.moveaxis(obs, 0, -2).reshape(space.shape)
     return obs.reshape(space.shape)

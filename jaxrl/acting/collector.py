@@ -36,6 +36,8 @@ class Collector(NamedTuple):
     """S, the shards on all devices; each draws random numbers for its own environments."""
     floats: bool = False
     """Whether integer observations are scaled to floats immediately, so that moments can be taken of them."""
+    params: Any = None
+    """The environments' parameters, which they share; None for the defaults."""
 
     @property
     def keys_per_step(self) -> int:
@@ -51,9 +53,12 @@ class Collector(NamedTuple):
         env = self.venv.env
         assert isinstance(env, MultiAgentEnvironment)
         obs = as_floats(env.observation_space(), obs) if self.floats else obs
-        agent_mask = jax.vmap(env.agent_mask)(env_state)
-        action_mask = jax.vmap(env.action_mask)(env_state) if isinstance(env.action_space(), Discrete) else None
-        global_state = jax.vmap(partial(central_state, env))(obs, env_state) if self.central else None
+        shared = (0, None)
+        agent_mask = jax.vmap(env.agent_mask, shared)(env_state, self.params)
+        discrete = isinstance(env.action_space(), Discrete)
+        action_mask = jax.vmap(env.action_mask, shared)(env_state, self.params) if discrete else None
+        central = jax.vmap(partial(central_state, env), (0, *shared))
+        global_state = central(obs, env_state, self.params) if self.central else None
         return Observation(obs, global_state, action_mask, agent_mask)
 
     def observe_final(self, info: dict[str, Any]) -> Observation:
@@ -61,4 +66,5 @@ class Collector(NamedTuple):
         env, state = self.venv.env, info["final_state"]
         if not env.has_observation:
             return self.observe(info["final_observation"], state)
-        return self.observe(jax.vmap(env.observation)(state), state)  # so that XLA drops it if it is not used
+        obs = jax.vmap(env.observation, (0, None))(state, self.params)  # XLA drops it if it is not used
+        return self.observe(obs, state)

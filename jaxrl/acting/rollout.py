@@ -65,7 +65,7 @@ def init_runner(collector: Collector, carry: Any, key: jax.Array) -> RunnerState
     """Start all episodes. Consumes `key`."""
     venv = collector.venv
     _, keys = shard_keys(key, collector.num_shards)
-    obs, env_state = venv.reset(keys[0])
+    obs, env_state = venv.reset(keys[0], collector.params)
     fresh = jnp.ones(venv.num_envs, bool)
     nothing = jnp.zeros((venv.num_envs, len(venv.teams)), jnp.float32)
     return RunnerState(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, venv.kinds), nothing)
@@ -80,7 +80,7 @@ def refresh_pool(collector: Collector, runner: RunnerState, keys: jax.Array, sha
         keys: `[S / devices]`: each shard renews its own P / S starts, whichever device it is on. Consumed.
         share: The share of the pool to renew.
     """
-    return runner._replace(env_state=collector.venv.refresh(keys, runner.env_state, share))
+    return runner._replace(env_state=collector.venv.refresh(keys, runner.env_state, share, collector.params))
 
 
 def rollout(
@@ -144,7 +144,7 @@ def _step(
     venv = collector.venv
     observation = collector.observe(runner.obs, venv.env_state(runner.env_state))
     carry, action, extras = policy.act(runner.carry, observation, runner.reset, key_action)
-    obs, env_state, reward, terminated, truncated, info = venv.step(key_env, runner.env_state, action)
+    obs, env_state, reward, terminated, truncated, info = venv.step(key_env, runner.env_state, action, collector.params)
 
     def bootstrap() -> Any:
         return policy.bootstrap(carry, collector.observe_final(info))

@@ -17,8 +17,9 @@ from jaxrl.nn.heads import policy_head
 from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.rl.annealing import annealed
 from jaxrl.rl.value import HLGauss, ScalarValue
-from jaxrl.source_file import class_name, load_class
+from jaxrl.source_file import class_name, load_named
 from jaxrl.spaces import Box, Space
+from jaxrl.wrappers import RandomParams
 
 __all__ = ["Hyperparams", "NetworkLayer", "OnPolicyConfig", "RunLayer"]
 
@@ -73,7 +74,10 @@ def _load_network(name: str) -> Callable[..., Any]:
     place, colon, attribute = name.rpartition(":")
     if not colon:
         raise ValueError(f"network must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
-    return load_class(place, attribute)
+    found = load_named(place, attribute)
+    if not callable(found):
+        raise ValueError(f"network={name!r} is no class of a Flax module, but a {type(found).__name__}.")
+    return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,9 @@ class RunLayer(CheckedConfig):
 
     env: EnvName = "smax/3m"
     """Environment; `jaxrl envs` lists them. In Python also an environment or a class of your own."""
+    params: str = ""
+    """Parameters drawn anew for every episode, by a function in a file or module of your own, such as
+    `./worlds.py:draw`; see `jaxrl.wrappers.RandomParams`."""
     seed: int = 0
     """Seed of all random numbers."""
     total_timesteps: int = 1_000_000
@@ -140,20 +147,24 @@ class RunLayer(CheckedConfig):
         return self.pool_size or -(-128 // self.num_envs) * self.num_envs
 
     def make_env(self) -> Environment:
-        """The environment that `env` names.
+        """The environment that `env` names, with parameters drawn as `params` says.
 
         Raises:
             ValueError: There is none, or a field has no effect in it; the message says which.
         """
-        env = registry.make(self.env)
+        env = self._named_env()
         self.refuse_idle(env)
         return env
+
+    def _named_env(self) -> Environment:
+        env = registry.make(self.env)
+        return RandomParams(env, registry.own_params(self.params)) if self.params else env
 
     def idle(
         self, env: Callable[[], Environment] | None = None, because: Collection[str] | None = None
     ) -> list[Effect]:
         """See `CheckedConfig.idle`; without `env`, that which the config names."""
-        return super().idle(env or (lambda: registry.make(self.env)), because)
+        return super().idle(env or self._named_env, because)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

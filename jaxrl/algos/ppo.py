@@ -125,7 +125,7 @@ def init(agent: Agent, key: jax.Array, hyperparams: Hyperparams | None = None) -
     key_params, key_env, key = jax.random.split(key, 3)
     params = agent.networks.init(key_params)
     h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
-    runner = init_runner(make_collector(agent), agent.networks.new_carry(config.num_envs), key_env)
+    runner = init_runner(make_collector(agent, 0), agent.networks.new_carry(config.num_envs), key_env)
     state_size = global_state_size(agent.env) if agent.central else 0
     normaliser = new_normaliser(
         agent.env,
@@ -141,7 +141,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
     config, param_sets = agent.config, agent.param_sets
     h = config.annealed(state.hyperparams, state.update)
-    collector = make_collector(agent)
+    collector = make_collector(agent, state.update)
     for_rollout = (config.num_steps, collector.keys_per_step)
     for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
     pooled, acting, learning = config.reset == "pool", math.prod(for_rollout), math.prod(for_shuffle)

@@ -191,7 +191,7 @@ def check_auto_reset(run: Run) -> Iterator[Failure]:
 
 
 def check_reset_to(run: Run) -> Iterator[Failure]:
-    """A batched kernel continues ended episodes from `reset_to` (reset="pool" needs it)."""
+    """A batched kernel continues ended episodes from `reset_to` (reset="pool" needs it), and takes `own_params`."""
     if not run.programs.batched:
         return
     start = to_numpy(run.resets[0])
@@ -200,8 +200,12 @@ def check_reset_to(run: Run) -> Iterator[Failure]:
         obs, state, *outcome = to_numpy(run.outputs(t))  # with fresh resets; the rest is the same
         expected = *_choose(run.recording.done[t], start, (obs, state)), *outcome
         if differing := _by_part(found, expected):
-            problem = f"batch_step does not continue ended episodes from reset_to: {listed(differing)} differs."
-            yield Failure(problem, "Use the first half of each split key for the step, as without reset_to.")
+            problem = f"batch_step with reset_to and own_params=True differs in {listed(differing)}."
+            yield Failure(
+                problem,
+                "Continue ended episodes from reset_to, use the first half of each split key for the step, and let the "
+                "leaves of params be [B, …] with own_params.",
+            )
             return
 
 

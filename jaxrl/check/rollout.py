@@ -47,7 +47,8 @@ class Programs:
     def __init__(self, shapes: Shapes, key: jax.Array, num_steps: int) -> None:
         self.shapes, self.env, self.params = shapes, shapes.env, shapes.params
         self.num_steps = num_steps
-        self.batched = type(self.env).batch_step is not Environment.batch_step
+        methods = ("batch_step", "batch_step_env")
+        self.batched = any(getattr(type(self.env), name) is not getattr(Environment, name) for name in methods)
         self.single_traces = 0
         self._bits = np.asarray(jax.random.key_data(key))
         self._impl = jax.random.key_impl(key)
@@ -127,8 +128,8 @@ class Programs:
         return env.step(self.wrap(bits), state, action, params), expected
 
     def _pooled(self, bits: Any, state: Any, action: Any, reset_to: Any) -> Any:
-        """`batch_step` with `reset_to`."""
-        return self.env.batch_step(self.wrap(bits), state, action, self.params, reset_to)
+        """`batch_step` with `reset_to`, and with parameters for each environment, though all the same."""
+        return self.env.batch_step(self.wrap(bits), state, action, self.stacked_params(), reset_to, own_params=True)
 
     def _passed(self, bits: Any, state: Any, action: Any) -> Any:
         """`sub_states` of the step that `step` takes with the same arguments: leaves `[F, …]`."""

@@ -22,7 +22,7 @@ def agent_of(algo: Any) -> Agent:
 def collect(algo: Any, state: Any, key: jax.Array) -> Transition:
     """A rollout with the state's parameters, outside of an update."""
     agent = agent_of(algo)
-    config, collector = agent.config, make_collector(agent)
+    config, collector = agent.config, make_collector(agent, state.update)
     _, keys = shard_keys(key, config.shards, collector.keys_per_step * config.num_steps)
     keys = keys.reshape(config.num_steps, collector.keys_per_step, -1)
     return rollout(collector, rollout_policy(agent, state), state.runner, keys, config.train_length)[1]

@@ -23,8 +23,8 @@ class StartsOutside(Walk):
 
 @breaks("reset", "batch_reset differs from vmap")
 class OtherBatchReset(Walk):
-    def batch_reset(self, keys, params=None):
-        return super().batch_reset(keys[::-1], params)
+    def batch_reset(self, keys, params=None, *, own_params=False):
+        return super().batch_reset(keys[::-1], params, own_params=own_params)
 
 
 @breaks("observations", r"leaves observation_space\(\) after random actions \(largest magnitude")
@@ -73,7 +73,7 @@ class WonInAnyCase(Walk):
     "batch_params", "batch_step ignores params.size, params.max_steps, unlike reset_env and step_env. Pass params on"
 )
 class BatchOfDefaults(Walk):
-    def batch_step(self, keys, state, action, params=None, reset_to=None):
+    def batch_step(self, keys, state, action, params=None, reset_to=None, *, own_params=False):
         return super().batch_step(keys, state, action, None, reset_to)
 
 
@@ -89,7 +89,7 @@ class BatchResetOfDefaults(Walk):
         obs, state = super().reset_env(key, params)
         return obs, dataclasses.replace(state, step=params.max_steps // 12 - 1)
 
-    def batch_reset(self, keys, params=None):
+    def batch_reset(self, keys, params=None, *, own_params=False):
         return super().batch_reset(keys)
 
 
@@ -126,8 +126,8 @@ class KeyUsedTwice(Walk):
 
 @breaks("vmap", "batch_step differs from vmap.*reward")
 class OtherBatchStep(Walk):
-    def batch_step(self, keys, state, action, params=None, reset_to=None) -> Any:
-        obs, after, reward, *rest = super().batch_step(keys, state, action, params, reset_to)
+    def batch_step(self, keys, state, action, params=None, reset_to=None, *, own_params=False) -> Any:
+        obs, after, reward, *rest = super().batch_step(keys, state, action, params, reset_to, own_params=own_params)
         return obs, after, reward - reward.mean(), *rest
 
 
@@ -147,10 +147,10 @@ class NoReset(Walk):
         return obs, *rest, {**info, "final_observation": obs}
 
 
-@breaks("reset_to", "does not continue ended episodes from reset_to")
+@breaks("reset_to", "batch_step with reset_to and own_params=True differs in observation.*Continue ended episodes")
 class IgnoresResetTo(Walk):
-    def batch_step(self, keys, state, action, params=None, reset_to=None):
-        return super().batch_step(keys, state, action, params)
+    def batch_step(self, keys, state, action, params=None, reset_to=None, *, own_params=False):
+        return super().batch_step(keys, state, action, params, own_params=own_params)
 
 
 @breaks("illegal_actions", "action -1 is outside the space")
@@ -184,9 +184,18 @@ class Winnable(Walk):
         obs, after, reward, terminated, truncated, _ = super().step_env(key, state, action, params)
         return obs, after, reward, terminated, truncated, {"won": terminated & (after.position > 0)}
 
-    def batch_step(self, keys: Any, state: Any, action: Any, params: Any = None, reset_to: Any = None) -> Any:
+    def batch_step(
+        self,
+        keys: Any,
+        state: Any,
+        action: Any,
+        params: Any = None,
+        reset_to: Any = None,
+        *,
+        own_params: bool = False,
+    ) -> Any:
         """Its own, and with the given parameters."""
-        return super().batch_step(keys, state, action, params, reset_to)
+        return super().batch_step(keys, state, action, params, reset_to, own_params=own_params)
 
 
 @pytest.mark.quick

@@ -15,11 +15,12 @@ from jaxrl import algos
 DOCS = ROOT / "docs"
 
 # Blocks marked `python` are ours, and run; those marked `py` show other libraries, or parts of something.
-QUICK = ["../README.md", "environments.md", "from_gymnax.md"]
+QUICK = ["../README.md", "environments.md", "from_gymnax.md", "many_worlds.md"]
 LONG = [
     "tour.md",
     "your_own_algorithm.md",
     "interop.md",
+    "wrappers.md",
     "from_jaxmarl.md",
     "from_purejaxrl.md",
     "from_cleanrl.md",

@@ -33,3 +33,16 @@ def test_ippo_from_scratch_is_short() -> None:
 def test_ippo_from_scratch_wins() -> None:
     last = run("ippo_from_scratch.py").splitlines()[-1]
     assert float(last.rpartition(" ")[2]) >= 0.85, last
+
+
+@pytest.mark.slow
+def test_domain_randomisation_generalises() -> None:
+    heading, usual, randomised = run("domain_randomisation.py").splitlines()
+    assert [float(x) for x in heading.split()[2:]] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    *_, long = map(float, usual.split()[3:])
+    *_, long_too = map(float, randomised.split()[1:])
+    assert long < 100 < 200 < long_too
+
+
+def test_domain_randomisation_is_short() -> None:
+    assert len((EXAMPLES / "domain_randomisation.py").read_text().splitlines()) <= 80

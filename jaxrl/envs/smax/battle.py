@@ -110,11 +110,11 @@ class Battle:
         )
 
     def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:
-        """Statistics of units of types `[N, …]`: leaves `[N, …]`, or `[N, 1 …]` if all copies have the same types."""
+        """Statistics of units of types `[N, …]`: leaves `[N, …]`, or `[N, 1 …]` if all copies have the same."""
         if self.scenario.random_types:
             return stats_of(params.units, unit_type)
         stats = stats_of(params.units, np.asarray(self.scenario.unit_types))
-        return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - 1)), stats)
+        return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - v.ndim)), stats)
 
     def _one_hot(self, unit_type: jax.Array) -> jax.Array:
         """One-hot types `[N, K, …]`, or `[N, K, 1 …]` if all copies have the same types."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment, Step, auto_reset
+from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
@@ -159,8 +159,18 @@ class SMAX(MultiAgentEnvironment):
         """The same key twice: steps and spawns draw different rows of a key (see `uniform_rows`)."""
         return key, jax.random.clone(key)
 
-    def batch_reset(self, keys: jax.Array, params: Params | None = None) -> tuple[jax.Array, State]:
-        return batch_first(self.reset_env(keys, self._params(params)))
+    def batch_reset(
+        self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False
+    ) -> tuple[jax.Array, State]:
+        return batch_first(self.reset_env(keys, self._kernel_params(params, own_params)))
+
+    def batch_step_env(
+        self, keys: jax.Array, state: State, action: jax.Array, params: Params, *, own_params: bool = False
+    ) -> Step:
+        if own_params and self.enemy_policy is not None:  # the kernel knows one policy only
+            return super().batch_step_env(keys, state, action, params, own_params=True)
+        params = self._kernel_params(params, own_params)
+        return batch_first(self.step_env(keys, batch_last(state), batch_last(action), params))
 
     def batch_step(
         self,
@@ -169,19 +179,26 @@ class SMAX(MultiAgentEnvironment):
         action: jax.Array,
         params: Params | None = None,
         reset_to: tuple[jax.Array, State] | None = None,
+        *,
+        own_params: bool = False,
     ) -> Step:
-        params = self._params(params)
+        if reset_to is not None or (own_params and self.enemy_policy is not None):
+            return super().batch_step(keys, state, action, params, reset_to, own_params=own_params)
+        params = self._kernel_params(params, own_params)
         step_keys, reset_keys = self.split_key(keys)
         stepped = self._advance(step_keys, batch_last(state), batch_last(action), params)
         final, reward, terminated, truncated, info = stepped
         final_obs = self._observe(final, params)
-        if reset_to is not None:
-            return auto_reset(batch_first((final_obs, *stepped)), reset_to)
         # Choosing the state first leaves one observation to build, unless the caller also uses the final one.
         fresh, done = self._spawn(reset_keys, params), terminated | truncated
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
         info = {**info, "final_observation": final_obs, "final_state": final}
         return batch_first((self._observe(state, params), state, reward, terminated, truncated, info))
+
+    def _kernel_params(self, params: Params | None, own_params: bool) -> Params:
+        """The parameters in the kernel's layout: with `own_params`, leaves `[…, B]`."""
+        params = self._params(params)
+        return batch_last(params) if own_params else params
 
     def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:
         """The states after each tick of the step that `step_env` takes with the same arguments, leaves `[8, …]`.

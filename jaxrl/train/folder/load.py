@@ -19,7 +19,7 @@ from jaxrl.fields import settled
 from jaxrl.train.folder.checkpoint import CheckpointReader
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, latest_run
 from jaxrl.train.folder.sources import NAMED, changed, restored
-from jaxrl.train.folder.trust import check_named, trusted_class
+from jaxrl.train.folder.trust import check_own_code, trusted_class
 from jaxrl.train.folder.typed import spelled
 from jaxrl.train.programs import initial_state, member_keys
 
@@ -73,7 +73,7 @@ def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRu
     folder = RunFolder.open(latest_run() if path is None else path)
     about = folder.read()
     config_class = trusted_class(about, folder.path, trust)
-    check_named(about, folder.path, trust)
+    check_own_code(about, folder.path, trust)
     for sentence in changed(about):
         print(sentence, file=sys.stderr)
     module = sys.modules[config_class.__module__]

@@ -15,8 +15,7 @@ __all__ = [
     "changed",
     "describe_sources",
     "keep_sources",
-    "kept_algorithm",
-    "kept_class",
+    "kept_source",
     "named_code",
     "not_loadable",
     "portable",
@@ -25,8 +24,8 @@ __all__ = [
 
 FOLDER = "source"
 """In the run folder."""
-NAMED = ("env", "network")
-"""The fields of a config that can name a class in a file."""
+NAMED = ("env", "params", "network")
+"""The fields of a config that can name code of the user's own, such as `./my_env.py:MyEnv`."""
 
 
 def describe_sources(config: Any) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def keep_sources(folder: Path, config: Any) -> None:
 
 
 def portable(name: str) -> str:
-    """An environment's or network's name in run.json; in a file it is that of the copy: `source/my_env.py:MyEnv`."""
+    """A name as it stands in run.json; what is in a file is named by the copy, `source/my_env.py:MyEnv`."""
     own = own_code(name)
     if own is None or not own[0].endswith(".py"):
         return name
@@ -65,7 +64,7 @@ def restored(name: str, folder: Path) -> str:
 
 
 def named_code(config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """By role, the file or module and the class of each environment and network of the user's own.
+    """By field, the file or module of the user's own code that it names, and what is in it.
 
     Args:
         config: The fields of a config, as in run.json.
@@ -92,15 +91,6 @@ def not_loadable(config: Any) -> list[str]:
     return sentences
 
 
-def kept_class(role: str, about: Mapping[str, Any], folder: Path) -> SourceFile | None:
-    """The copy of the file that a run's environment or network is defined in; None if it is in no file.
-
-    Raises:
-        ValueError: The copy is not what run.json says.
-    """
-    return _kept(about, folder, role)
-
-
 def changed(about: Mapping[str, Any]) -> list[str]:
     """A sentence for each file that is no longer what it was when the run was made."""
     sentences = []
@@ -111,16 +101,17 @@ def changed(about: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def kept_algorithm(about: Mapping[str, Any], folder: Path) -> SourceFile | None:
-    """The copy of the file that a run's algorithm is defined in; None if it is in no file.
+def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
+    """The copy of a file that a run is made of; None if that part of it is in no file.
+
+    Args:
+        about: The content of run.json.
+        folder: The run folder.
+        role: `"algorithm"`, or one of `NAMED`.
 
     Raises:
         ValueError: The copy is not what run.json says.
     """
-    return _kept(about, folder, "algorithm")
-
-
-def _kept(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
     source = about.get("sources", {}).get(role)
     if source is None:
         return None
@@ -134,7 +125,7 @@ def _kept(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | Non
 
 
 def _own_files(config: Any) -> dict[str, SourceFile]:
-    """The files that hold the config's algorithm, its environment and its network."""
+    """The files that hold the config's algorithm and what its fields name."""
     files = {}
     algorithm = source_of(type(config))
     if algorithm is not None:

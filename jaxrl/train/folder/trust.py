@@ -20,9 +20,9 @@ from typing import Any
 
 from jaxrl.source_file import load_source
 from jaxrl.train.folder.json_file import read_json, write_json
-from jaxrl.train.folder.sources import kept_algorithm, kept_class, named_code
+from jaxrl.train.folder.sources import kept_source, named_code
 
-__all__ = ["UntrustedRunError", "check_named", "known_class", "trusted_class", "vouch"]
+__all__ = ["UntrustedRunError", "check_own_code", "known_class", "trusted_class", "vouch"]
 
 _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
@@ -52,7 +52,7 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     if (known := known_class(name)) is not None:
         return known
     module = name.partition(":")[0]
-    kept = kept_algorithm(about, path)
+    kept = kept_source(about, path, "algorithm")
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
             raise UntrustedRunError(
@@ -75,8 +75,8 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     return found
 
 
-def check_named(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
-    """Make sure of the user's own environment and network that a run names, and load them from their copies.
+def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
+    """Make sure of the user's own code that the fields of a run's config name, and load it from its copies.
 
     Args:
         about: The content of run.json.
@@ -88,7 +88,7 @@ def check_named(about: Mapping[str, Any], path: Path, trust: bool = False) -> No
         ValueError: A copy is not what run.json says.
     """
     for role, own in _named(about).items():
-        kept = kept_class(role, about, path)
+        kept = kept_source(about, path, role)
         loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
         if not (loaded or trust or _vouched(about)):
             raise UntrustedRunError(

@@ -18,9 +18,11 @@ from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
 NORMALISED = {"normalise_obs": True, "normalise_reward": True}
+WORLDS = Path(__file__).parents[2] / "wrappers" / "worlds.py"
 GRU = {"memory": "gru", "memory_size": 8}
 VARIANTS = {
     "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
+    "ppo worlds": (ppo, ppo.Config(env="classic/cartpole", params=f"{WORLDS}:draw", **SMALL)),
     "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
     "ippo": (ippo, ippo.Config(env="smax/3m", **SMALL)),
     "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),

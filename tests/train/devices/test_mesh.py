@@ -49,7 +49,7 @@ def test_devices_do_not_change_what_is_learned(name, counts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru"])
+@pytest.mark.parametrize("name", ["ppo", "ppo worlds", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru"])
 def test_1_2_4_and_8_devices_learn_the_same(name):
     check_equal(name, [1, 2, 4, 8])
 

@@ -1,0 +1,234 @@
+"""The base of all wrappers: it forwards everything, so that a wrapper holds only what it changes."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.spaces import Space
+
+if TYPE_CHECKING:
+    from jaxrl.render.scene import Scene
+
+__all__ = ["StatefulWrapper", "Wrapped", "Wrapper"]
+
+_BATCHED = {"reset_env": ("batch_reset", "batch_step"), "step_env": ("batch_step_env", "batch_step")}
+"""The methods for B environments that have to do what a method for one environment does."""
+
+
+class Wrapper(Environment):
+    """An environment that forwards everything to `env`; subclasses override what they change.
+
+    Around a `MultiAgentEnvironment` it is one as well. `env.batch_step` and the other batched methods are used unless a
+    subclass overrides `reset_env` or `step_env` alone: what it writes for one environment is then vmapped.
+
+    Raises:
+        TypeError: `env` is no environment.
+    """
+
+    def __new__(cls, env: Environment, *_: Any, **__: Any) -> Self:
+        if not isinstance(env, Environment):
+            raise TypeError(
+                f"{cls.__name__} takes an environment, such as jaxrl.make returns, not a {type(env).__name__}."
+            )
+        return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        changed = [name for one, batched in _BATCHED.items() if one in vars(cls) for name in batched]
+        for name in set(changed) - set(vars(cls)):
+            setattr(cls, name, getattr(Environment, name))
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.name = env.name
+        self.intended = env.intended
+
+    @property
+    def unwrapped(self) -> Environment:
+        """The innermost environment."""
+        return self.env.unwrapped if isinstance(self.env, Wrapper) else self.env
+
+    def env_state(self, state: Any) -> Any:
+        """The state of the environment inside (leaves may have leading axes)."""
+        return state
+
+    def env_params(self, state: Any, params: Any) -> Any:
+        """The parameters with which the environment inside runs in `state`."""
+        return params
+
+    @property
+    def default_params(self) -> Any:
+        return self.env.default_params
+
+    def params_at(self, progress: jax.Array) -> Any:
+        return self.env.params_at(progress)
+
+    def observation_space(self, params: Any = None) -> Space:
+        return self.env.observation_space(params)
+
+    def action_space(self, params: Any = None) -> Space:
+        return self.env.action_space(params)
+
+    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return self.env.split_key(key)
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
+        return self.env.reset_env(key, params)
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
+        return self.env.step_env(key, state, action, params)
+
+    def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Any]:
+        return self.env.batch_reset(keys, self._params(params), own_params=own_params)
+
+    def batch_step_env(
+        self, keys: jax.Array, state: Any, action: Any, params: Any, *, own_params: bool = False
+    ) -> Step:
+        return self.env.batch_step_env(keys, state, action, params, own_params=own_params)
+
+    def batch_step(
+        self,
+        keys: jax.Array,
+        state: Any,
+        action: Any,
+        params: Any = None,
+        reset_to: tuple[Any, Any] | None = None,
+        *,
+        own_params: bool = False,
+    ) -> Step:
+        return self.env.batch_step(keys, state, action, self._params(params), reset_to, own_params=own_params)
+
+    @property
+    def has_observation(self) -> bool:
+        return self.env.has_observation
+
+    def observation(self, state: Any, params: Any = None) -> Any:
+        return self.env.observation(self.env_state(state), self.env_params(state, params))
+
+    def action_mask(self, state: Any, params: Any = None) -> jax.Array:
+        return self.env.action_mask(self.env_state(state), self.env_params(state, params))
+
+    def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
+        return self.env.sub_states(key, state, action, self._params(params))
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        return self.env.draw(self.env_state(states), params)
+
+
+class _Team(MultiAgentEnvironment):
+    """What a wrapper forwards besides, if the environment inside has several agents."""
+
+    @property
+    def _inside(self) -> MultiAgentEnvironment:
+        return cast(Any, self).env
+
+    @property
+    def agents(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._inside.agents
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return self._inside.teams
+
+    @property
+    def roles(self) -> tuple[int, ...]:
+        return self._inside.roles
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        return self._inside.kinds
+
+    @property
+    def agent_observation_spaces(self) -> dict[str, Space]:
+        return self._inside.agent_observation_spaces
+
+    @property
+    def agent_action_spaces(self) -> dict[str, Space]:
+        return self._inside.agent_action_spaces
+
+    def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
+        own = cast(Any, self)
+        return self._inside.agent_mask(own.env_state(state), own.env_params(state, params))
+
+    @property
+    def has_global_state(self) -> bool:
+        return self._inside.has_global_state
+
+    def global_state(self, state: Any, params: Any = None) -> jax.Array:
+        own = cast(Any, self)
+        return self._inside.global_state(own.env_state(state), own.env_params(state, params))
+
+
+@functools.cache
+def _of_team(cls: type[Wrapper]) -> type[Wrapper]:
+    """The wrapper's class for environments with several agents."""
+    if issubclass(cls, MultiAgentEnvironment):
+        return cls
+    return type(cls.__name__, (cls, _Team), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+
+
+class Wrapped(NamedTuple):
+    """The state of a `StatefulWrapper`."""
+
+    env: Any
+    """The state of the environment inside."""
+    own: Any
+    """What the wrapper remembers between steps."""
+
+
+class StatefulWrapper(Wrapper):
+    """A wrapper that remembers something between steps; subclasses write the three hooks, for one environment."""
+
+    def before_step(self, key: jax.Array, state: Wrapped, action: Any) -> tuple[jax.Array, Any]:
+        """The key and the action for the environment inside. Consumes `key`."""
+        return key, action
+
+    def after_reset(self, obs: Any, state: Any) -> tuple[Any, Wrapped]:
+        """From observation and state of the environment inside, those of this one at the start of an episode."""
+        raise NotImplementedError
+
+    def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
+        """From a raw step of the environment inside, that of this one, with a `Wrapped` state.
+
+        Args:
+            state: Before the step.
+            action: The action that the environment inside took.
+            stepped: Its `step_env`'s result.
+        """
+        raise NotImplementedError
+
+    def env_state(self, state: Wrapped) -> Any:
+        return state.env
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Wrapped]:
+        return self.after_reset(*self.env.reset_env(key, params))
+
+    def step_env(self, key: jax.Array, state: Wrapped, action: Any, params: Any) -> Step:
+        key, action = self.before_step(key, state, action)
+        stepped = self.env.step_env(key, state.env, action, self.env_params(state, params))
+        return self.after_step(state, action, stepped)
+
+    def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Wrapped]:
+        return jax.vmap(self.after_reset)(*self.env.batch_reset(keys, self._params(params), own_params=own_params))
+
+    def batch_step_env(
+        self, keys: jax.Array, state: Wrapped, action: Any, params: Any, *, own_params: bool = False
+    ) -> Step:
+        keys, action = jax.vmap(self.before_step)(keys, state, action)
+        params = self.env_params(state, params)
+        stepped = self.env.batch_step_env(keys, state.env, action, params, own_params=own_params)
+        return jax.vmap(self.after_step)(state, action, stepped)
+
+    def sub_states(self, key: jax.Array, state: Wrapped, action: Any, params: Any = None) -> Wrapped:
+        params = self._params(params)
+        after = self.step_env(jax.random.clone(key), state, action, params)[1]
+        key, action = self.before_step(key, state, action)
+        passed = self.env.sub_states(key, state.env, action, self.env_params(state, params))
+        num_frames = jax.tree.leaves(passed)[0].shape[0]
+        own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_frames, *leaf.shape)), after.own)
+        return Wrapped(passed, own)

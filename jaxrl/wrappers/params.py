@@ -1,0 +1,140 @@
+"""Parameters of its own for every episode: domain randomisation, sets of worlds, curricula."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import Environment, Step
+from jaxrl.spaces import Space
+from jaxrl.wrappers.base import StatefulWrapper, Wrapped
+
+if TYPE_CHECKING:
+    from jaxrl.render.scene import Scene
+
+__all__ = ["RandomParams", "Stage"]
+
+Draw = Callable[[jax.Array, Any, jax.Array], Any]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """The parameters of `RandomParams`: what its episodes are drawn from."""
+
+    params: Any
+    """The parameters of the environment inside, which `draw` may change."""
+    progress: Any
+    """The share of the training that is done, 0 to 1; outside of training it is 1."""
+
+
+class RandomParams(StatefulWrapper):
+    """Every episode has its own parameters, which are drawn when it begins and kept in its state (`state.own`).
+
+    Args:
+        env: The environment.
+        draw: `draw(key, params, progress) -> params`: from the environment's parameters, those of one episode;
+            `progress` is the share of the training that is done, 0 to 1. Or W worlds to choose from with equal
+            probability: parameters with a leading axis, leaves `[W, …]`.
+
+    Raises:
+        TypeError: The environment has no parameters, or those drawn have another structure.
+        ValueError: A parameter has another shape or dtype; the message names it.
+    """
+
+    split_key = Environment.split_key
+
+    def __init__(self, env: Environment, draw: Draw | Any) -> None:
+        super().__init__(env)
+        self.intended = (*env.intended, "unused_params")  # a draw need not look at everything
+        if not jax.tree.leaves(env.default_params):
+            raise TypeError(f"{env.name} has no parameters (default_params), so there is nothing to draw.")
+        self.draw_params: Draw = draw if callable(draw) else _choice(draw, env.default_params)
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        jax.eval_shape(self._drawn, key, self.default_params)  # raises for what does not fit
+
+    @property
+    def default_params(self) -> Stage:
+        return Stage(self.env.default_params, np.float32(1))
+
+    def params_at(self, progress: jax.Array) -> Stage:
+        return Stage(self.env.params_at(progress), progress)
+
+    def env_params(self, state: Wrapped, params: Any) -> Any:
+        return state.own
+
+    def observation_space(self, params: Stage | None = None) -> Space:
+        return self.env.observation_space(None if params is None else params.params)
+
+    def action_space(self, params: Stage | None = None) -> Space:
+        return self.env.action_space(None if params is None else params.params)
+
+    def reset_env(self, key: jax.Array, params: Stage) -> tuple[Any, Wrapped]:
+        key_draw, key_env = jax.random.split(key)
+        own = self._drawn(key_draw, params)
+        obs, state = self.env.reset_env(key_env, own)
+        return obs, Wrapped(state, own)
+
+    def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Wrapped]:
+        keys_draw, keys_env = jax.vmap(lambda key: tuple(jax.random.split(key)))(keys)
+        own = jax.vmap(self._drawn, in_axes=(0, 0 if own_params else None))(keys_draw, self._params(params))
+        obs, state = self.env.batch_reset(keys_env, own, own_params=True)
+        return obs, Wrapped(state, own)
+
+    def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
+        return stepped[0], Wrapped(stepped[1], state.own), *stepped[2:]
+
+    def batch_step_env(
+        self, keys: jax.Array, state: Wrapped, action: Any, params: Any, *, own_params: bool = False
+    ) -> Step:
+        return super().batch_step_env(keys, state, action, params, own_params=True)
+
+    def draw(self, states: Wrapped, params: Any = None) -> Scene:
+        return self.env.draw(states.env, jax.tree.map(lambda leaf: leaf[0], states.own))
+
+    def _drawn(self, key: jax.Array, stage: Stage) -> Any:
+        """An episode's parameters, with the shapes and dtypes of the environment's own."""
+        drawn, like = self.draw_params(key, stage.params, stage.progress), self.env.default_params
+        wanted, got = jax.tree.structure(like), jax.tree.structure(drawn)
+        if wanted != got:
+            raise TypeError(f"Parameters drawn for {self.name} must have the structure {wanted}, not {got}.")
+        return jax.tree_util.tree_map_with_path(_fitted, drawn, like)
+
+
+def _choice(worlds: Any, like: Any) -> Draw:
+    """A draw of one of W worlds, leaves `[W, …]`.
+
+    Raises:
+        TypeError: They are no parameters of the environment.
+        ValueError: They do not all have the same leading axis.
+    """
+    if jax.tree.structure(worlds) != jax.tree.structure(like):
+        raise TypeError(
+            f"RandomParams takes a function (key, params, progress), or parameters with a leading axis and the "
+            f"structure {jax.tree.structure(like)}, but got a {type(worlds).__name__}."
+        )
+    sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(worlds)}
+    if len(sizes) != 1 or sizes == {()}:
+        raise ValueError("Worlds to choose from are parameters whose leaves all have a leading axis of the same size.")
+    (size,) = sizes.pop()
+
+    def choose(key: jax.Array, params: Any, progress: jax.Array) -> Any:
+        index = jax.random.randint(key, (), 0, size)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], worlds)
+
+    return choose
+
+
+def _fitted(path: Any, drawn: Any, like: Any) -> jax.Array:
+    drawn, like = jnp.asarray(drawn), np.asarray(like)
+    name = f"params{jax.tree_util.keystr(path)}"
+    if drawn.shape != like.shape:
+        raise ValueError(f"{name} was drawn with shape {list(drawn.shape)}; it must be {list(like.shape)}.")
+    if not np.can_cast(drawn.dtype, like.dtype, "same_kind"):
+        raise ValueError(f"{name} was drawn as {drawn.dtype}; it must be {like.dtype}, so round it with .astype.")
+    return drawn.astype(like.dtype)

@@ -1,0 +1,159 @@
+"""A wrapper forwards everything, for one environment and for B in the kernel of the environment inside."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrl
+from jaxrl import check_env
+from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.envs.classic import CartPole
+from jaxrl.wrappers import (
+    ActionRepeat,
+    Flatten,
+    FrameStack,
+    ObservationFunction,
+    RandomParams,
+    RewardFunction,
+    StickyActions,
+    TimeLimit,
+    Wrapper,
+    as_multi_agent,
+)
+from jaxrl.wrappers.base import _Team
+
+B = 4
+FOLLOWS = {"reset", "step", "render", "num_agents"}
+"""What follows from the methods that a wrapper forwards."""
+
+
+def same_params(key: jax.Array, params: Any, progress: Any) -> Any:
+    return params
+
+
+ALL = {
+    "Wrapper": Wrapper,
+    "RewardFunction": lambda env: RewardFunction(env, lambda taken: 2 * taken.reward),
+    "ObservationFunction": lambda env: ObservationFunction(env, jnp.tanh),
+    "Flatten": Flatten,
+    "TimeLimit": lambda env: TimeLimit(env, 9),
+    "FrameStack": lambda env: FrameStack(env, 2),
+    "StickyActions": StickyActions,
+    "ActionRepeat": lambda env: ActionRepeat(env, 2),
+    "RandomParams": lambda env: RandomParams(env, same_params),
+    "several": lambda env: TimeLimit(FrameStack(RandomParams(StickyActions(env), same_params), 2), 20),
+}
+every_wrapper = pytest.mark.parametrize("wrap", ALL.values(), ids=ALL)
+
+
+def public(kind: type) -> set[str]:
+    return {name for name, value in vars(kind).items() if not name.startswith("_") and name not in ("name", "intended")}
+
+
+@pytest.mark.quick
+def test_everything_that_environments_have_is_forwarded():
+    """A new method or property of environments has to be forwarded as well."""
+    assert public(Environment) - public(Wrapper) == FOLLOWS - {"num_agents"}
+    assert public(MultiAgentEnvironment) - public(Wrapper) - public(_Team) == {"num_agents"}
+
+
+@pytest.mark.quick
+@every_wrapper
+def test_a_wrapped_team_is_a_team(wrap: Any):
+    inside = jaxrl.make("mpe/simple_tag")
+    env = wrap(inside)
+    assert isinstance(env, MultiAgentEnvironment)
+    assert (env.name, env.agents, env.teams, env.roles) == (inside.name, inside.agents, inside.teams, inside.roles)
+    assert (env.kinds, env.num_agents, env.unwrapped) == (inside.kinds, inside.num_agents, inside)
+    assert not isinstance(wrap(CartPole()), MultiAgentEnvironment)
+
+
+@pytest.mark.quick
+def test_states_are_looked_at_by_the_environment_inside():
+    inside = jaxrl.make("smax/3m")
+    env = TimeLimit(StickyActions(inside), 20)
+    _, state = env.reset(jax.random.key(0))
+    for name in ("observation", "action_mask", "agent_mask", "global_state"):
+        np.testing.assert_array_equal(getattr(env, name)(state), getattr(inside, name)(state.env.env))
+    assert env.has_global_state
+    assert env.render(state).shape == inside.render(state.env.env).shape
+    assert env.agent_action_spaces == inside.agent_action_spaces
+
+
+class Counted(CartPole):
+    """Counts how often its batched methods are traced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traced: list[str] = []
+
+    def batch_reset(self, *args: Any, **options: Any) -> Any:
+        self.traced.append("batch_reset")
+        return super().batch_reset(*args, **options)
+
+    def batch_step_env(self, *args: Any, **options: Any) -> Any:
+        self.traced.append("batch_step_env")
+        return super().batch_step_env(*args, **options)
+
+
+@pytest.mark.quick
+@every_wrapper
+@pytest.mark.parametrize("team", [False, True])
+def test_batches_go_through_the_kernel_inside(wrap: Any, team: bool):
+    inside = Counted()
+    env = as_multi_agent(wrap(inside)) if team else wrap(inside)
+    keys = jax.random.split(jax.random.key(0), B)
+    _, state = jax.eval_shape(env.batch_reset, keys)
+    assert inside.traced == ["batch_reset"]
+    jax.eval_shape(env.batch_step, keys, state, jax.ShapeDtypeStruct((B, 1)[: 1 + team], jnp.int32))
+    assert set(inside.traced[1:]) == {"batch_reset", "batch_step_env"}
+
+
+class Slow(Wrapper):
+    """Written for one environment only."""
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        obs, after, reward, *rest = self.env.step_env(key, state, action, params)
+        return obs, after, reward - 3.0, *rest
+
+
+class Away(Wrapper):
+    """Starts elsewhere."""
+
+    def reset_env(self, key: jax.Array, params: Any) -> Any:
+        obs, state = self.env.reset_env(key, params)
+        return obs + 1.0, state
+
+
+@pytest.mark.quick
+def test_what_is_written_for_one_environment_holds_for_many():
+    keys = [jax.random.split(jax.random.key(seed), B) for seed in range(4)]
+    env = Slow(RewardFunction(CartPole(max_steps=1), lambda taken: taken.reward))
+    _, state = env.batch_reset(keys[0])
+    assert (env.batch_step(keys[1], state, jnp.zeros(B, int))[2] == -2.0).all()
+    env = Away(CartPole(max_steps=1))
+    assert (env.batch_reset(keys[2])[0] > 0.5).all()
+    assert (env.batch_step(keys[3], state, jnp.zeros(B, int))[0] > 0.5).all()  # every episode ends
+
+
+@pytest.mark.quick
+def test_only_environments_are_wrapped():
+    with pytest.raises(TypeError, match=r"TimeLimit takes an environment, such as jaxrl.make returns, not a str"):
+        TimeLimit("smax/3m", 5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
+        TimeLimit(CartPole(), 0)
+
+
+def test_a_stack_of_wrappers_keeps_the_contract():
+    check_env(as_multi_agent(ALL["several"](CartPole())), num_steps=16)
+
+
+@pytest.mark.slow
+@every_wrapper
+@pytest.mark.parametrize("name", ["classic/cartpole", "smax/3m"])
+def test_every_wrapper_keeps_the_contract(wrap: Any, name: str):
+    if wrap is not ALL["ObservationFunction"] or name == "smax/3m":  # tanh leaves no bounded space
+        check_env(wrap(jaxrl.make(name)), num_steps=32)
