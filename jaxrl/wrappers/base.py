@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import jax
 import jax.numpy as jnp
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.spaces import Space
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ class Wrapper(Environment):
     """
 
     def __new__(cls, env: Environment, *_: Any, **__: Any) -> Self:
-        if not isinstance(env, Environment):
-            raise TypeError(
-                f"{cls.__name__} takes an environment, such as jaxrl.make returns, not a {type(env).__name__}."
-            )
+        check_environment(env, cls.__name__)
         return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
 
     def __init_subclass__(cls) -> None:

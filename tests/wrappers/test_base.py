@@ -26,8 +26,8 @@ from jaxrl.wrappers import (
 from jaxrl.wrappers.base import _Team
 
 B = 4
-FOLLOWS = {"reset", "step", "render", "num_agents"}
-"""What follows from the methods that a wrapper forwards."""
+FOLLOWS = {"reset", "step", "render", "num_agents", "made_as"}
+"""What follows from the methods that a wrapper forwards, and the name of which a wrapped environment is no longer."""
 
 
 def same_params(key: jax.Array, params: Any, progress: Any) -> Any:
@@ -141,7 +141,7 @@ def test_what_is_written_for_one_environment_holds_for_many():
 
 @pytest.mark.quick
 def test_only_environments_are_wrapped():
-    with pytest.raises(TypeError, match=r"TimeLimit takes an environment, such as jaxrl.make returns, not a str"):
+    with pytest.raises(TypeError, match=r"TimeLimit takes an environment, such as jaxrl.make.*, not a str"):
         TimeLimit("smax/3m", 5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
         TimeLimit(CartPole(), 0)
