@@ -87,7 +87,7 @@ class Replay:
 
     def scene(self) -> Scene:
         """The episode as shapes, with captions and a closing banner: `2 + T F` frames."""
-        scene = compose.with_captions(self.env.draw(self.states, self.params))
+        scene = self.env.draw(self.states, self.params)
         return compose.with_banner(scene, self.outcome.upper(), _COLORS.get(self.outcome, _NEUTRAL))
 
     def _repr_html_(self) -> str:

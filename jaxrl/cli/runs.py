@@ -59,20 +59,26 @@ def evaluate_run(argv: list[str]) -> int:
     return 0
 
 
+_MOST_EPISODES = 100  # of a film: more would be too small to see
+
+
 @dataclasses.dataclass(frozen=True)
 class RenderFlags:
-    """Film one greedy episode with the policy of a run."""
+    """Film greedy episodes with the policy of a run."""
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
     out: Path | None = None
-    """Output file, .gif or .html; replay.gif in the run folder if left out."""
+    """Output file: .gif, .html, or .mp4 where ffmpeg is found; if left out, replay.gif in the run folder, or
+    grid.gif with several episodes."""
+    episodes: int = 1
+    """Number of episodes; several play side by side in one .gif or .mp4."""
     seed: int = 0
-    """Seed of the episode."""
+    """Seed of the episode; with several, the next one has the next seed."""
     member: int | None = None
     """Index of the seed in a run with several; the best one if left out."""
     max_steps: int | None = None
-    """The most steps to film; 1000 if left out."""
+    """The most steps of an episode to film; 1000 if left out."""
     trust: bool = False
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
@@ -83,20 +89,37 @@ def render_run(argv: list[str]) -> int:
     as_seed("--seed", flags.seed)
     from jaxrl.render import save
     from jaxrl.train.folder.disk import refuse_link, why
-    from jaxrl.train.pictures.artifacts import record_episode
+    from jaxrl.train.pictures.artifacts import record_episodes
 
-    if flags.out is not None and flags.out.suffix.lower() not in (".gif", ".html"):
-        raise ValueError(f"--out must end in .gif or .html, got {flags.out}.")
+    _check_out(flags)
     run = load_run(flags.run, trust=flags.trust)
-    out = flags.out or refuse_link(run.folder.path / "replay.gif")
+    out = flags.out or refuse_link(run.folder.path / ("replay.gif" if flags.episodes == 1 else "grid.gif"))
     use_cache()
-    replay = record_episode(run.algo, run.env, _member(run, flags.member), flags.seed, flags.max_steps)
+    state = _member(run, flags.member)
+    replays = record_episodes(run.algo, run.env, state, flags.episodes, flags.seed, flags.max_steps)
     try:
-        save(replay, out)
+        save(replays if flags.episodes > 1 else replays[0], out)
     except OSError as error:
         raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
     print(f"Wrote {out}")
     return 0
+
+
+def _check_out(flags: RenderFlags) -> None:
+    """Raise at once what would otherwise be found out after the episodes were played."""
+    from jaxrl.render import SUFFIXES
+    from jaxrl.render.mp4 import find_ffmpeg
+
+    if not 1 <= flags.episodes <= _MOST_EPISODES:
+        raise ValueError(f"--episodes must be from 1 to {_MOST_EPISODES}, got {flags.episodes}.")
+    as_seed("--seed", flags.seed + flags.episodes - 1)
+    suffix = ".gif" if flags.out is None else flags.out.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"--out must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {flags.out}.")
+    if suffix == ".html" and flags.episodes > 1:
+        raise ValueError(f"An HTML page plays one episode: name {flags.out} .gif or .mp4, or leave out --episodes.")
+    if suffix == ".mp4":
+        find_ffmpeg()
 
 
 def _member(run: LoadedRun, member: int | None) -> Any:

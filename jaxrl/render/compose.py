@@ -37,7 +37,7 @@ def with_captions(scene: Scene) -> Scene:
 
 
 def with_banner(scene: Scene, text: str, color: str) -> Scene:
-    """The scene (with captions already as shapes) with an extra frame: the last one with the banner `text`."""
+    """The scene with an extra frame: the last one with the banner `text`."""
     num_frames = scene.num_frames + 1
 
     def extended(value: Any) -> Any:
@@ -63,4 +63,6 @@ def with_banner(scene: Scene, text: str, color: str) -> Scene:
         Rect(x=left, y=y, dy=height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end),
         Text(x=(left + right) / 2, y=y, text=text, size=size * scene.width, fill=color, alpha=1.0 * at_end),
     )
-    return dataclasses.replace(scene, num_frames=num_frames, shapes=(*map(longer, scene.shapes), *banner))
+    captions = tuple(dataclasses.replace(caption, text=extended(caption.text)) for caption in scene.captions)
+    shapes = (*map(longer, scene.shapes), *banner)
+    return dataclasses.replace(scene, num_frames=num_frames, shapes=shapes, captions=captions)

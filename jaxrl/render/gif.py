@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
-from jaxrl.render.raster import pillow, rasterise
-from jaxrl.render.scene import Film, resample
+from jaxrl.render.frames import Frames, frames_of
+from jaxrl.render.raster import pillow
+from jaxrl.render.scene import Film
 
 __all__ = ["save_gif"]
 
@@ -18,15 +20,20 @@ _UNCHANGED = 255  # the index that lets the previous frame show through
 
 
 def save_gif(
-    film: Film | np.ndarray, path: str | os.PathLike[str], fps: int = 20, *, width: int = 480, speed: float = 1.0
+    film: Film | Sequence[Film] | np.ndarray,
+    path: str | os.PathLike[str],
+    fps: int = 20,
+    *,
+    width: int | None = None,
+    speed: float = 1.0,
 ) -> None:
     """Write an episode as a GIF that loops forever and pauses on its last frame.
 
     Args:
-        film: The film to show, such as a `Replay`; or frames, uint8 `[F, H, W, 3]`.
+        film: The film to show, such as a `Replay`; or several, side by side in a grid; or frames, uint8 `[F, H, W, 3]`.
         path: The file.
         fps: Frames per second; a GIF counts in hundredths of a second, so 10, 20, 25 or 50 are exact.
-        width: Width in pixels, for a film.
+        width: Width in pixels, for films; None for 480, or 720 for a grid.
         speed: Speed of a film: 2 for twice as fast as its environment suggests.
 
     Raises:
@@ -36,14 +43,9 @@ def save_gif(
     pillow()
     if not 1 <= fps <= 50:
         raise ValueError(f"fps must be from 1 to 50 (what GIF players show), got {fps}.")
-    if not speed > 0:
-        raise ValueError(f"speed must be positive, got {speed}.")
-    frames = film if isinstance(film, np.ndarray) else _frames(film, fps, width, speed)
-    if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8 or not len(frames):
-        raise ValueError(f"Frames must be uint8 [F, H, W, 3] with F at least 1; got {frames.dtype} {frames.shape}.")
     from PIL import Image
 
-    palette, indices = _with_shared_palette(frames)
+    palette, indices = _with_shared_palette(frames_of(film, fps, width, speed))
     indices[1:][indices[1:] == indices[:-1]] = _UNCHANGED
     images = [Image.fromarray(frame) for frame in indices]
     for image in images:
@@ -63,23 +65,15 @@ def save_gif(
     )
 
 
-def _frames(film: Film, fps: int, width: int, speed: float) -> np.ndarray:
-    """The episode at `fps` frames per second, uint8 `[F, H, W, 3]`; the last frame has the closing banner."""
-    scene = film.scene()
-    last = scene.num_frames - 1
-    stride = film.frames_per_step / scene.step_seconds * speed / fps  # frames of the scene per frame of the GIF
-    times = np.append(np.arange(0, last - 1, stride), [last - 1, last])
-    return rasterise(resample(scene, times), width)
-
-
-def _with_shared_palette(frames: np.ndarray) -> tuple[bytes, np.ndarray]:
+def _with_shared_palette(frames: Frames) -> tuple[bytes, np.ndarray]:
     """A palette of 256 colours, the last unused, and the frames in that palette: `(palette, indices [F, H, W])`.
 
     There is no dithering, so an unchanged colour keeps its index and costs nothing in the file.
     """
     from PIL import Image
 
-    sample = frames[np.unique(np.linspace(0, len(frames) - 1, _SAMPLED).astype(int))].reshape(-1, 3)
+    chosen = np.unique(np.linspace(0, len(frames) - 1, _SAMPLED).astype(int)).tolist()
+    sample = np.concatenate([frames[number].reshape(-1, 3) for number in chosen])
     # The most common colours exactly; then, for all the shades at edges, each colour once (to 5 bits per channel), so
     # that the large background does not outweigh small bright details.
     codes, counts = np.unique(sample.astype(np.int32) @ np.array([65536, 256, 1]), return_counts=True)
@@ -92,5 +86,8 @@ def _with_shared_palette(frames: np.ndarray) -> tuple[bytes, np.ndarray]:
     palette = np.concatenate([colors, np.repeat(colors[:1], 256 - len(colors), axis=0)]).tobytes()
     source = Image.new("P", (1, 1))
     source.putpalette(palette)
-    quantized = [Image.fromarray(frame).quantize(palette=source, dither=Image.Dither.NONE) for frame in frames]
-    return palette, np.stack([np.asarray(image) for image in quantized])
+
+    def indices(frame: np.ndarray) -> np.ndarray:
+        return np.asarray(Image.fromarray(frame).quantize(palette=source, dither=Image.Dither.NONE))
+
+    return palette, np.stack([indices(frames[number]) for number in range(len(frames))])

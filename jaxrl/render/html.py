@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import html as html_text
 import json
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.render.scene import Film, Scene, Shape, Value
+from jaxrl.render.scene import Film, Picture, Scene, Shape, Value
 
 __all__ = ["encode", "save_html", "to_html"]
 
@@ -21,7 +22,7 @@ _LENGTHS = frozenset({"radius", "stroke_width", "width", "height", "dx", "dy", "
 
 
 def save_html(film: Film, path: str | os.PathLike[str]) -> None:
-    """Write an episode as one HTML file: play, pause, scrub, speed; hovering over a unit shows what it is doing."""
+    """Write an episode as one HTML file: play, pause, scrub, speed; pointing at a unit shows what it is doing."""
     Path(path).write_text(to_html(film), encoding="utf-8")
 
 
@@ -40,10 +41,10 @@ def encode(scene: Scene, frames_per_step: int) -> dict[str, Any]:
     """The scene as plain JSON values, for the player.
 
     Returns:
-        `frames`, `framesPerStep`, `stepSeconds`, `background`, `width`, `height`; `shapes`, a list of objects with
-        `kind` and the fields of the shape, x from the left and y from the top; and `series`, to which fields that
-        change refer as `{"s": index}`. A series is a list with one value per frame or, if few change,
-        `{"at": frames, "to": values}`: the values that apply from these frames on.
+        `frames`, `framesPerStep`, `stepSeconds`, `background`, `width`, `height`; `captions`, a list of objects with
+        `text` and `color`; `shapes`, a list of objects with `kind` and the fields of the shape, x from the left and y
+        from the top; and `series`, to which fields that change refer as `{"s": index}`. A series is a list with one
+        value per frame or, if few change, `{"at": frames, "to": values}`: the values that apply from these frames on.
     """
     table = _Series(scene.num_frames)
     left, _, _, top = scene.view
@@ -56,6 +57,7 @@ def encode(scene: Scene, frames_per_step: int) -> dict[str, Any]:
         "background": scene.background,
         "width": _WIDTH,
         "height": round(scene.height * scale),
+        "captions": [{"text": table.put(caption.text), "color": caption.color} for caption in scene.captions],
         "shapes": shapes,
         "series": table.series,
     }
@@ -77,11 +79,22 @@ def _encode_shape(shape: Shape, table: _Series, left: float, top: float, scale: 
             value = np.rint(sign * np.asarray(value) * scale).astype(int)
         elif field.name in ("alpha", "angle"):
             value = np.round(np.asarray(value, np.float64), 2)
+        elif isinstance(shape, Picture) and field.name == "png":
+            value = _addresses(value)
         out[field.name] = table.put(value)
     if shape.tip is not None:
         rows = {label: table.put(value) for label, value in shape.tip.rows.items()}
         out["tip"] = {"title": shape.tip.title, "rows": rows}
     return out
+
+
+def _addresses(png: Any) -> Any:
+    """The contents of PNG files as addresses that need no network, in the form of a field of a shape."""
+
+    def address(content: bytes) -> str:
+        return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+    return address(png) if isinstance(png, bytes) else np.array([address(content) for content in png], object)
 
 
 class _Series:
@@ -104,7 +117,8 @@ class _Series:
         few = len(changes) < self.num_frames / 4
         at = [0, *changes.tolist()]
         series = {"at": at, "to": [values[frame] for frame in at]} if few else values
-        identity = array.tobytes() + str(array.dtype).encode()
+        content = repr(values).encode() if array.dtype == object else array.tobytes()
+        identity = content + str(array.dtype).encode()
         if identity not in self._index:
             self._index[identity] = len(self.series)
             self.series.append(series)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import io
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxrl.render.scene import Circle, Line, Polygon, Rect, Scene, Shape, Text, at
+from jaxrl.render.scene import Circle, Line, Picture, Polygon, Rect, Scene, Shape, Text, at
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
 
-__all__ = ["pillow", "rasterise"]
+__all__ = ["Painted", "pillow", "rasterise"]
 
 _SUPERSAMPLE = 3
 _ANCHORS = {"left": "lm", "middle": "mm", "right": "rm"}
@@ -38,23 +39,35 @@ def rasterise(scene: Scene, width: int = 480) -> np.ndarray:
 
     Raises:
         ImportError: Pillow is not installed.
+        ValueError: The width is less than 16.
     """
-    pillow()
-    from PIL import Image
+    painted = Painted(scene, width)
+    return np.stack([painted[frame] for frame in range(len(painted))])
 
-    if width < 16:
-        raise ValueError(f"A picture must be at least 16 pixels wide, got {width}.")
-    size = (width, max(1, round(width * scene.height / scene.width)))
-    large = (size[0] * _SUPERSAMPLE, size[1] * _SUPERSAMPLE)
-    still, moving = _split_still(scene.shapes)
-    backdrop = Image.new("RGB", large, scene.background)
-    _paint(backdrop, scene, still, 0)
-    frames = np.empty((scene.num_frames, size[1], size[0], 3), np.uint8)
-    for frame in range(scene.num_frames):
-        image = backdrop.copy()
-        _paint(image, scene, moving, frame)
-        frames[frame] = np.asarray(image.reduce(_SUPERSAMPLE))
-    return frames
+
+class Painted:
+    """The frames of a scene like those of `rasterise`, each painted when it is asked for: long films fit in memory."""
+
+    def __init__(self, scene: Scene, width: int = 480) -> None:
+        pillow()
+        from PIL import Image
+
+        if width < 16:
+            raise ValueError(f"A picture must be at least 16 pixels wide, got {width}.")
+        self._scene = scene
+        size = (width * _SUPERSAMPLE, max(1, round(width * scene.height / scene.width)) * _SUPERSAMPLE)
+        still, self._moving = _split_still(scene.shapes)
+        self._backdrop = Image.new("RGB", size, scene.background)
+        _paint(self._backdrop, scene, still, 0)
+
+    def __len__(self) -> int:
+        return self._scene.num_frames
+
+    def __getitem__(self, frame: int) -> np.ndarray:
+        """One frame, uint8 `[H, W, 3]`."""
+        image = self._backdrop.copy()
+        _paint(image, self._scene, self._moving, frame)
+        return np.asarray(image.reduce(_SUPERSAMPLE))
 
 
 def _split_still(shapes: tuple[Shape, ...]) -> tuple[list[Shape], list[Shape]]:
@@ -76,7 +89,19 @@ def _paint(image: Image.Image, scene: Scene, shapes: list[Shape], frame: int) ->
             continue
         x = (float(at(shape.x, frame)) - scene.view[0]) * scale
         y = (scene.view[3] - float(at(shape.y, frame))) * scale
+        if isinstance(shape, Picture):
+            _paste(image, shape, frame, x, y, scale, alpha)
+            continue
         _PAINTERS[type(shape)](brush, shape, frame, x, y, scale, alpha)
+
+
+def _paste(image: Image.Image, shape: Picture, frame: int, x: float, y: float, s: float, alpha: float) -> None:
+    from PIL import Image
+
+    size = max(1, round(shape.width * s)), max(1, round(shape.height * s))
+    with Image.open(io.BytesIO(at(shape.png, frame))) as picture:
+        resized = picture.convert("RGB").resize(size)
+    image.paste(resized, (round(x), round(y) - size[1]), Image.new("L", size, round(255 * min(alpha, 1.0))))
 
 
 def _circle(brush: ImageDraw.ImageDraw, shape: Circle, frame: int, x: float, y: float, s: float, alpha: float) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "Circle",
     "Film",
     "Line",
+    "Picture",
     "Polygon",
     "Rect",
     "Scene",
@@ -101,6 +102,16 @@ class Text(Shape):
     align: str = "middle"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Picture(Shape):
+    """A picture with its lower left corner at the anchor, for what others have drawn."""
+
+    png: Value
+    """The content of a PNG file, `bytes`, or an array `[F]` of them (dtype object)."""
+    width: float
+    height: float
+
+
 @dataclasses.dataclass(frozen=True)
 class Caption:
     """One of the texts in the strip above the picture."""
@@ -181,5 +192,5 @@ class Film(Protocol):
         ...
 
     def scene(self) -> Scene:
-        """The shapes, frame by frame."""
+        """The shapes and captions, frame by frame."""
         ...

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
-from jaxrl.report.collect import SeedGroup
+from jaxrl.report.collect import Member, SeedGroup
 from jaxrl.report.unequal import unequal
 
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
@@ -18,6 +20,8 @@ _MOST = 3  # configurations of one algorithm that may be compared without a warn
 def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[str]:
     """Sentences about problems to fix before anyone trusts the report; empty if there are none.
 
+    What several configurations of one algorithm on an environment share, as those of a sweep do, is said once.
+
     * Chosen and judged by the same seeds: more than 3 configurations of one algorithm on an environment.
     * Too few seeds: a group has fewer than `min_seeds` different seeds.
     * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
@@ -27,12 +31,10 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
     * Unequal: runs on an environment differ in steps, episodes of the evaluation, `on_nan`, versions or git commits.
     * Dirty git: a run was made with uncommitted changes.
     """
-    found = _chosen_and_judged(groups)
+    found = _chosen_and_judged(groups) + _too_few(groups, min_seeds)
     for group in groups:
-        found += _too_few(group, min_seeds) + _counted_twice(group)
-    found += _different_sets(groups) + _tuned_on(groups)
-    for group in groups:
-        found += _without_score(group) + _diverged(group)
+        found += _counted_twice(group)
+    found += _different_sets(groups) + _tuned_on(groups) + _without_score(groups) + _diverged(groups)
     return list(dict.fromkeys(found + unequal(groups) + _dirty(groups)))
 
 
@@ -49,14 +51,23 @@ def _chosen_and_judged(groups: Sequence[SeedGroup]) -> list[str]:
     return found
 
 
-def _too_few(group: SeedGroup, min_seeds: int) -> list[str]:
-    seeds = sorted(set(group.seeds))
-    missing = min_seeds - len(seeds)
-    if missing <= 0:
-        return []
-    have = f"{len(seeds)} seed" + "s" * (len(seeds) > 1)
-    more = f"--seed {seeds[-1] + 1}" + (f" --num-seeds {missing}" if missing > 1 else "")
-    return [f"{group.name} has {have}, but at least {min_seeds} are needed: train more with {more}."]
+def _too_few(groups: Sequence[SeedGroup], min_seeds: int) -> list[str]:
+    found = []
+    for family in _families([group for group in groups if len(set(group.seeds)) < min_seeds]):
+        counts = sorted({len(set(group.seeds)) for group in family})
+        have = f"{counts[0]} seed{'s' * (counts[-1] > 1)}"
+        if len(family) > 1:
+            have = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{have} each"
+            found.append(
+                f"{_who(family)} have {have}, but at least {min_seeds} are needed: sweep with --num-seeds {min_seeds}, "
+                f"or take this for a first look, and train the best with {min_seeds} other seeds."
+            )
+            continue
+        [group] = family
+        missing = min_seeds - counts[0]
+        more = f"--seed {group.seeds[-1] + 1}" + (f" --num-seeds {missing}" if missing > 1 else "")
+        found.append(f"{group.name} has {have}, but at least {min_seeds} are needed: train more with {more}.")
+    return found
 
 
 def _counted_twice(group: SeedGroup) -> list[str]:
@@ -109,46 +120,74 @@ def _tuning_seeds(group: SeedGroup, groups: Sequence[SeedGroup]) -> set[int]:
 
 def _tuned_on(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
-    for group in groups:
-        tuning = _tuning_seeds(group, groups)
-        both = sorted(tuning & set(group.seeds))
-        if both:
+    for family in _families(groups):
+        tuning = _tuning_seeds(family[0], groups)
+        tuned = [group for group in family if tuning & set(group.seeds)]
+        if tuned:
+            both = ranges(sorted({seed for group in tuned for seed in group.seeds if seed in tuning}))
+            on = "is reported on seeds it was" if len(tuned) == 1 else "are reported on seeds they were"
             found.append(
-                f"{group.name} is reported on seeds it was tuned on ({ranges(both)}): report other ones, e.g. with "
-                f"--seed {max(tuning) + 1}."
+                f"{_who(tuned)} {on} tuned on ({both}): report other ones, e.g. with --seed {max(tuning) + 1}."
             )
     return found
 
 
-def _without_score(group: SeedGroup) -> list[str]:
+def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
-    for path, about in group.runs.items():
-        seeds = [member.seed for member in group.members if member.run == path and not math.isfinite(member.score)]
-        if not seeds:
-            continue
-        status = about.get("status", "unfinished")
+    for path, family, seeds in _by_run(groups, lambda _, member: not math.isfinite(member.score)):
+        status = family[0].runs[path].get("status", "unfinished")
         state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
         cure = f"jaxrl resume {path}" if status == "stopped" else "let it end, or run it again"
-        noun = f"seed{'s' * (len(seeds) > 1)} {ranges(seeds)}"
         state = f"{path} {state}" if state else f"{path} has no final score"
-        found.append(f"{state}, so {noun} of {group.name} cannot be counted: {cure}.")
+        found.append(f"{state}, so {seeds} of {_who(family)} cannot be counted: {cure}.")
     return found
 
 
-def _diverged(group: SeedGroup) -> list[str]:
-    found = []
-    for path, about in group.runs.items():
+def _diverged(groups: Sequence[SeedGroup]) -> list[str]:
+    def lost(about: Mapping[str, Any], member: Member) -> bool:
         # A diverged run with a single member, or with no member left, has no score.
-        lost = set(about.get("diverged") or ()) if about.get("status") == "finished" else set()
-        own = [member for member in group.members if member.run == path]
-        seeds = [member.seed for member in own if member.number in lost]
-        if seeds:
-            noun = f"seed{'s' * (len(seeds) > 1)} {ranges(seeds)}"
-            found.append(
-                f"In {path}, {noun} of {group.name} diverged, and what is left of the policy "
-                f"was scored: say so, or leave the group out."
-            )
+        return about.get("status") == "finished" and member.number in (about.get("diverged") or ())
+
+    return [
+        f"In {path}, {seeds} of {_who(family)} diverged, and what is left of the policy was scored: say so, or leave "
+        f"{'the group' if len(family) == 1 else 'them'} out."
+        for path, family, seeds in _by_run(groups, lost)
+    ]
+
+
+def _by_run(
+    groups: Sequence[SeedGroup], concerned: Callable[[Mapping[str, Any], Member], bool]
+) -> list[tuple[Path, list[SeedGroup], str]]:
+    """For each run and family with members that are concerned: its folder, their groups, and their seeds in words."""
+    found = []
+    for family in _families(groups):
+        for path in dict.fromkeys(path for group in family for path in group.runs):
+            here = [group for group in family if path in group.runs]
+            members = [
+                (group, member)
+                for group in here
+                for member in group.members
+                if member.run == path and concerned(group.runs[path], member)
+            ]
+            if members:
+                seeds = {member.seed for _, member in members}
+                some = [group for group in here if any(group is other for other, _ in members)]
+                found.append((path, some, f"seed{'s' * (len(seeds) > 1)} {ranges(sorted(seeds))}"))
     return found
+
+
+def _families(groups: Sequence[SeedGroup]) -> list[list[SeedGroup]]:
+    """The groups by algorithm and environment."""
+    found: dict[tuple[str, str], list[SeedGroup]] = {}
+    for group in groups:
+        found.setdefault((group.algorithm, group.env), []).append(group)
+    return list(found.values())
+
+
+def _who(family: Sequence[SeedGroup]) -> str:
+    """The name of a group, or how many configurations there are."""
+    first = family[0]
+    return first.name if len(family) == 1 else f"{len(family)} configurations of {first.algorithm} on {first.env}"
 
 
 def _dirty(groups: Sequence[SeedGroup]) -> list[str]:

@@ -20,6 +20,9 @@ _STYLES = ("-", "--", ":", "-.")  # once the colours are used up
 _AXES = {"timesteps": "environment steps", "seconds": "seconds of training"}
 _THRESHOLDS = 101
 _SHOWN = 8  # how many of the best groups get a colour; others are grey
+_BANDS = 4  # the most intervals that can be told apart where they overlap; of more, only the best group's is shown
+_LABELS = 6  # the most values of a hyperparameter that each get a label on the axis
+_LONG = 9  # characters beyond which labels are slanted
 _GREY = {"color": "#9aa5b1", "linestyle": "-"}
 
 
@@ -36,8 +39,9 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
     for env, row in zip(envs, rows, strict=True):
         here = [group for group in groups if group.env == env]
         for axes, axis in zip(row, _AXES, strict=True):
+            banded = _banded(here, looks)
             for group in _ordered(here):
-                _curve(axes, group, axis, looks.get(group.label))
+                _curve(axes, group, axis, looks.get(group.label), group.label in banded)
             axes.set_xlabel(_AXES[axis])
             axes.set_xlim(0, None)
             if here[0].metric == "win_rate":
@@ -50,23 +54,28 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
     return figure
 
 
-def draw_profiles(groups: Sequence[SeedGroup]) -> Any:
+def draw_profiles(groups: Sequence[SeedGroup]) -> Any | None:
     """A figure with a panel per environment: the share of seeds whose final score exceeds each threshold.
+
+    Groups with fewer than two scored seeds have no profile; None if there are no others.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    envs = list(dict.fromkeys(group.env for group in groups))
     looks = _looks(groups)
+    groups = [group for group in groups if len(group.scores) > 1]
+    envs = list(dict.fromkeys(group.env for group in groups))
+    if not envs:
+        return None
     wide = min(2, len(envs))
     high = -(-len(envs) // wide)
     figure = new_figure("A report", 11.0, 3.7 * high)
     panels = figure.subplots(high, wide, squeeze=False).ravel()
     for env, axes in zip(envs, panels, strict=False):
         here = [group for group in groups if group.env == env]
-        thresholds = _thresholds(here)
+        thresholds, banded = _thresholds(here), _banded(here, looks)
         for group in _ordered(here):
-            _profile(axes, group, thresholds, looks.get(group.label))
+            _profile(axes, group, thresholds, looks.get(group.label), group.label in banded)
         axes.set_xlabel(f"final {METRICS[here[0].metric]}, τ")
         axes.set_ylabel("share of seeds above τ")
         axes.set_ylim(-0.02, 1.02)
@@ -117,13 +126,33 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         if min(values) > 0 and max(values) / min(values) >= 8:
             axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter("")  # of a range below a decade, matplotlib labels nearly all of them
+        distinct = sorted(set(values))
+        if len(distinct) <= _LABELS:
+            _label(axes, distinct, [f"{value:.4g}" for value in distinct])
         return [float(value) for value in values]
-    distinct = {str(value): value for value in values}
+    named = {str(value): value for value in values}
     same_kind = len({type(value) for value in values}) == 1
-    names = sorted(distinct, key=distinct.__getitem__) if same_kind else list(distinct)
-    axes.set_xticks(range(len(names)), names)
+    names = sorted(named, key=named.__getitem__) if same_kind else list(named)
+    _label(axes, range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.5)
     return [float(names.index(str(value))) for value in values]
+
+
+def _label(axes: Any, places: Sequence[float], names: Sequence[str]) -> None:
+    """Label these places on the axis and no others; long names, or close ones, are slanted so as not to overlap."""
+    axes.set_xticks(places, names)
+    axes.set_xticks([], minor=True)
+    if max(map(len, names)) > _LONG or sum(map(len, names)) > 4 * _LONG or _close(axes, places):
+        axes.tick_params(axis="x", rotation=30)
+        for text in axes.get_xticklabels():
+            text.set(horizontalalignment="right", rotation_mode="anchor")
+
+
+def _close(axes: Any, places: Sequence[float]) -> bool:
+    """Whether two places are nearer to each other than a seventh of their range on the axis."""
+    on_axis = np.log(places) if axes.get_xscale() == "log" else np.asarray(places, np.float64)
+    return len(places) > 2 and np.diff(on_axis).min() < np.ptp(on_axis) / 7
 
 
 def _ordered(groups: Sequence[SeedGroup]) -> list[SeedGroup]:
@@ -144,7 +173,13 @@ def _looks(groups: Sequence[SeedGroup]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None) -> None:
+def _banded(groups: Sequence[SeedGroup], looks: dict[str, dict[str, Any]]) -> set[str]:
+    """The labels of the groups whose intervals are shown: all of a few, the best of many."""
+    colored = [group.label for group in _ordered(groups) if group.label in looks]
+    return set(colored if len(colored) <= _BANDS else colored[-1:])
+
+
+def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None, band: bool) -> None:
     members = len(group.members)
     if look is None:
         for member in group.members:
@@ -163,19 +198,19 @@ def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None) 
         axes.plot(x, middle, "o", label=name, **look)
         return
     axes.plot(x, middle, linewidth=2.2, label=name, **look)
-    axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
+    if band:
+        axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
-def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str, Any] | None) -> None:
-    if len(group.scores) == 0:
-        return
+def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str, Any] | None, band: bool) -> None:
     if look is None:
         share = stats.performance_profile(group.scores, thresholds)
         axes.plot(thresholds, share, linewidth=0.6, alpha=0.35, drawstyle="steps-post", **_GREY)
         return
     share, low, high = stats.interval(stats.mean, stats.exceeds(group.scores, thresholds), expand=True)
     axes.plot(thresholds, share, linewidth=2.2, drawstyle="steps-post", label=group.label, **look)
-    axes.fill_between(thresholds, low, high, color=look["color"], alpha=0.15, linewidth=0, step="post")
+    if band:
+        axes.fill_between(thresholds, low, high, color=look["color"], alpha=0.15, linewidth=0, step="post")
 
 
 def _thresholds(groups: Sequence[SeedGroup]) -> np.ndarray:
@@ -183,8 +218,6 @@ def _thresholds(groups: Sequence[SeedGroup]) -> np.ndarray:
     if groups[0].metric == "win_rate":
         return np.linspace(0.0, 1.0, _THRESHOLDS)
     scores = np.concatenate([group.scores for group in groups])
-    if len(scores) == 0:
-        return np.linspace(0.0, 1.0, _THRESHOLDS)
     margin = 0.05 * np.ptp(scores) or 1.0
     return np.linspace(scores.min() - margin, scores.max() + margin, _THRESHOLDS)
 

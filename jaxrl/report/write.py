@@ -30,7 +30,7 @@ _INCUMBENTS = 12  # how many of a search's last incumbents are shown
 def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
     """Write all files of a report into a folder, replacing an earlier report; returns their paths, the page first.
 
-    effects.png exists only if a hyperparameter had several values.
+    effects.png exists only if a hyperparameter had several values, profiles.png only if something had several seeds.
 
     Raises:
         ValueError: Tuning seeds and other seeds are mixed.
@@ -38,8 +38,10 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
     """
     refuse_mixed_seeds(groups)
     out = Path(out)
-    pictures = {"curves.png": _png(draw_curves(groups)), "profiles.png": _png(draw_profiles(groups))}
-    found = effects(groups)
+    pictures = {"curves.png": _png(draw_curves(groups))}
+    profiles, found = draw_profiles(groups), effects(groups)
+    if profiles is not None:
+        pictures["profiles.png"] = _png(profiles)
     if found:
         pictures["effects.png"] = _png(draw_effects(found))
     summaries = summarise(groups)
@@ -70,7 +72,7 @@ def page(groups: Sequence[SeedGroup], summaries: Sequence[Summary], pictures: Ma
         "across": _across_table(groups),
         "improvements": _improvement_table(groups),
         "curves": _image(pictures["curves.png"], "Learning curves over environment steps and over seconds"),
-        "profiles": _image(pictures["profiles.png"], "Share of seeds above each score"),
+        "profiles": _profile_section(pictures.get("profiles.png")),
         "effects": _effect_section(pictures.get("effects.png")),
         "searches": _search_section(groups),
         "runs": _run_table(groups),
@@ -159,6 +161,14 @@ def _improvement_table(groups: Sequence[SeedGroup]) -> str:
         f"{stats.MIN_RUNS} seeds have no interval."
     )
     return f'<h2>The best and the others</h2>{_table(head, rows, numeric=(3, 4, 5))}<p class="note">{note}</p>'
+
+
+def _profile_section(picture: bytes | None) -> str:
+    if picture is None:
+        return ""
+    note = "How many seeds end above a score τ. The higher curve has scored better; where curves cross, neither has."
+    image = _image(picture, "Share of seeds above each score")
+    return f'<h2>Performance profiles</h2>{image}<p class="note">{note}</p>'
 
 
 def _effect_section(picture: bytes | None) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 from jaxrl.environment import Environment, Step
 from jaxrl.render.scene import Caption, Circle, Line, Polygon, Rect, Scene, Text, Tip
@@ -56,6 +59,18 @@ class Walk(Environment):
 
 def _forward(obs: Any, carry: Any, key: jax.Array, mask: jax.Array) -> tuple[jax.Array, Any]:
     return jnp.ones((), jnp.int32), carry
+
+
+@pytest.fixture(scope="session")
+def png_of() -> Callable[[tuple[int, int, int]], bytes]:
+    """`png_of(color)`: the content of a PNG file of 2 by 2 pixels."""
+
+    def content(color: tuple[int, int, int]) -> bytes:
+        file = io.BytesIO()
+        Image.new("RGB", (2, 2), color).save(file, format="PNG")
+        return file.getvalue()
+
+    return content
 
 
 @pytest.fixture(scope="session")

@@ -58,8 +58,10 @@ def test_the_suffix_chooses_the_form(tmp_path: Path, replay: Replay) -> None:
     assert (tmp_path / "a.GIF").read_bytes().startswith(b"GIF89a")
     save(replay, str(tmp_path / "a.html"))
     assert (tmp_path / "a.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    with pytest.raises(ValueError, match=r"\.gif or \.html"):
-        save(replay, tmp_path / "a.mp4")
+    with pytest.raises(ValueError, match=r"as \.gif, \.html or \.mp4; name the file so"):
+        save(replay, tmp_path / "a.avi")
+    with pytest.raises(ValueError, match=r"plays one episode; save several as \.gif or \.mp4"):
+        save([replay, replay], tmp_path / "a.html")
 
 
 def test_without_pillow_the_error_says_what_to_install(

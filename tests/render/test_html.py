@@ -1,3 +1,4 @@
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -8,6 +9,7 @@ import pytest
 
 from jaxrl.render import to_html
 from jaxrl.render.html import encode
+from jaxrl.render.scene import Picture, Scene
 from jaxrl.replay import Replay
 
 pytestmark = pytest.mark.quick
@@ -56,7 +58,7 @@ def test_the_page_needs_no_network(replay: Replay) -> None:
     page = _Page(text)
     assert page.addresses == []
     assert not re.search(r"(?i)https?:|//[a-z]+\.|url\(|@import|fetch\(|XMLHttpRequest|import\(", text)
-    assert {"canvas", "play", "scrub", "speed", "clock", "tip", "replay"} <= set(page.ids)
+    assert {"canvas", "play", "scrub", "speed", "clock", "tip", "captions", "replay"} <= set(page.ids)
     assert "{{" not in text
 
 
@@ -84,6 +86,15 @@ def test_equal_series_are_written_once(replay: Replay) -> None:
     moving = [shape["x"]["s"] for shape in data["shapes"] if isinstance(shape["x"], dict)]
     assert len(moving) == 3
     assert len(set(moving)) == 1
+
+
+def test_pictures_are_addresses_without_a_network(png_of: Any) -> None:
+    png = np.array([png_of((255, 0, 0))] * 8 + [png_of((0, 0, 255))], object)
+    data = encode(Scene(9, (0.0, 0.0, 1.0, 1.0), (Picture(x=0.0, y=0.0, png=png, width=1.0, height=1.0),)), 1)
+    [shape] = data["shapes"]
+    assert data["series"][shape["png"]["s"]]["at"] == [0, 8]  # what stays the same is written once
+    for address, content in zip(_decode(shape["png"], data), png, strict=True):
+        assert base64.b64decode(address.removeprefix("data:image/png;base64,")) == content
 
 
 def test_the_last_frame_says_how_it_ended(replay: Replay) -> None:

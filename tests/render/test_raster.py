@@ -1,11 +1,12 @@
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from jaxrl.environment import Environment
 from jaxrl.render import rasterise
-from jaxrl.render.scene import Circle, Line, Polygon, Rect, Scene, Text
+from jaxrl.render.scene import Circle, Line, Picture, Polygon, Rect, Scene, Text
 from jaxrl.replay import Replay
 
 pytestmark = pytest.mark.quick
@@ -20,7 +21,7 @@ def test_frames_are_pictures_that_change_as_things_move(replay: Replay) -> None:
     scene = replay.scene()
     frames = rasterise(scene, 120)
     assert frames.dtype == np.uint8
-    assert frames.shape == (scene.num_frames, 67, 120, 3)
+    assert frames.shape == (scene.num_frames, 60, 120, 3)
     for before, after in itertools.pairwise(frames):
         assert (before != after).any()
 
@@ -54,6 +55,17 @@ def test_alpha_blends_and_zero_hides() -> None:
     half = _one(Rect(x=0.0, y=0.0, width=4.0, height=2.0, fill="#ffffff", alpha=0.5))
     assert 126 <= half[20, 40, 0] <= 129
     assert _one(Rect(x=0.0, y=0.0, width=4.0, height=2.0, fill="#ffffff", alpha=0.0)).max() == 0
+
+
+def test_a_picture_fills_its_place_in_each_frame(png_of: Any) -> None:
+    png = np.array([png_of((255, 0, 0)), png_of((0, 0, 255))], object)
+    shape = Picture(x=1.0, y=0.5, png=png, width=2.0, height=1.0)
+    first, second = rasterise(Scene(2, (0.0, 0.0, 4.0, 2.0), (shape,), background="#000000"), 80)
+    assert (first[10:30, 20:60] == (255, 0, 0)).all()
+    assert first.sum() == 20 * 40 * 255
+    assert tuple(second[20, 40]) == (0, 0, 255)
+    faint = _one(Picture(x=1.0, y=0.5, png=png[0], width=2.0, height=1.0, alpha=0.5))
+    assert 126 <= faint[20, 40, 0] <= 129
 
 
 def test_one_state_is_one_picture(walk: Environment, replay: Replay) -> None:

@@ -27,6 +27,23 @@ def test_too_few_seeds(fair):
     )
 
 
+def test_what_the_configurations_of_a_sweep_share_is_said_once(tmp_path, write_run):
+    members = [{"seed": seed, "lr": lr} for lr in (1e-4, 1e-3, 1e-2) for seed in range(2)]
+    run = write_run(tmp_path / "run", num_seeds=6, members=members, diverged=[0, 5], tuning_seeds=[0, 1])
+    who = "configurations of ippo on smax/3m"
+    assert problems(collect([run])) == [
+        f"3 {who} have 2 seeds each, but at least 5 are needed: sweep with --num-seeds 5, or take this for a first "
+        "look, and train the best with 5 other seeds.",
+        f"3 {who} are reported on seeds they were tuned on (0–1): report other ones, e.g. with --seed 2.",
+        f"In {run}, seeds 0–1 of 2 {who} diverged, and what is left of the policy was scored: say so, or leave them "
+        "out.",
+    ]
+    other = write_run(tmp_path / "other", status="stopped", evaluation=None, num_seeds=6, members=members)
+    assert f"{other} was stopped, so seeds 0–1 of 3 {who} cannot be counted: jaxrl resume {other}." in problems(
+        collect([other])
+    )
+
+
 def test_a_seed_counted_twice_is_not_two_seeds(fair, tmp_path, write_run):
     again = write_run(tmp_path / "again", num_seeds=2, seed=4)
     found = problems(collect([fair[0], again]))

@@ -1,12 +1,14 @@
 """What hyperparameters do to scores: of a sweep, and of a search whose test is reported."""
 
+import itertools
 import json
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from jaxrl.report import collect, write_report
-from jaxrl.report.effects import effects, searches
+from jaxrl.report.effects import Effect, effects, searches
 from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles
 
 RATES = [1e-4, 1e-3, 1e-2]
@@ -113,11 +115,56 @@ def test_of_many_configurations_the_best_have_colours(tmp_path, write_run):
     members = [{"seed": 0, "lr": lr} for lr in np.geomspace(1e-4, 1e-1, 64)]
     run = write_run(tmp_path / "run", num_seeds=64, members=members, scores=np.linspace(0, 1, 64).tolist())
     groups = collect([run])
-    for figure in (draw_curves(groups), draw_profiles(groups)):
-        legend = figure.axes[-1].get_legend().get_texts()
-        assert len(legend) == 8
-        assert "lr=0.1" in legend[0].get_text()
-        assert len(figure.axes[-1].lines) == 64
-    text = write_report(groups, tmp_path / "out")[0].read_text()
+    figure = draw_curves(groups)
+    legend = figure.axes[-1].get_legend().get_texts()
+    assert len(legend) == 8
+    assert "lr=0.1" in legend[0].get_text()
+    assert len(figure.axes[-1].lines) == 64
+    paths = write_report(groups, tmp_path / "out")
+    text = paths[0].read_text()
     assert "<title>ippo, 64 configurations, on smax/3m</title>" in text
-    assert "and 59 more" in text
+    # One seed has no profile, and what all configurations share is said once.
+    assert draw_profiles(groups) is None
+    assert "profiles.png" not in {path.name for path in paths}
+    assert "Performance profiles" not in text
+    assert text.count("64 configurations of ippo on smax/3m have 1 seed each") == 1
+
+
+@pytest.mark.parametrize(("count", "bands"), [(4, 4), (5, 1)])
+def test_of_more_than_four_intervals_only_the_best_is_shown(tmp_path, write_run, count, bands):
+    members = [{"seed": seed, "lr": float(lr + 1)} for lr in range(count) for seed in (0, 1)]
+    scores = [own["lr"] / 10 + own["seed"] / 100 for own in members]
+    groups = collect([write_run(tmp_path / "run", num_seeds=2 * count, members=members, scores=scores)])
+    for figure in (draw_curves(groups), draw_profiles(groups)):
+        assert figure is not None
+        axes = figure.axes[0]
+        assert len(axes.collections) == bands
+        best = next(line for line in axes.lines if f"lr={count}" in str(line.get_label()))
+        assert to_hex(axes.collections[-1].get_facecolor()[0]) == best.get_color()
+
+
+def boxes(axes):
+    """The places of the labels below the axis, in pixels."""
+    axes.figure.canvas.draw()
+    return [label.get_window_extent() for label in axes.get_xticklabels(which="both") if label.get_text()]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1e-4, 3e-4, 1e-3, 3e-3, 1e-2],
+        [0.001, 0.0012, 0.002, 0.1],
+        [2e-4, 3e-4, 5e-4, 7e-4, 8e-4, 9e-4, 1.8e-3],
+        [[64, 64], [128, 128], [256, 256], [64, 64, 64], [128, 128, 128]],
+        [True, False],
+    ],
+)
+def test_labels_below_an_axis_do_not_overlap(values):
+    points = [(value, np.array([0.5, 0.6])) for value in values]
+    figure = draw_effects([Effect("a", name, "return", points) for name in ("x", "y", "z")])
+    for axes in figure.axes:
+        placed = boxes(axes)
+        slanted = any(label.get_rotation() for label in axes.get_xticklabels())
+        for left, right in itertools.pairwise(sorted(placed, key=lambda box: box.x1)):
+            # Slanted labels end below their ticks: a line of text must fit between these.
+            assert right.x1 - left.x1 >= 8 if slanted else right.x0 >= left.x1

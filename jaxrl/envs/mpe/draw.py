@@ -11,13 +11,16 @@ from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, 
 
 __all__ = ["draw"]
 
-# Distinguishable with any colour vision: (fill, edge) of good agents, and of their opponents.
-_GOOD, _OPPONENT = ("#2f7fd6", "#9fd0ff"), ("#d9761c", "#ffd2a1")
+# (fill, edge) of each role: blue and its neighbours for good agents, orange and its neighbours for their opponents, so
+# that the teams are distinguishable with any colour vision.
+_GOOD = (("#2f7fd6", "#9fd0ff"), ("#1f9e89", "#8fe3d3"), ("#8a63d2", "#d3bfff"))
+_OPPONENT = (("#d9761c", "#ffd2a1"), ("#d6455d", "#ffb3bf"), ("#b59a13", "#f0e08a"))
 _GOALS = ("#e5534b", "#57ab5a", "#b083f0", "#e0c341", "#39c5cf", "#f47fb4")  # landmarks that may be somebody's goal
 _KINDS = {"landmark": "#c3cede", "obstacle": "#394559", "food": "#8ddb8c", "forest": "#2d7a45"}
 _OUTSIDE, _FIELD, _GRID = "#0b0f16", "#151c28", "#1c2635"
 _CELL, _SAID = "#2b3648", "#ffffff"
 _TRAIL = 10  # steps
+_NAME = 0.023  # height of names, as a fraction of the picture's width
 _SINGLE = 1.4  # half the side of what pictures of single states show
 _SLOWER = 1.5  # than real time
 
@@ -46,6 +49,7 @@ def draw(env: Drawable, states: State, params: Params) -> Scene:
     ground, marks = _landmarks(env, position, size)
     layers = _field(view), ground, _trails(env, position, size), _agents(env, states, position, size)
     layers += marks, _goals(env, states, position, size), _words(env, states, size)
+    layers += (_names(env, position, size, _NAME * (view[2] - view[0])),)
     steps = np.array([f"step {step}" for step in np.asarray(states.step)])
     return Scene(
         num_frames=len(position),
@@ -92,10 +96,33 @@ def _landmarks(env: Drawable, position: np.ndarray, size: np.ndarray) -> tuple[l
     return ground, marks
 
 
+def _roles(env: Drawable) -> list[str]:
+    """The role of each of the P agents, which its name begins with."""
+    return [agent.name.rstrip("0123456789").rstrip("_") for agent in env.world.movers]
+
+
 def _colors(env: Drawable) -> list[tuple[str, str]]:
-    """(fill, edge) of each of the P agents: the first of several teams are the opponents."""
-    teams = [agent.team for agent in env.world.movers]
-    return [_OPPONENT if team == 0 and max(teams) > 0 else _GOOD for team in teams]
+    """(fill, edge) of each of the P agents by its role: the first of several teams are the opponents."""
+    last = max(agent.team for agent in env.world.movers)
+    colors: dict[str, tuple[str, str]] = {}
+    used = {_GOOD: 0, _OPPONENT: 0}
+    for role, agent in zip(_roles(env), env.world.movers, strict=True):
+        if role not in colors:
+            family = _OPPONENT if agent.team == 0 and last > 0 else _GOOD
+            colors[role] = family[used[family] % len(family)]
+            used[family] += 1
+    return [colors[role] for role in _roles(env)]
+
+
+def _names(env: Drawable, position: np.ndarray, size: np.ndarray, height: float) -> list[Shape]:
+    """The name of each agent below it; without its number if it is the only one of its role."""
+    roles, shapes = _roles(env), []
+    for i, (role, (_, edge)) in enumerate(zip(roles, _colors(env), strict=True)):
+        name = role if roles.count(role) == 1 else env.world.movers[i].name
+        x, y = position[:, i].T
+        below = y - float(size[i]) - 0.9 * height
+        shapes.append(Text(x=x, y=below, text=name.replace("_", " "), size=height, fill=edge))
+    return shapes
 
 
 def _trails(env: Drawable, position: np.ndarray, size: np.ndarray) -> list[Shape]:

@@ -19,13 +19,21 @@ _PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkp
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that results depend on."""
+    """The versions of Python and of the packages that results depend on.
+
+    If jaxrl is a checkout outside the user's project, its version names its commit, as in `0.1.0+0123456789.dirty`.
+    """
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
+    source = _source()
+    if "jaxrl" in found and source is not None and _root(source) != _root(_project()):
+        about = _state(source)
+        if about is not None:
+            found["jaxrl"] += f"+{about['commit'][:10]}{'.dirty' * about['dirty']}"
     return found
 
 
@@ -42,16 +50,36 @@ def on_devices(about: dict[str, Any]) -> str:
 
 
 def git_state() -> dict[str, Any] | None:
-    """The commit of jaxrl's source if that is a checkout, otherwise of the working folder, and whether files differ.
+    """The commit of the user's project, and whether tracked files differ from it; None outside a repository.
 
-    None outside a repository.
+    The project is the repository of the working folder, or jaxrl's own source if that is a checkout and the working
+    folder is in no repository. Files that git does not track, such as a picture or a run, are no change.
     """
+    return _state(_project())
+
+
+def _project() -> Path:
+    """The folder whose repository is the user's project."""
+    here = Path.cwd()
+    return here if _root(here) else _source() or here
+
+
+def _source() -> Path | None:
+    """The folder of jaxrl's source if it is a checkout."""
     source = Path(jaxrl.__file__).resolve().parent
     # A package installed inside someone's repository is not part of it: git must track its files.
-    if not _git(source, "ls-files", "__init__.py"):
-        source = Path.cwd()
-    commit = _git(source, "rev-parse", "HEAD")
-    return {"commit": commit, "dirty": bool(_git(source, "status", "--porcelain"))} if commit else None
+    return source if _git(source, "ls-files", "__init__.py") else None
+
+
+def _root(folder: Path) -> str:
+    """The top folder of the repository around `folder`; empty if there is none."""
+    return _git(folder, "rev-parse", "--show-toplevel")
+
+
+def _state(folder: Path) -> dict[str, Any] | None:
+    commit = _git(folder, "rev-parse", "HEAD")
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": bool(changed)} if commit else None
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -13,13 +13,18 @@ _BAND = "░"
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """At most `width` characters, the lowest value `▁` and the highest `█`; blanks for None and NaN."""
+    """At most `width` characters, the lowest value `▁` and the highest `█`; blanks for None and NaN.
+
+    Values that are all the same are a line half way up, `▄`.
+    """
     values = resample(values, width)
     known = [v for v in values if v is not None]
     if not known:
         return ""
     low, high = min(known), max(known)
-    step = (high - low) / 7 or 1.0
+    if low == high:
+        return "".join(" " if v is None else "▄" for v in values)
+    step = (high - low) / 7
     return "".join(" " if v is None else _BLOCKS[1 + round((v - low) / step)] for v in values)
 
 

@@ -12,11 +12,13 @@ from rich.text import Text
 from jaxrl.train.live.chart import chart, resample, sparkline
 from jaxrl.train.live.view import PARTS, Band, RunView, duration, number
 from jaxrl.train.metrics import metric_of
+from jaxrl.train.pictures.curve import short
 
 __all__ = ["NARROWEST", "WIDEST", "draw"]
 
 NARROWEST, WIDEST = 60, 120
 _CHART_HEIGHT = 5
+_SPARK = 8  # the least characters of a loss's curve
 _COLOURS: dict[str, str] = dict(zip(PARTS, ("magenta", "cyan", "green", "yellow", "red", "bright_black"), strict=True))
 _COLOURS |= {"rollout": "cyan", "optimisation": "blue"}
 _NAMES = {"win_rate": "win rate", "return_mean": "return", "length_mean": "length", "clip_fraction": "clip frac"}
@@ -64,6 +66,7 @@ def _curve(view: RunView, room: int) -> RenderableType:
     if view.members > 1:
         head.append(f"  {number(_last(band.least))} to {number(_last(band.most))}", "cyan")
         head.append(f"  mean and range of {view.members}", "dim")
+    head.truncate(room, overflow="ellipsis")
     marks = 8  # columns for the numbers at the axis
     low, high = _range(band, name)
     rows = chart(band.mean, band.most, room - marks, _CHART_HEIGHT, low, high)
@@ -75,37 +78,51 @@ def _curve(view: RunView, room: int) -> RenderableType:
 
 
 def _range(band: Band, name: str) -> tuple[float, float]:
-    """The range of the axis; win rates are shown on their full scale."""
+    """The range of the axis; win rates are shown on their full scale, and a constant half way up."""
+    if name == "win_rate":
+        return 0.0, 1.0
     known = [v for v in (*resample(band.mean, 400), *resample(band.most, 400)) if v is not None]
-    return (0.0, 1.0) if name == "win_rate" else (min(known, default=0.0), max(known, default=1.0))
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    if number(low) != number(high):
+        return low, high
+    margin = 0.1 * max(abs(low), 1.0)
+    return low - margin, high + margin
 
 
 def _numbers(view: RunView, room: int) -> RenderableType:
     """Counts on the left, losses with sparklines on the right."""
     row = view.row or {}
-    left = [("steps", f"{row['timesteps']:,} of {view.total:,}"), ("steps/s", f"{view.speed:,.0f}")]
+    # The text of each number, and shorter ones for where it does not fit.
+    steps = f"{row['timesteps']:,} of {view.total:,}", f"{short(row['timesteps'])} of {short(view.total)}"
+    left: list[tuple[str, tuple[str, ...]]] = [("steps", steps), ("steps/s", (f"{view.speed:,.0f}",))]
     kinds = [name for name in view.bands if name.startswith("returns/")]
     for name in ("return_mean", *kinds, "length_mean"):
         if name in view.bands:
             label = _NAMES.get(name, f" {name.removeprefix('returns/')}")
-            left.append((label, _with_range(view.bands[name], 1 if name == "length_mean" else 2, view.members)))
+            digits = 1 if name == "length_mean" else 2
+            mean = number(_last(view.bands[name].mean), digits)
+            left.append((label, (_with_range(view.bands[name], digits, view.members), mean)))
     episodes = row["episodes"] if isinstance(row["episodes"], list) else [row["episodes"]]
-    left += [("episodes", f"{sum(episodes):,} in the last row"), ("trained", duration(row["seconds"]))]
+    left += [("episodes", (f"{sum(episodes):,} in the last row",)), ("trained", (duration(row["seconds"]),))]
     losses = [name for name in view.bands if name.startswith("losses/") and name != "losses/total"][:_LOSSES]
     half = room // 2
     spark = room - half - 24
+    if spark < _SPARK:  # too little to see anything
+        half, spark = room - 24, 0
     table = Table.grid(padding=0)
-    for part in (10, half - 10, 14, 10, spark):
+    for part in (10, half - 11, 1, 14, 10, spark):
         table.add_column(width=part, no_wrap=True, overflow="ellipsis")
     for i in range(max(len(left), len(losses))):
-        name, value = left[i] if i < len(left) else ("", "")
-        cells = [Text(name, style="dim"), Text(value, style="bold"), Text(), Text(), Text()]
+        name, texts = left[i] if i < len(left) else ("", ("",))
+        value = next((text for text in texts if len(text) < half - 10), texts[-1])
+        cells = [Text(name, style="dim"), Text(value, style="bold"), Text(), Text(), Text(), Text()]
         if i < len(losses):
             band = view.bands[losses[i]]
             label = losses[i].removeprefix("losses/")
-            cells[2] = Text(_NAMES.get(label, label.replace("_", " ")), style="dim")
-            cells[3] = Text(f"{_short(_last(band.mean)):>9}")
-            cells[4] = Text(f" {sparkline(band.mean, spark - 1)}", style="magenta")
+            cells[3] = Text(_NAMES.get(label, label.replace("_", " ")), style="dim")
+            cells[4] = Text(f"{_short(_last(band.mean)):>9}")
+            if spark:
+                cells[5] = Text(f" {sparkline(band.mean, spark - 1)}", style="magenta")
         table.add_row(*cells)
     return table
 

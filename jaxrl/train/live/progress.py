@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from jaxrl.train.devices.hosts import is_main
+from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.hooks import Hook
 from jaxrl.train.live.heartbeat import Heartbeat
 from jaxrl.train.live.view import RunView, duration, number, returns_text
@@ -33,6 +35,7 @@ class Progress(Hook):
         self.view = RunView(title, total, device, first)
         self._heart = Heartbeat(folder)
         self.view.spent = self._heart.earlier()
+        self._take_up(folder)
 
     def __enter__(self) -> Progress:
         self._heart.beat(self.view, at_once=True)
@@ -42,6 +45,17 @@ class Progress(Hook):
         if kind is not None:
             self.view.enter("failed")
             self._heart.beat(self.view, at_once=True)
+
+    def _take_up(self, folder: Path | None) -> None:
+        """Show the rows of a run that is now continued; those after its checkpoint are replaced as they come again."""
+        if folder is None:
+            return
+        run = RunFolder(folder)
+        with contextlib.suppress(OSError, ValueError):  # whoever restores the run reports what is damaged
+            for row in run.metrics.read():
+                self.view.add_row(row)
+            for row in run.evaluations.read():
+                self.view.evaluation = row
 
     def phase(self, text: str) -> None:
         """A new phase begins, e.g. `"compiling…"`."""

@@ -20,7 +20,15 @@ from jaxrl.train.health.mishap import in_words
 from jaxrl.train.metrics import metric_of
 from jaxrl.train.pictures.curve import save_curve
 
-__all__ = ["FILM_STEPS", "best_member", "member_of", "record_episode", "save_pictures", "save_replays"]
+__all__ = [
+    "FILM_STEPS",
+    "best_member",
+    "member_of",
+    "record_episode",
+    "record_episodes",
+    "save_pictures",
+    "save_replays",
+]
 
 
 FILM_STEPS = 1000
@@ -88,15 +96,29 @@ def record_episode(
     max_steps: int | None = None,
     say: Callable[[str], None] = print,
 ) -> Replay:
-    """Record one episode of the greedy policy in `state` (the state of one member).
+    """The first of `record_episodes`."""
+    return record_episodes(algo, env, state, 1, seed, max_steps, say)[0]
+
+
+def record_episodes(
+    algo: Algorithm,
+    env: Environment,
+    state: Any,
+    count: int,
+    seed: int = 0,
+    max_steps: int | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Replay]:
+    """Record episodes of the greedy policy in `state` (the state of one member).
 
     Args:
         algo: The algorithm.
         env: The environment to play in.
         state: The train state.
-        seed: Determines the episode.
-        max_steps: The most steps to record; None for `FILM_STEPS`.
-        say: Called with a sentence if the episode is cut.
+        count: The number of episodes.
+        seed: Determines the first episode; the next one has the next seed.
+        max_steps: The most steps of each to record; None for `FILM_STEPS`.
+        say: Called with a sentence if an episode is cut.
     """
 
     def act(obs: Any, carry: Any, key: jax.Array, action_mask: Any) -> tuple[Any, Any]:
@@ -104,13 +126,16 @@ def record_episode(
         action, carry = algo.act(state, obs, carry, action_mask=action_mask)
         return jax.tree.map(lambda leaf: leaf[0], action), carry
 
-    replay = record(env, act, jax.random.key(seed), max_steps=FILM_STEPS if max_steps is None else max_steps)
-    if replay.cut:
-        say(
-            f"The episode goes on after {replay.num_steps:,} steps but its film ends; "
-            f"`jaxrl render RUN --max-steps N` films N."
-        )
-    return replay
+    most = FILM_STEPS if max_steps is None else max_steps
+    replays = [record(env, act, jax.random.key(seed + number), max_steps=most) for number in range(count)]
+    for replay in replays:
+        if replay.cut:
+            say(
+                f"The episode goes on after {replay.num_steps:,} steps but its film ends; "
+                f"`jaxrl render RUN --max-steps N` films N."
+            )
+            break
+    return replays
 
 
 def best_member(state: Any, evaluation: dict[str, Any], members: int) -> Any:

@@ -91,9 +91,30 @@ def test_single_states_show_the_same_part_of_the_plane(env, name):
     )
     scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state))
     assert scene.view == (-1.4, -1.4, 1.4, 1.4)
-    letters = [shape.text for shape in scene.shapes if isinstance(shape, Text)]
+    letters = [shape.text for shape in scene.shapes if isinstance(shape, Text) and len(shape.text) == 1]
     assert letters == (["E", "B", "A"] if name == "simple_crypto" else [])
     assert env.render(state).shape[1:] == (480, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "colors"),
+    [
+        ("simple_spread", ["agent 0", "agent 1", "agent 2"], 1),
+        ("simple_tag", ["adversary 0", "adversary 1", "adversary 2", "agent"], 2),
+        ("simple_speaker_listener", ["speaker", "listener"], 2),
+        ("simple_crypto", ["eve", "bob", "alice"], 3),
+        ("simple_world_comm", ["leadadversary", *(f"adversary {i}" for i in range(3)), "agent 0", "agent 1"], 3),
+    ],
+)
+def test_agents_have_names_and_the_colours_of_their_roles(env, name, names, colors):
+    env = env(name, action_type="discrete")
+    state = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    scene = env.draw(jax.tree.map(lambda leaf: np.zeros((2, *leaf.shape), leaf.dtype), state))
+    texts = [shape for shape in scene.shapes if isinstance(shape, Text) and len(shape.text) > 1]
+    assert [text.text for text in texts] == names
+    edges = [body.stroke for body in circles(scene) if body.stroke]
+    assert edges == [text.fill for text in texts]
+    assert len(set(edges)) == colors
 
 
 def test_captions(env):

@@ -1,5 +1,6 @@
 """Where results come from, and in what two runs differ."""
 
+import importlib.metadata
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,53 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return source
 
 
-def test_git_is_that_of_the_source_wherever_one_works(
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own repository, in which one works."""
+    folder = tmp_path / "project"
+    (folder / "runs").mkdir(parents=True)
+    (folder / "my_env.py").touch()
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "mine")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def head(folder: Path) -> str:
+    return git(folder, "rev-parse", "HEAD").strip()
+
+
+def test_git_is_that_of_the_users_project(checkout: Path, project: Path) -> None:
+    assert git_state() == {"commit": head(project), "dirty": False}
+    (checkout / "jaxrl" / "__init__.py").write_text("changed = True")
+    assert git_state() == {"commit": head(project), "dirty": False}
+    (project / "my_env.py").write_text("changed = True")
+    assert git_state() == {"commit": head(project), "dirty": True}
+
+
+def test_a_picture_makes_no_project_dirty(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    (checkout / "team.gif").touch()  # `jaxrl render --out team.gif`
+    assert git_state() == {"commit": head(checkout), "dirty": False}
+
+
+def test_outside_a_repository_git_is_that_of_the_source(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    commit = git(checkout, "rev-parse", "HEAD").strip()
-    assert git_state() == {"commit": commit, "dirty": False}
-    (checkout / "new.py").touch()
-    assert git_state() == {"commit": commit, "dirty": True}
+    assert git_state() == {"commit": head(checkout), "dirty": False}
+
+
+def test_the_version_of_a_checkout_outside_the_project_names_its_commit(
+    checkout: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = importlib.metadata.version("jaxrl")
+    assert versions()["jaxrl"] == f"{plain}+{head(checkout)[:10]}"
+    (checkout / "jaxrl" / "__init__.py").write_text("changed = True")
+    assert versions()["jaxrl"] == f"{plain}+{head(checkout)[:10]}.dirty"
+    monkeypatch.chdir(checkout)  # git_state has its commit
+    assert versions()["jaxrl"] == plain
 
 
 def test_an_installed_package_does_not_belong_to_the_repository_around_it(
@@ -56,7 +96,7 @@ def test_an_installed_package_does_not_belong_to_the_repository_around_it(
     monkeypatch.chdir(tmp_path)
     assert git_state() is None
     monkeypatch.chdir(checkout)  # where the user's own code is
-    assert git_state() == {"commit": git(checkout, "rev-parse", "HEAD").strip(), "dirty": True}
+    assert git_state() == {"commit": head(checkout), "dirty": False}
 
 
 @pytest.mark.quick

@@ -9,7 +9,7 @@ from jaxrl.train.live.chart import chart, resample, sparkline
 def test_a_sparkline_goes_from_the_lowest_to_the_highest_value() -> None:
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7], 20) == "▁▂▃▄▅▆▇█"
     assert sparkline([-5.0, 5.0], 20) == "▁█"
-    assert sparkline([3.0, 3.0], 20) == "▁▁"
+    assert sparkline([3.0, None, 3.0], 20) == "▄ ▄"
 
 
 def test_what_is_no_number_is_a_gap() -> None:

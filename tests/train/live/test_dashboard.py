@@ -94,6 +94,33 @@ def test_without_a_win_rate_the_return_is_drawn() -> None:
     assert "return 6000000.00" in lines[1]
 
 
+def test_a_constant_curve_is_a_line_half_way_up() -> None:
+    view = RunView("ppo on CartPole-v1", 1_000_000, phase="training", since=1000.0)
+    for i in range(1, 30):
+        means = {"return_mean": 500.0, "length_mean": 500.0}
+        view.add_row({"timesteps": i, "seconds": float(i), "episodes": 5, **means, "losses": {"policy": 0.0}})
+    top, *rows = (line.split("│")[2].strip() for line in text_of(view, 80)[2:7])
+    assert text_of(view, 80)[2].split("│")[1].strip() == "550.00"
+    assert text_of(view, 80)[6].split("│")[1].strip() == "450.00"
+    assert top == ""
+    assert set(rows[1]) <= set("▃▄▅")
+    assert set(rows[-1]) == {"█"}
+
+
+@pytest.mark.parametrize("members", [1, 8])
+def test_sixty_columns_show_whole_numbers(members: int) -> None:
+    """A number that does not fit is told shorter, and nothing touches its neighbour."""
+    view = view_of(members)
+    view.total = 10**8
+    lines = text_of(view, 60)
+    for start in ("steps ", "steps/s", "return", "length", "episodes"):
+        line = next(line for line in lines[7:] if line.startswith(f"│ {start}"))
+        assert "…" not in line
+        assert line[33] == " "
+    assert any("600k of 100M" in line for line in lines)
+    assert not any("▁" in line for line in lines[8:14])  # there is no room for curves of losses
+
+
 def test_before_the_first_row_it_says_what_it_waits_for() -> None:
     view = RunView("ppo on classic/cartpole", 1000, phase="compiling", since=1000.0)
     lines = text_of(view, 80, now=1012.0)

@@ -2,7 +2,9 @@
 
 import errno
 import io
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +36,19 @@ def test_quiet_shows_nothing_but_what_must_be_known(capsys: pytest.CaptureFixtur
         progress.row(row(10, 1.0))
         progress.say("something is wrong")
     assert capsys.readouterr() == ("", "something is wrong\n")
+
+
+def test_a_continued_run_shows_its_history(tmp_path: Path) -> None:
+    rows = [row(1000 * i, float(i), win_rate=i / 10) for i in range(1, 4)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    (tmp_path / "evaluations.jsonl").write_text(json.dumps({"timesteps": 2000, "return_mean": 7.0}) + "\n")
+    with make_progress("t", total=6000, quiet=True, folder=tmp_path) as progress:
+        assert (progress.view.timesteps, progress.view.done) == ([1000, 2000, 3000], 0.5)
+        assert progress.view.evaluation == {"timesteps": 2000, "return_mean": 7.0}
+        progress.row(row(3000, 3.0, win_rate=0.9))  # the checkpoint was at 2000
+        assert progress.view.bands["win_rate"].mean == [0.1, 0.2, 0.9]
+    (tmp_path / "metrics.jsonl").write_text("damaged")
+    assert make_progress("t", 6000, quiet=True, folder=tmp_path).view.timesteps == []
 
 
 class Unwritable(io.StringIO):

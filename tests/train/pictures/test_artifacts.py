@@ -15,7 +15,7 @@ from jaxrl import render
 from jaxrl.render.scene import Circle, Scene
 from jaxrl.replay import Replay
 from jaxrl.train.pictures import artifacts
-from jaxrl.train.pictures.artifacts import best_member, member_of, record_episode, save_replays
+from jaxrl.train.pictures.artifacts import best_member, member_of, record_episode, record_episodes, save_replays
 
 
 def test_the_best_member_is_shown() -> None:
@@ -38,6 +38,16 @@ def test_a_recorded_episode_is_played_by_the_policy() -> None:
     algo = toy.make(config)
     replay = record_episode(algo, config.make_env(), algo.init(jax.random.key(0)))
     assert replay.episode_return == replay.num_steps > 0
+
+
+def test_each_of_several_episodes_has_its_own_seed() -> None:
+    config = toy.Config()
+    algo, env = toy.make(config), config.make_env()
+    state = algo.init(jax.random.key(0))
+    several = record_episodes(algo, env, state, 3, seed=5)
+    for number, replay in enumerate(several):
+        alone = record_episode(algo, env, state, 5 + number)
+        jax.tree.map(np.testing.assert_array_equal, replay.states, alone.states)
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
