@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from jaxrl.train.callbacks import Callback
 from jaxrl.train.devices.hosts import is_main
-from jaxrl.train.hooks import Hook
 from jaxrl.train.live.heartbeat import Heartbeat
 from jaxrl.train.live.view import RunView, duration, number, returns_text
 from jaxrl.train.metrics import mean_over_members
@@ -18,7 +18,7 @@ from jaxrl.train.metrics import mean_over_members
 __all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_progress", "on_terminal", "row_line"]
 
 
-class Progress(Hook):
+class Progress(Callback):
     """A context manager that shows nothing but keeps live.json up to date for `jaxrl watch`; base of the other kinds.
 
     Args:
