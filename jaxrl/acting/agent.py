@@ -52,7 +52,7 @@ def make_collector(agent: Agent) -> Collector:
     num_envs = config.num_envs // num_devices()
     pool_size = config.starts // num_devices() if config.reset == "pool" else None
     venv = VectorEnv(agent.env, num_envs, config.reset, pool_size)
-    return Collector(venv, agent.central, config.shards, config.normalise_obs)
+    return Collector(venv, agent.central, config.shards, config.normalise_obs, config.log_info)
 
 
 def rollout_policy(agent: Agent, state: Any) -> Policy:

@@ -36,6 +36,8 @@ class Collector(NamedTuple):
     """S, the shards on all devices; each draws random numbers for its own environments."""
     floats: bool = False
     """Whether integer observations are scaled to floats immediately, so that moments can be taken of them."""
+    log_info: tuple[str, ...] = ()
+    """Names of numbers in the info whose means over episodes are logged."""
 
     @property
     def keys_per_step(self) -> int:

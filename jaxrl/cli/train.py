@@ -23,7 +23,7 @@ from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.train.loggers import Kind, Names
 
-__all__ = ["LoggerFlags", "MeshFlags", "main", "new_run_dir", "parse_flags", "train"]
+__all__ = ["LoggerFlags", "MeshFlags", "StartFlags", "main", "new_run_dir", "parse_flags", "train"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,39 @@ class LoggerFlags:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunFlags(LoggerFlags):
+class StartFlags:
+    """What to start from."""
+
+    init_from: Path | None = None
+    """Start from the parameters of this run, which must have the same spaces and networks."""
+    init_learner: bool = False
+    """With --init-from: take over the optimiser and the normalisers too."""
+    init_best: bool = False
+    """With --init-from: start from its best checkpoint instead of its last one."""
+    init_member: int | None = None
+    """With --init-from: the index of the seed to start from in a run with several."""
+    trust: bool = False
+    """With --init-from: execute the module that the run names, although it is not part of jaxrl and the run was not
+    made here."""
+
+    def chosen_start(self) -> Any:
+        """The `InitFrom` that they stand for; None without a run.
+
+        Raises:
+            ValueError: A flag needs a run.
+        """
+        given = (self.init_learner, self.init_best, self.init_member, self.trust)
+        if self.init_from is None:
+            if given != (False, False, None, False):
+                raise ValueError("--init-learner, --init-best, --init-member and --trust need a run: --init-from RUN.")
+            return None
+        from jaxrl.train.start import InitFrom
+
+        return InitFrom(self.init_from, *given)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFlags(StartFlags, LoggerFlags):
     """How to run the training."""
 
     preset: str | None = None
@@ -73,17 +105,6 @@ class RunFlags(LoggerFlags):
     stop_at: float | None = None
     """End training when a greedy evaluation reaches this win rate (or return, where there is no win rate), averaged
     over the seeds. Without --eval-every there are then 20 evaluations."""
-    init_from: Path | None = None
-    """Start from the parameters of this run, which must have the same spaces and networks."""
-    init_learner: bool = False
-    """With --init-from: take over the optimiser and the normalisers too."""
-    init_best: bool = False
-    """With --init-from: start from its best checkpoint instead of its last one."""
-    init_member: int | None = None
-    """With --init-from: the index of the seed to start from in a run with several."""
-    trust: bool = False
-    """With --init-from: execute the module that the run names, although it is not part of jaxrl and the run was not
-    made here."""
     checkpoint_every_updates: int | None = None
     """Updates between checkpoints, in addition to those by time; one is always saved at the end."""
     checkpoint_every_minutes: float | None = None
@@ -106,18 +127,7 @@ class RunFlags(LoggerFlags):
         apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts", "trust")
         own = {name: value for name, value in vars(self).items() if name not in apart and not name.startswith("init_")}
         mesh = (self.mesh.member, self.mesh.data)
-        return {**own, "logger": self.chosen_logger(), "mesh": mesh, "init_from": self._start()}
-
-    def _start(self) -> Any:
-        """The `InitFrom` that they stand for."""
-        from jaxrl.train.start import InitFrom
-
-        given = (self.init_learner, self.init_best, self.init_member, self.trust)
-        if self.init_from is not None:
-            return InitFrom(self.init_from, *given)
-        if given != (False, False, None, False):
-            raise ValueError("--init-learner, --init-best, --init-member and --trust need a run: --init-from RUN.")
-        return None
+        return {**own, "logger": self.chosen_logger(), "mesh": mesh, "init_from": self.chosen_start()}
 
 
 def main(argv: list[str]) -> int:

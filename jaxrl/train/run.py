@@ -295,6 +295,8 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
     segment, about = training.updates, begun.about
     if not begun.continues:
         loop.rows.update = segment.first
+        for sentence in getattr(training.config, "warnings", list)():
+            loop.tell("config", sentence)
         state, said = (segment.state, None) if segment.state is not None else training.start.first(loop.programs)
         if said:
             loop.tell("start", said)

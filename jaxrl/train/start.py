@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import keystr
 
 from jaxrl.algorithm import Algorithm, RunConfig, field_names
 from jaxrl.fields import typed
@@ -99,7 +100,7 @@ class Start:
             UntrustedRunError: See `load_run`.
         """
         if self.initial_state is not None:
-            if not dataclasses.is_dataclass(self.initial_state):
+            if not isinstance(self.initial_state, type(self._shape)):
                 kind = type(self.initial_state).__name__
                 raise TypeError(f"initial_state must be a train state such as result.state, got {kind}.")
             advice = "It must come from the same algorithm with the same config."
@@ -184,7 +185,7 @@ def _check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> 
     for name in [*wanted, *given]:
         if wanted.get(name) != given.get(name):
             raise ValueError(
-                f"{what} does not fit: {name.lstrip('.')} is {given.get(name, 'absent')} there and "
+                f"{what} does not fit: {name} is {given.get(name, 'absent')} there and "
                 f"{wanted.get(name, 'absent')} here. {advice()}"
             )
 
@@ -192,7 +193,9 @@ def _check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> 
 def _described(tree: Any) -> dict[str, str]:
     """The dtype and shape of each leaf, by name: `params['torso']['kernel']`."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
+    return {
+        f"{keystr(path[:1], simple=True)}{keystr(path[1:])}": f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves
+    }
 
 
 def _what_fits(run: LoadedRun, config: Any) -> str:

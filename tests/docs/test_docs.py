@@ -18,6 +18,7 @@ DOCS = ROOT / "docs"
 QUICK = ["../README.md", "environments.md", "from_gymnax.md"]
 LONG = [
     "tour.md",
+    "going_on.md",
     "your_own_algorithm.md",
     "interop.md",
     "from_jaxmarl.md",

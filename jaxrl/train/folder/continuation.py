@@ -135,7 +135,8 @@ def ended(folder: RunFolder) -> str:
     if "segment" in about or "population" in about:
         return f"{said}."
     higher = f"`jaxrl resume {place} --stop-at N` sets a higher goal, " if reached else ""
-    return f"{said}, {higher}`jaxrl resume {place} --total-timesteps {2 * steps}` makes it longer."
+    more = max(2 * steps, about["config"].get(_LENGTH, 0))
+    return f"{said}, {higher}`jaxrl resume {place} --total-timesteps {more}` makes it longer."
 
 
 def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> None:
@@ -253,7 +254,7 @@ def _longer(before: Mapping[str, Any], config: Any) -> dict[str, int]:
 def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differing: Sequence[str]) -> str:
     """That a folder holds another run, and what to type."""
     place, longer = _quoted(folder.path), _longer(before, config)
-    if longer and len(differing) == 1:
+    if longer and all(text.startswith(f"{_LENGTH} is") for text in differing):
         other = f", or make that one longer with `jaxrl resume {place} --total-timesteps {longer[_LENGTH]}`"
     elif before["status"] != "finished":
         other = f", or continue that one with `jaxrl resume {place}`"

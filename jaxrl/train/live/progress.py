@@ -181,6 +181,7 @@ def row_line(view: RunView) -> str:
         cells.append(("win rate", number(mean_over_members(row["win_rate"]))))
     cells.append(("return", returns_text(row)))
     cells.append(("length", number(mean_over_members(row["length_mean"]), 1)))
+    cells += [(name, number(mean_over_members(value))) for name, value in row.get("info", {}).items()]
     cells.append(("ETA", duration(view.left)))
     return "  ".join(f"{name} {value}" for name, value in cells)
 
