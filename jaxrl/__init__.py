@@ -9,15 +9,20 @@ from jaxrl.vector import VectorEnv
 
 if TYPE_CHECKING:
     from jaxrl.check import check_env
+    from jaxrl.rl.annealing import register_schedule
+    from jaxrl.train.callbacks import Callback
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
+    from jaxrl.train.start import InitFrom
     from jaxrl.tuning.search import search
     from jaxrl.tuning.sweep import sweep
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Callback",
     "Environment",
+    "InitFrom",
     "MultiAgentEnvironment",
     "VectorEnv",
     "check_env",
@@ -26,14 +31,18 @@ __all__ = [
     "list_envs",
     "make",
     "register",
+    "register_schedule",
     "search",
     "sweep",
 ]
 
 _LAZY = {  # imported on first use: `import jaxrl` is light
+    "Callback": "jaxrl.train.callbacks",
+    "InitFrom": "jaxrl.train.start",
     "check_env": "jaxrl.check",
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
+    "register_schedule": "jaxrl.rl.annealing",
     "search": "jaxrl.tuning.search",
     "sweep": "jaxrl.tuning.sweep",
 }

@@ -34,6 +34,7 @@ __all__ = [
 #   episodes, return_sum, length_sum     over the episodes that ended in this rollout (agents' mean return)
 #   won_sum                              only where the environment's info has "won"
 #   return_sums: {kind: sum}             only with several kinds of agents (see `MultiAgentEnvironment.kinds`)
+#   info_sums: {name: sum}               numbers of the info at the end of an episode, by name
 #   losses: {name: mean over the update's minibatches}
 Metrics = dict[str, Any]
 

@@ -8,9 +8,13 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from jaxrl.display import as_html
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import as_seed, typed
+from jaxrl.vector import VectorEnv
 
 __all__ = [
     "COUNT",
@@ -22,6 +26,7 @@ __all__ = [
     "Allowed",
     "CheckedConfig",
     "Effect",
+    "check_log_info",
 ]
 
 
@@ -128,6 +133,40 @@ class CheckedConfig:
     def _kinds(cls) -> list[type[CheckedConfig]]:
         """The classes of the hierarchy, the most general first."""
         return [kind for kind in reversed(cls.__mro__) if issubclass(kind, CheckedConfig)]
+
+
+def check_log_info(env: Environment, names: Collection[str]) -> None:
+    """Raise unless the environment's info has a number, or one for each agent, under each of these names.
+
+    Raises:
+        ValueError: The message lists the names that there are.
+    """
+    if not names:
+        return
+    numbers = sorted(_info_numbers(env))
+    for name in names:
+        if name not in numbers:
+            there = f"it has {', '.join(numbers)}" if numbers else "it has none"
+            raise ValueError(f"log_info: the info of {env.name} has no number {name!r}; {there}.")
+
+
+def _info_numbers(env: Environment) -> list[str]:
+    """The names of the numbers in an environment's info."""
+    venv = VectorEnv(env, 1)
+    agents = (env.num_agents,) if isinstance(env, MultiAgentEnvironment) else ()
+    space = env.action_space()
+
+    def step(key: jax.Array) -> dict[str, Any]:
+        key_reset, key_step = jax.random.split(key)
+        _, state = venv.reset(key_reset)
+        return venv.step(key_step, state, jnp.zeros((1, *agents, *space.shape), space.dtype))[-1]
+
+    info = jax.eval_shape(step, jax.eval_shape(lambda: jax.random.key(0)))
+    return [
+        name
+        for name, leaf in info.items()
+        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= 1 + len(agents)
+    ]
 
 
 @lru_cache

@@ -53,7 +53,7 @@ def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
     pool_size = config.starts // num_devices() if config.reset == "pool" else None
     venv = VectorEnv(agent.env, num_envs, config.reset, pool_size)
     params = agent.env.params_at(jnp.float32(update) / config.num_updates)
-    return Collector(venv, agent.central, config.shards, config.normalise_obs, params)
+    return Collector(venv, agent.central, config.shards, config.normalise_obs, params, config.log_info)
 
 
 def rollout_policy(agent: Agent, state: Any) -> Policy:

@@ -38,6 +38,8 @@ class Collector(NamedTuple):
     """Whether integer observations are scaled to floats immediately, so that moments can be taken of them."""
     params: Any = None
     """The environments' parameters, which they share; None for the defaults."""
+    log_info: tuple[str, ...] = ()
+    """Names of numbers in the info whose means over episodes are logged."""
 
     @property
     def keys_per_step(self) -> int:

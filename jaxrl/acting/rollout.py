@@ -156,7 +156,7 @@ def _step(
     after = jax.lax.cond(is_last | truncated.any(), bootstrap, nothing)
     done = terminated | truncated
     transition = Transition(observation, runner.reset, None, action, extras, reward, terminated, done, after)
-    running, rows = episodes.ended(runner.running, reward, done, info, venv.kinds)
+    running, rows = episodes.ended(runner.running, reward, done, info, venv.kinds, collector.log_info)
     runner = runner._replace(env_state=env_state, obs=obs, reset=done, carry=carry, running=running)
     return runner, (transition, rows)
 

@@ -11,11 +11,22 @@ import jax
 import numpy as np
 
 from jaxrl import registry
-from jaxrl.checked import COUNT, LAYERS, NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, CheckedConfig, Effect
+from jaxrl.checked import (
+    COUNT,
+    LAYERS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    Allowed,
+    CheckedConfig,
+    Effect,
+    check_log_info,
+)
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import policy_head
 from jaxrl.nn.torso import Encoder, is_picture
-from jaxrl.rl.annealing import annealed
+from jaxrl.rl.annealing import annealed, by_name, lost_later
 from jaxrl.rl.value import HLGauss, ScalarValue
 from jaxrl.source_file import class_name, load_named
 from jaxrl.spaces import Box, Space
@@ -106,6 +117,8 @@ class RunLayer(CheckedConfig):
     num_shards: int = 8
     """Maximum number of shards, each with its own random numbers; the actual number divides environments and
     minibatches evenly, and any divisor of it can be the number of devices."""
+    log_info: tuple[str, ...] = ()
+    """Names of numbers in the environment's info to log: the mean, over episodes, of their values at the end."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), COUNT),
@@ -154,6 +167,7 @@ class RunLayer(CheckedConfig):
         """
         env = self._named_env()
         self.refuse_idle(env)
+        check_log_info(env, self.log_info)
         return env
 
     def _named_env(self) -> Environment:
@@ -260,6 +274,9 @@ class OnPolicyConfig(NetworkLayer, RunLayer):
     """Weight of the entropy bonus."""
     anneal_ent: bool = False
     """Decrease the entropy bonus linearly to zero."""
+    schedules: tuple[str, ...] = ()
+    """Hyperparameters that change over the run, such as lr=cosine, ent_coef=linear:0.1 or lr=warmup:0.05+cosine: see
+    `jaxrl.rl.annealing`. One for lr takes the place of anneal_lr."""
     vf_coef: float = 0.5
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
@@ -288,6 +305,7 @@ class OnPolicyConfig(NetworkLayer, RunLayer):
         Effect("sequence_length", ("memory",), _has_memory, "choose memory=gru, lstm or s5"),
         Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
         Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
+        Effect("anneal_ent", ("schedules",), lambda c, _: "ent_coef" not in c.scheduled, "leave ent_coef out of them"),
         Effect("target_kl", ("update_epochs", "num_minibatches"), _learns_twice, "raise one of them"),
     )
 
@@ -296,6 +314,7 @@ class OnPolicyConfig(NetworkLayer, RunLayer):
         self.check_divisible("num_envs", "num_minibatches")
         if self.sequence_length:
             self.check_divisible("num_steps", "sequence_length")
+        _ = self.scheduled  # refuses what is no schedule
         if self.starts % self.shards:
             works = -(-self.starts // self.shards) * self.shards
             raise ValueError(
@@ -331,9 +350,19 @@ class OnPolicyConfig(NetworkLayer, RunLayer):
 
     def annealed(self, h: Hyperparams, update: jax.Array) -> Hyperparams:
         """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
-        lr = annealed("linear" if self.anneal_lr else "constant", h.lr, update, self.num_updates)
-        ent_coef = annealed("linear" if self.anneal_ent else "constant", h.ent_coef, update, self.num_updates)
-        return dataclasses.replace(h, lr=lr, ent_coef=ent_coef)
+        falling = {"lr": self.anneal_lr, "ent_coef": self.anneal_ent}
+        schedules = {name: "linear" for name, falls in falling.items() if falls} | self.scheduled
+        now = {name: annealed(how, getattr(h, name), update, self.num_updates) for name, how in schedules.items()}
+        return dataclasses.replace(h, **now)
+
+    @property
+    def scheduled(self) -> dict[str, str]:
+        """The schedules by the names of their hyperparameters."""
+        return by_name(self.schedules, [field.name for field in dataclasses.fields(Hyperparams)])
+
+    def warnings(self) -> list[str]:
+        """What the user should know when a run begins, one sentence each."""
+        return lost_later(self.scheduled.values(), type(self).__module__)
 
     def make_env(self) -> Environment:
         """The environment that `env` names.

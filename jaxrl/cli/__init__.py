@@ -19,7 +19,7 @@ _USAGE = """\
 jaxrl: JAX-native, massively parallel reinforcement learning
 
   jaxrl train ALGO --env ID     train, e.g. jaxrl train ippo --env smax/3m
-  jaxrl resume [RUN]            continue a run that was stopped, exactly where it was
+  jaxrl resume [RUN]            continue a run that was stopped, exactly where it was, or make one longer
   jaxrl watch [RUN]             watch a run that is training in another terminal
   jaxrl rerun [RUN]             train a run again and check that the numbers are the same
   jaxrl eval [RUN]              play greedy episodes with the policy of a run
@@ -67,7 +67,7 @@ def run_algorithm(file: str, argv: Sequence[str] | None = None) -> None:
 _COMMANDS = {  # module and function, imported when the command is used
     "train": "train:main",
     "eject": "eject:main",
-    "resume": "train:resume",
+    "resume": "resume:resume",
     "watch": "watch:watch",
     "rerun": "rerun:rerun_run",
     "export": "export:export",

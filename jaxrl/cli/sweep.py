@@ -16,7 +16,7 @@ from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.cli.train import LoggerFlags, MeshFlags, new_run_dir, parse_flags
+from jaxrl.cli.train import LoggerFlags, MeshFlags, StartFlags, new_run_dir, parse_flags
 
 __all__ = ["MANY_VALUES", "main", "read_space"]
 
@@ -40,7 +40,7 @@ _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepFlags(LoggerFlags):
+class SweepFlags(StartFlags, LoggerFlags):
     """How to run the sweep."""
 
     preset: str | None = None
@@ -81,8 +81,9 @@ def main(argv: list[str]) -> int:
     module = algos.load(name)
     config, flags, space = read_space(name, module, argv[1:], SweepFlags(), "sweep")
     run_dir = flags.run_dir or new_run_dir(f"sweep-{Path(name).stem}", config.env)
-    apart = ("preset", "num_seeds", "run_dir", "logger_names", "logger_per_seed")
-    options = {k: v for k, v in vars(flags).items() if k not in apart}
+    apart = ("preset", "num_seeds", "run_dir", "logger_names", "logger_per_seed", "trust")
+    options = {k: v for k, v in vars(flags).items() if k not in apart and not k.startswith("init_")}
+    options["init_from"] = flags.chosen_start()
     options["logger"] = flags.chosen_logger()
     options["mesh"] = (flags.mesh.member, flags.mesh.data)
     use_cache()

@@ -1,4 +1,4 @@
-"""`jaxrl train` and `jaxrl resume`."""
+"""`jaxrl train`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.train.loggers import Kind, Names
 
-__all__ = ["LoggerFlags", "MeshFlags", "main", "new_run_dir", "parse_flags", "resume"]
+__all__ = ["LoggerFlags", "MeshFlags", "StartFlags", "main", "new_run_dir", "parse_flags", "train"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,39 @@ class LoggerFlags:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunFlags(LoggerFlags):
+class StartFlags:
+    """What to start from."""
+
+    init_from: Path | None = None
+    """Start from the parameters of this run, which must have the same spaces and networks."""
+    init_learner: bool = False
+    """With --init-from: take over the optimiser and the normalisers too."""
+    init_best: bool = False
+    """With --init-from: start from its best checkpoint instead of its last one."""
+    init_member: int | None = None
+    """With --init-from: the index of the seed to start from in a run with several."""
+    trust: bool = False
+    """With --init-from: execute the module that the run names, although it is not part of jaxrl and the run was not
+    made here."""
+
+    def chosen_start(self) -> Any:
+        """The `InitFrom` that they stand for; None without a run.
+
+        Raises:
+            ValueError: A flag needs a run.
+        """
+        given = (self.init_learner, self.init_best, self.init_member, self.trust)
+        if self.init_from is None:
+            if given != (False, False, None, False):
+                raise ValueError("--init-learner, --init-best, --init-member and --trust need a run: --init-from RUN.")
+            return None
+        from jaxrl.train.start import InitFrom
+
+        return InitFrom(self.init_from, *given)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFlags(StartFlags, LoggerFlags):
     """How to run the training."""
 
     preset: str | None = None
@@ -71,6 +103,9 @@ class RunFlags(LoggerFlags):
     """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
     eval_episodes: int = 512
     """Episodes per evaluation."""
+    stop_at: float | None = None
+    """End training when a greedy evaluation reaches this win rate (or return, where there is no win rate), averaged
+    over the seeds. Without --eval-every there are then 20 evaluations."""
     checkpoint_every_updates: int | None = None
     """Updates between checkpoints, in addition to those by time; one is always saved at the end."""
     checkpoint_every_minutes: float | None = None
@@ -88,6 +123,13 @@ class RunFlags(LoggerFlags):
     hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
     """Other processes of the same run."""
 
+    def options(self) -> dict[str, Any]:
+        """The options of `fit` that they stand for, except for the folder."""
+        apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts", "trust")
+        own = {name: value for name, value in vars(self).items() if name not in apart and not name.startswith("init_")}
+        mesh = (self.mesh.member, self.mesh.data)
+        return {**own, "logger": self.chosen_logger(), "mesh": mesh, "init_from": self.chosen_start()}
+
 
 def main(argv: list[str]) -> int:
     """`jaxrl train ALGO …`; returns the exit code."""
@@ -103,16 +145,13 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(Path(name).stem, config.env))
-    apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts")
-    options = {k: v for k, v in vars(flags).items() if k not in apart}
-    options["logger"] = flags.chosen_logger()
-    options["mesh"] = (flags.mesh.member, flags.mesh.data)
+    options = flags.options()
     config.make_env()  # reports an unknown name before anything is compiled
     use_cache()
     use_cores()
     with joined(flags.hosts):
         _check_unfinished(config, flags.run_dir, options)
-        return _fit(module, config, flags.run_dir, {**options, "resume": "auto"})
+        return train(module, config, flags.run_dir, {**options, "resume": "auto"})
 
 
 def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> None:
@@ -125,46 +164,15 @@ def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> No
     hosts.on_main(lambda: check_unfinished(run_dir, config, about), OSError)
 
 
-@dataclasses.dataclass(frozen=True)
-class ResumeFlags:
-    """Continue a run that was stopped, exactly where its newest good checkpoint was saved."""
-
-    run: tyro.conf.Positional[Path | None] = None
-    """The run folder; the latest one in runs/ if left out."""
-    on_nan: Literal["stop", "skip"] | None = None
-    """When losses or parameters are not finite: end training, or skip that update; unchanged if left out."""
-    quiet: bool = False
-    """Show nothing during training."""
-    trust: bool = False
-    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
-    hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
-    """Other processes of the same run."""
-
-
-def resume(argv: list[str]) -> int:
-    """`jaxrl resume [RUN]`; returns the exit code."""
-    flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
-    from jaxrl.train.folder.load import load_run
-    from jaxrl.train.rerun import repeated
-
-    run = load_run(flags.run, trust=flags.trust)
-    use_cache()
-    use_cores()
-    options = {**repeated(run), "quiet": flags.quiet, "resume": True}
-    if flags.on_nan is not None:
-        options["on_nan"] = flags.on_nan
-    with joined(flags.hosts):
-        return _fit(run.module, run.config, run.folder.path, options)
-
-
-def _fit(module: ModuleType, config: Any, run_dir: Path | None, options: dict[str, Any]) -> int:
+def train(module: ModuleType, config: Any, run_dir: Path | None, options: dict[str, Any]) -> int:
+    """Train, print the result, return the exit code."""
     from jaxrl.train.devices.hosts import is_main
     from jaxrl.train.fit import fit
 
     result = fit(module.make(config), config, run_dir, **options)
     if not is_main():
-        return EXIT_STOPPED if result.stopped else 0
-    if result.stopped:
+        return EXIT_STOPPED if result.stopped not in (None, "goal") else 0
+    if result.stopped and result.stopped != "goal":
         again = f"jaxrl resume {shlex.quote(str(run_dir))}"
         print(f"Stopped by {result.stopped}; all is saved. Continue with: {again}", file=sys.stderr)
         return EXIT_STOPPED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -51,6 +51,7 @@ def ended(
     done: jax.Array,
     info: dict[str, Any],
     kinds: Mapping[str, tuple[int, ...]] | None = None,
+    log_info: Sequence[str] = (),
 ) -> tuple[Running, dict[str, Any]]:
     """Advance by one step: returns the running episodes, and the statistics of those that ended.
 
@@ -60,11 +61,14 @@ def ended(
         done: bool `[B]`, terminated or truncated.
         info: The environment's `info`; if it has `"won"` (bool `[B]`), wins are counted.
         kinds: See `new_running`.
+        log_info: Names of numbers in `info`, `[B]` or `[B, N]` with agents: their values at the end of each episode
+            (the mean over agents) are summed too.
 
     Returns:
         The running episodes (ended ones restarted), and rows `[B]`, zero where no episode ended, whose sums are
-        `episodes`, `return_sum`, `length_sum`, `won_sum`; with several kinds of agents also `return_sums`, a dictionary
-        of rows. Episodes and wins are bool, to be counted; the rest is float32, in which no sum overflows.
+        `episodes`, `return_sum`, `length_sum`, `won_sum`; with several kinds of agents also `return_sums`, and with
+        `log_info` also `info_sums`, dictionaries of rows. Episodes and wins are bool, to be counted; the rest is
+        float32, in which no sum overflows.
     """
     total = running.episode_return + reward.reshape(reward.shape[0], -1).mean(1)
     length = running.length + 1
@@ -75,6 +79,9 @@ def ended(
     }
     if "won" in info:
         rows["won_sum"] = done & info["won"]
+    if log_info:
+        values = {name: info[name].reshape(done.shape[0], -1).astype(jnp.float32).mean(1) for name in log_info}
+        rows["info_sums"] = {name: jnp.where(done, value, 0.0) for name, value in values.items()}
     kind_total = jax.tree.map(jnp.add, running.kind_return, kind_means(reward, kinds))
     if kind_total:
         rows["return_sums"] = {name: done * own for name, own in kind_total.items()}

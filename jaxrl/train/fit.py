@@ -9,21 +9,18 @@ from typing import Any
 from jaxrl.algorithm import Algorithm, RunConfig, check_algorithm
 from jaxrl.fields import as_whole
 from jaxrl.source_file import check_not_loading
+from jaxrl.train.callbacks import Callback, OnRow
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.folder.continuation import Resume
 from jaxrl.train.health.nan_guard import OnNan, handle_nan
-from jaxrl.train.hooks import OnRow
 from jaxrl.train.intervals import Intervals
-from jaxrl.train.lineage import Lineage, follow_lineage
+from jaxrl.train.lineage import follow_lineage
 from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
-from jaxrl.train.programs import Programs
-from jaxrl.train.run import Recording, Result, Segment, Training, run
+from jaxrl.train.run import KEPT, Recording, Result, SearchRun, Training, run
+from jaxrl.train.start import InitFrom, Start
 
-__all__ = ["KEPT", "fit"]
-
-KEPT = 3
-"""How many checkpoints are kept by default."""
+__all__ = ["fit"]
 
 
 def fit(
@@ -37,6 +34,7 @@ def fit(
     log_every: int | None = None,
     eval_every: int | None = None,
     eval_episodes: int = 512,
+    stop_at: float | None = None,
     checkpoint_every_updates: int | None = None,
     checkpoint_every_minutes: float | None = None,
     keep_checkpoints: int = KEPT,
@@ -45,12 +43,11 @@ def fit(
     time_split: bool = False,
     quiet: bool = False,
     resume: Resume = False,
-    on_row: OnRow | None = None,
+    init_from: str | Path | InitFrom | None = None,
+    initial_state: Any = None,
+    callbacks: Sequence[Callback | OnRow] = (),
     logger: str | Mapping[str, Any] | Logger | None = None,
-    programs: Programs | None = None,
-    segment: Segment | None = None,
-    lineage: Lineage | None = None,
-    notes: Mapping[str, Any] | None = None,
+    search: SearchRun | None = None,
 ) -> Result:
     """Train, log, evaluate, save: a Python loop around compiled chunks of updates.
 
@@ -64,6 +61,7 @@ def fit(
         log_every: Updates per row of metrics; None picks the smallest number that gives at most 500 rows.
         eval_every: Updates between greedy evaluations; the best state is kept. None evaluates at start and end only.
         eval_episodes: Episodes in an evaluation.
+        stop_at: End training when an evaluation reaches this, see `score`; `eval_every=None` then makes 20 of them.
         checkpoint_every_updates: Updates between checkpoints; one is always saved at the end.
         checkpoint_every_minutes: Minutes between checkpoints, 5 for None; can be combined with the option above.
         keep_checkpoints: How many of the newest checkpoints to keep.
@@ -71,38 +69,52 @@ def fit(
         pictures: Whether to make curve.png and the replays.
         time_split: Whether to first measure how much of an update is rollout; see `rollout_share`.
         quiet: Show no progress.
-        resume: Continue this run from its newest good checkpoint; "auto" starts from scratch if there is none.
-        on_row: Called with each row of metrics; training ends there if it returns True or raises.
+        resume: Continue the run in `run_dir`, also with more `total_timesteps`; "auto" begins it if there is none.
+        init_from: A run whose parameters to start from, or an `InitFrom` that says what else.
+        initial_state: A whole train state to start from, such as `result.state`; its updates count from 0 again.
+        callbacks: `Callback` objects, or functions of each row of metrics; if one returns True, training ends there.
         logger: Also receives all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
-        programs: `Result.programs` of an earlier run of the same shape; None compiles them.
-        segment: Only some of the updates; None for all of them.
-        lineage: Hyperparameters that change while training.
-        notes: Additional facts for run.json.
+        search: What searches and reruns set, see `SearchRun`.
 
     Returns:
-        The trained state with its metrics and evaluation. SIGTERM and Ctrl-C end training after the running chunk:
-        the state is saved and `Result.stopped` names the signal; a second signal stops at once.
+        The trained state with its metrics and evaluation. SIGTERM and Ctrl-C end training after the running chunk,
+        with everything saved and the signal's name in `Result.stopped`; a second signal stops at once.
 
     Raises:
-        ValueError: A count is not positive, an option has no effect, or a member needs another program.
+        ValueError: A count is not positive, an option has no effect, or what to start from has other shapes.
         FileExistsError: `run_dir` holds something else (the message names the differences), or is in use.
         OSError: `run_dir` is not writable.
         DivergedError: Losses or parameters are no longer finite.
-        UnsavedError: Training finished, but not everything could be saved; the error holds the result.
-        CheckpointError: There is no good checkpoint to resume from.
+        CheckpointError: There is no good checkpoint to resume from; or an `UnsavedError`, which holds the result.
     """
+    start, times = (init_from, initial_state), (checkpoint_every_updates, checkpoint_every_minutes)
+    training = _training(algo, config, num_seeds, members, mesh, search, on_nan, start, eval_episodes, time_split)
+    intervals = Intervals(training.updates.last, log_every, eval_every, *times, stop_at)
+    recording = Recording(run_dir, resume, keep_checkpoints, pictures, logger, quiet, callbacks)
+    return run(training, intervals, recording)
+
+
+def _training(
+    algo: Algorithm,
+    config: RunConfig,
+    num_seeds: int,
+    members: Sequence[Mapping[str, Any]] | None,
+    mesh: MeshShape | None,
+    search: SearchRun | None,
+    on_nan: OnNan,
+    start: tuple[str | Path | InitFrom | None, Any],
+    eval_episodes: int,
+    time_split: bool,
+) -> Training:
+    """The arguments of `fit` that say what to train, checked and put together; `start` has the two ways to start."""
     _check_what(algo, config)
-    updates = (segment or Segment(0, config.num_updates)).last
-    intervals = Intervals(updates, log_every, eval_every, checkpoint_every_updates, checkpoint_every_minutes)
+    search = search or SearchRun()
     who = Members.of(config, _members(num_seeds, members))
-    algo = handle_nan(follow_lineage(algo, lineage) if lineage else algo, on_nan)
-    devices = choose_mesh(config, len(who), mesh)
+    algo = handle_nan(follow_lineage(algo, search.lineage) if search.lineage else algo, on_nan)
     episodes = as_whole("eval_episodes", eval_episodes)
-    training = Training(algo, config, who, members, devices, segment, lineage, on_nan, episodes, programs, time_split)
-    keep = as_whole("keep_checkpoints", keep_checkpoints)
-    if run_dir is None and (resume is True or intervals.saves_on_demand or keep != KEPT):
-        raise ValueError("Checkpoints need a place: give a run_dir.")
-    return run(training, intervals, Recording(run_dir, resume, keep, pictures, logger, notes, quiet, on_row))
+    begin = Start(algo, config, who, *start, alike=members is None)
+    devices = choose_mesh(config, len(who), mesh)
+    return Training(algo, config, who, members, devices, search, begin, on_nan, episodes, time_split)
 
 
 def _check_what(algo: Any, config: Any) -> None:

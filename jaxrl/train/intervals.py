@@ -14,6 +14,9 @@ __all__ = ["ChunkSizer", "Clock", "Intervals"]
 DEFAULT_MINUTES = 5.0
 """Minutes between checkpoints. Saving one takes about a tenth of a second."""
 
+GOAL_CHECKS = 20
+"""How many evaluations a run has that stops at a goal, if nothing else is asked for."""
+
 MAX_SHARE = 0.02
 """The largest share of the time to spend on checkpoints that are saved by time."""
 
@@ -27,11 +30,13 @@ class Intervals:
     log_every: int | None = None
     """Updates per row of metrics.jsonl (default: the smallest number that gives at most 500 rows)."""
     eval_every: int | None = None
-    """Updates between evaluations (default: only at the start and at the end)."""
+    """Updates between evaluations (default: only at the start and at the end; 20 evaluations with `stop_at`)."""
     checkpoint_every_updates: int | None = None
     """Updates between checkpoints, in addition to those by time and the one at the end."""
     checkpoint_every_minutes: float | None = None
     """Minutes between checkpoints (default: 5)."""
+    stop_at: float | None = None
+    """The score of an evaluation at which training ends (default: never)."""
 
     def __post_init__(self) -> None:
         if self.num_updates < 1:
@@ -43,11 +48,19 @@ class Intervals:
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be positive, got {value}; leave it out for the default.")
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "stop_at", typed("stop_at", float | None, self.stop_at))
 
     @property
     def updates_in_row(self) -> int:
         """`log_every`, or its default."""
         return self.log_every or math.ceil(self.num_updates / 500)
+
+    @property
+    def updates_to_evaluation(self) -> int | None:
+        """`eval_every`, or its default."""
+        if self.eval_every is None and self.stop_at is not None:
+            return math.ceil(self.num_updates / GOAL_CHECKS)
+        return self.eval_every
 
     @property
     def saves_on_demand(self) -> bool:
@@ -56,12 +69,14 @@ class Intervals:
 
     def until_next_stop(self, update: int) -> int:
         """The number of updates from `update` to the next point where the loop has to pause."""
-        stops = [_next(every, update) for every in (self.eval_every, self.checkpoint_every_updates) if every]
+        intervals = (self.updates_to_evaluation, self.checkpoint_every_updates)
+        stops = [_next(every, update) for every in intervals if every]
         return min([self.num_updates, *stops]) - update
 
     def evaluates(self, update: int) -> bool:
         """Whether an evaluation is due after `update` updates, not counting those at the start and the end."""
-        return bool(self.eval_every) and 0 < update < self.num_updates and update % (self.eval_every or 1) == 0
+        every = self.updates_to_evaluation
+        return every is not None and 0 < update < self.num_updates and update % every == 0
 
     def saves(self, update: int, since_save: float, save_took: float = 0.0) -> bool:
         """Whether a checkpoint is due after `update` updates, not counting the one at the end.

@@ -9,6 +9,7 @@ import jax
 
 from jaxrl.algorithm import Metrics
 from jaxrl.errors import DivergedError
+from jaxrl.train.callbacks import Callback, Callbacks
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.saver import Saver
@@ -16,7 +17,6 @@ from jaxrl.train.folder.writer import Writer
 from jaxrl.train.health.finite import FiniteWatch
 from jaxrl.train.health.stragglers import Stragglers
 from jaxrl.train.health.throughput import Throughput
-from jaxrl.train.hooks import Hook, Hooks
 from jaxrl.train.intervals import ChunkSizer, Clock, Intervals
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker
@@ -28,7 +28,7 @@ __all__ = ["Loop"]
 
 class Loop:
     """One run, from a train state to a later one. The device always has the next chunk queued while the host reads
-    the metrics of the last one and calls the hooks.
+    the metrics of the last one and calls the callbacks.
 
     Args:
         programs: The compiled programs.
@@ -36,7 +36,7 @@ class Loop:
         rows: Makes the rows of metrics.
         members: The members to train.
         say: Shows a sentence to the user.
-        hooks: Notified of phases, rows, evaluations and events.
+        callbacks: Notified of phases, rows, evaluations and events.
         folder: The run's folder; None writes nothing.
         keep_checkpoints: How many of the newest checkpoints to keep.
     """
@@ -49,7 +49,7 @@ class Loop:
         *,
         members: Members,
         say: Callable[[str], None],
-        hooks: Sequence[Hook] = (),
+        callbacks: Sequence[Callback] = (),
         folder: RunFolder | None = None,
         keep_checkpoints: int = 3,
     ) -> None:
@@ -60,14 +60,15 @@ class Loop:
         self.table: list[dict[str, Any]] = []
         """All rows of the run."""
         self.stopped: str | None = None
-        """Why training ended early: the name of a signal, or `"on_row"`."""
+        """Why training ended early: the name of a signal, `"goal"` or `"callback"`."""
         self.saver = Saver(folder, keep_checkpoints, say, self.tell)
         self.watch = FiniteWatch(members, intervals.num_updates, programs.state_shape, self._advice)
         self._say = say
         self._throughput = Throughput(self._tell_of_time)
         self._stragglers = Stragglers(self.tell)
         writer = [Writer(folder, self.tell)] if folder else []
-        self._hooks = Hooks([*writer, *hooks], self._throughput)
+        self._callbacks = Callbacks([*writer, *callbacks], self._throughput)
+        self._evaluated: tuple[int, dict[str, Any]] | None = None  # the update, and the summary
         self._chunk_sizer = ChunkSizer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
         self._chunk_began = 0.0
@@ -79,7 +80,7 @@ class Loop:
             DivergedError: Every member's losses are NaN or infinite. The last good checkpoint is kept.
         """
         update = self.rows.update
-        self._hooks.phase("training")
+        self._callbacks.phase("training")
         self._start_clock()
         with StopRequest() as stop, self._throughput:
             while n := self._next(update, stop, state):
@@ -102,7 +103,7 @@ class Loop:
         """
         left = self.intervals.until_next_stop(update)
         size = self._chunk_sizer.next(left) if left else 0
-        wish = (stop.name or self.stopped or self._hooks.stop, size, self._stragglers.news())
+        wish = (stop.name or self.stopped or self._callbacks.stop, size, self._stragglers.news())
         wishes = hosts.exchange(wish, after=state)
         self._stragglers.hear([news for _, _, news in wishes])
         self.stopped = next((why for why, _, _ in wishes if why), None)
@@ -149,10 +150,10 @@ class Loop:
         raise error
 
     def _hand_on(self, rows: list[dict[str, Any]]) -> None:
-        """Add rows of metrics to the table and pass them to the hooks."""
+        """Add rows of metrics to the table and pass them to the callbacks."""
         for row in rows:
             self.table.append(row)
-            self._hooks.row(row)
+            self._callbacks.row(row)
 
     def _start_clock(self) -> None:
         self.clock.start()
@@ -160,21 +161,28 @@ class Loop:
         self._throughput.pause()
 
     def evaluate(self, state: Any) -> dict[str, Any]:
-        """Evaluate `state` with its current parameters and record the summary; the clock is paused meanwhile."""
+        """Evaluate `state` with its current parameters and record the summary; the clock is paused meanwhile.
+
+        A state that has just been evaluated is not evaluated again.
+        """
+        if self._evaluated is not None and self._evaluated[0] == self.rows.update:
+            return self._evaluated[1]
         running = self.clock.running
         self.clock.stop()
         self._throughput.pause()
-        self._hooks.phase("evaluating…")
+        self._callbacks.phase("evaluating…")
         played = jax.device_get(self.programs.evaluate(state))
         if warning := played.warning():
             self._say(warning)
         summary = hosts.main_says(played.summary())
-        self._hooks.evaluation({"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4), **summary})
-        if self.intervals.eval_every and self.rows.update:
+        self._evaluated = (self.rows.update, summary)
+        when = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4)}
+        self._callbacks.evaluation({**when, **summary})
+        if self.intervals.updates_to_evaluation and self.rows.update:
             failed = self.saver.keep_best(self.rows.update, state)
             if failed:
                 self._say(str(failed))
-        self._hooks.phase("training")
+        self._callbacks.phase("training")
         if running:
             self._start_clock()
         return summary
@@ -199,14 +207,14 @@ class Loop:
         error = self.watch.divergence.check_params(state)
         if error is not None:
             self._end_with(error, self.clock.seconds)
-        self._hooks.phase("saving…")
+        self._callbacks.phase("saving…")
         with self._throughput.host("saving checkpoints"):
             self.saver.save(update, state, {"rows": self.rows.save(), "seconds": self.clock.seconds}, last)
-        self._hooks.phase("training")
+        self._callbacks.phase("training")
 
     def tell(self, kind: str, text: str) -> None:
         """Show the user a sentence and write it to events.jsonl."""
-        self._hooks.event(kind, text, self.rows.update)
+        self._callbacks.event(kind, text, self.rows.update)
 
     def _tell_of_time(self, kind: str, text: str) -> None:
         self.tell(kind, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,15 +10,19 @@ import numpy as np
 
 from jaxrl.algorithm import Metrics
 
-__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of"]
+__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", "score"]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
+_GROUPS = {"returns": "return_sums", "info": "info_sums"}
+"""Means over episodes that have names of their own: the returns of kinds of agents, and numbers of the info."""
 
 
 class RowMaker:
     """Turns the metrics of consecutive updates into rows: one every `log_every` updates and one at the end.
 
-    The rows depend only on the updates, not on how these were grouped into chunks; the times are the exception.
+    The rows depend only on the updates, not on how these were grouped into chunks; the times are the exception. A mean
+    over episodes is that of the episodes that ended in the interval; if none did, the last mean is repeated. It is None
+    until the first episode has ended.
 
     Args:
         log_every: Updates per row.
@@ -35,6 +40,7 @@ class RowMaker:
         self._sums: dict[str, np.ndarray] = {}
         self._updates = 0  # in the sums
         self._begin = 0.0  # seconds of training when the first of them began
+        self._known: dict[str, np.ndarray] = {}  # the last mean over episodes, by the name of its sum; NaN before one
 
     @property
     def timesteps(self) -> int:
@@ -70,13 +76,15 @@ class RowMaker:
 
     def save(self) -> dict[str, Any]:
         """The JSON-able state that a checkpoint needs to continue in the middle of a row."""
-        sums = {name: values.tolist() for name, values in self._sums.items()}
-        return {"update": self.update, "sums": sums, "updates": self._updates, "begin": self._begin}
+        sums, known = ({k: v.tolist() for k, v in each.items()} for each in (self._sums, self._known))
+        return {"update": self.update, "sums": sums, "known": known, "updates": self._updates, "begin": self._begin}
 
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` returned."""
         self.update, self._updates, self._begin = saved["update"], saved["updates"], saved["begin"]
-        self._sums = {name: np.asarray(values, np.float64) for name, values in saved["sums"].items()}
+        self._sums, self._known = (
+            {name: np.asarray(values, np.float64) for name, values in saved[part].items()} for part in ("sums", "known")
+        )
 
     def _row(self, seconds: float) -> dict[str, Any]:
         sums, updates = self._sums, self._updates
@@ -87,14 +95,11 @@ class RowMaker:
             "steps_per_second": round(steps / max(seconds - self._begin, 1e-9), 1),
             "episodes": sums["episodes"].astype(int).tolist(),
         }
-        for name, source in _MEANS.items():
-            if source in sums:
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    row[name] = _plain(sums[source] / sums["episodes"])
-        returns = {name[12:]: total for name, total in sums.items() if name.startswith("return_sums/")}
-        if returns:  # one for each kind of agent, if there are several
-            with np.errstate(invalid="ignore", divide="ignore"):
-                row["returns"] = {name: _plain(total / sums["episodes"]) for name, total in returns.items()}
+        row |= {name: self._mean(source) for name, source in _MEANS.items() if source in sums}
+        for group, source in _GROUPS.items():
+            own = [name for name in sums if name.startswith(f"{source}/")]
+            if own:
+                row[group] = {name.partition("/")[2]: self._mean(name) for name in own}
         applied: Any = updates
         if "skipped" in sums:  # only with on_nan="skip"
             row["skipped"] = sums["skipped"].astype(int).tolist()
@@ -103,6 +108,14 @@ class RowMaker:
             row["losses"] = {name[7:]: _plain(s / applied) for name, s in sums.items() if name.startswith("losses/")}
         self._sums, self._updates, self._begin = {}, 0, seconds
         return row
+
+    def _mean(self, name: str) -> Any:
+        """The mean over the episodes that ended, from their sum; the last one for members in which none did."""
+        episodes, total = self._sums["episodes"], self._sums[name]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(episodes > 0, total / episodes, self._known.get(name, np.nan))
+        self._known[name] = mean
+        return _plain(mean)
 
 
 def flatten(metrics: Metrics) -> dict[str, np.ndarray]:
@@ -142,6 +155,15 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 def metric_of(known: Mapping[str, Any]) -> str:
     """The metric to compare by: the win rate if the environment has one, otherwise the return."""
     return "win_rate" if "win_rate" in known else "return_mean"
+
+
+def score(evaluation: Mapping[str, Any]) -> float:
+    """The score of an evaluation: the win rate if there is one, otherwise the mean return, averaged over seeds.
+
+    A score that is not known for every seed is worse than any other.
+    """
+    mean = np.mean(np.array(evaluation[metric_of(evaluation)], np.float64))
+    return float(mean) if np.isfinite(mean) else -math.inf
 
 
 def mean_over_members(value: Any) -> float | None:

@@ -11,7 +11,8 @@ import jax
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import LoadedRun
 from jaxrl.train.folder.provenance import device_names, differences, git_state, versions
-from jaxrl.train.run import Result, Segment
+from jaxrl.train.run import Result, SearchRun, Segment
+from jaxrl.train.start import InitFrom
 
 __all__ = ["Comparison", "compare_rows", "repeated", "rerun", "warnings_for"]
 
@@ -46,10 +47,12 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
         quiet: Show no progress.
 
     Raises:
-        ValueError: The run cannot be trained by itself, because it is part of a search.
+        ValueError: The run cannot be trained by itself, because it is part of a search or started with a given state.
     """
     options = {**repeated(run), "logger": None, "quiet": quiet, "mesh": _mesh(run.about)}
-    segment: Segment | None = options["segment"]
+    segment = options["search"].segment
+    if "initial_state" in run.about:
+        raise ValueError(f"The run in {run.folder.path} started with a train state given to fit, which is not kept.")
     if segment is not None and segment.first:
         raise ValueError(
             f"The run in {run.folder.path} began with what others had learned in {segment.first} updates of their "
@@ -70,13 +73,15 @@ def repeated(run: LoadedRun) -> dict[str, Any]:
             f"{run.folder.path} holds the population of a search, which is only trained by that search: give its "
             f"command again, which checklist.json tells."
         )
+    segment = Segment(*about["segment"]) if "segment" in about else None
+    notes = {name: about[name] for name in about.get("notes", ())}
+    source = about["options"].get("init_from")
     return {
         **about["options"],
         "num_seeds": about["num_seeds"],
         "members": about.get("members"),
-        "segment": Segment(*about["segment"]) if "segment" in about else None,
-        "lineage": about.get("lineage"),
-        "notes": {name: about[name] for name in about.get("notes", ())},
+        "init_from": None if source is None else InitFrom(**source),
+        "search": SearchRun(segment=segment, lineage=about.get("lineage"), notes=notes),
     }
 
 
@@ -94,6 +99,8 @@ def warnings_for(about: dict[str, Any]) -> list[str]:
         found.append(
             f"It ran on {mesh['member'] * mesh['data']} devices and {there} can be seen, so it is spread otherwise."
         )
+    if about.get("lengthened"):
+        found.append("It was made longer on the way, and is as long from the beginning this time.")
     return found
 
 

@@ -13,14 +13,15 @@ from jax.sharding import Mesh
 from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.display import as_html
 from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.fields import as_whole
+from jaxrl.train.callbacks import Callback, OnRow, OwnCallbacks, StopAt
 from jaxrl.train.cost.time_split import rollout_share
 from jaxrl.train.devices import hosts
-from jaxrl.train.folder.continuation import Resume, entered
+from jaxrl.train.folder.continuation import Begun, Resume, entered
 from jaxrl.train.folder.provenance import on_devices
 from jaxrl.train.folder.run_folder import algorithm_name, describe_run
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.folder.sources import not_loadable
-from jaxrl.train.hooks import Hook, OnRow, RowHook
 from jaxrl.train.intervals import Intervals
 from jaxrl.train.lineage import Lineage
 from jaxrl.train.live.progress import make_progress
@@ -30,9 +31,14 @@ from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.pictures.artifacts import best_member, save_pictures
 from jaxrl.train.programs import Programs, compile_programs
+from jaxrl.train.start import Start
 from jaxrl.train.summary import evaluation_lines
 
-__all__ = ["Recording", "Result", "Segment", "Training", "UnsavedError", "run"]
+__all__ = ["KEPT", "Recording", "Result", "SearchRun", "Segment", "Training", "UnsavedError", "run"]
+
+
+KEPT = 3
+"""How many checkpoints are kept by default."""
 
 
 class Segment(NamedTuple):
@@ -43,7 +49,20 @@ class Segment(NamedTuple):
     last: int
     """Updates done after it."""
     state: Any = None
-    """The train state to start from, with a leading members axis for M > 1; None for a fresh one."""
+    """The train state to start from, with a leading members axis for M > 1; it is donated. None for a fresh one."""
+
+
+class SearchRun(NamedTuple):
+    """What searches and reruns set in a run of theirs."""
+
+    segment: Segment | None = None
+    """Only some of the updates; None for all of them."""
+    lineage: Lineage | None = None
+    """Hyperparameters that change while training, from generation to generation."""
+    programs: Programs | None = None
+    """`Result.programs` of an earlier run of the same shape; None compiles them."""
+    notes: Mapping[str, Any] | None = None
+    """Additional facts for run.json."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -73,7 +92,7 @@ class Result:
     programs: Programs
     """The compiled programs, for another `fit`."""
     stopped: str | None
-    """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
+    """Why training ended early: the name of a signal, `"goal"` or `"callback"`; None if it ran to its end."""
 
     def __repr__(self) -> str:
         return "\n".join([f"Result: {self._headline}", *evaluation_lines(self.evaluation)])
@@ -113,18 +132,16 @@ class Training:
     own: Sequence[Mapping[str, Any]] | None
     """The fields in which each member differs from the config, if given."""
     mesh: Mesh | None
-    segment: Segment | None
-    """Only some of the updates; None for all of them."""
-    lineage: Lineage | None
+    search: SearchRun
+    start: Start
     on_nan: str
     eval_episodes: int
-    programs: Programs | None
     time_split: bool
 
     @property
     def updates(self) -> Segment:
         """The updates to make."""
-        return self.segment or Segment(0, self.config.num_updates)
+        return self.search.segment or Segment(0, self.config.num_updates)
 
     @property
     def title(self) -> str:
@@ -142,9 +159,19 @@ class Recording:
     keep_checkpoints: int
     pictures: bool
     logger: str | Mapping[str, Any] | Logger | None
-    notes: Mapping[str, Any] | None
     quiet: bool
-    on_row: OnRow | None
+    callbacks: Sequence[Callback | OnRow]
+
+    def check(self, intervals: Intervals) -> None:
+        """Raise ValueError for checkpoints that nobody asked for, or that have no place."""
+        keep = as_whole("keep_checkpoints", self.keep_checkpoints)
+        if self.run_dir is None and (self.resume is True or intervals.saves_on_demand or keep != KEPT):
+            raise ValueError("Checkpoints need a place: give a run_dir.")
+
+    @property
+    def begins(self) -> bool:
+        """Whether there is nothing to go on from; a run that was interrupted very early may begin nevertheless."""
+        return not self.resume or self.run_dir is None or not (Path(self.run_dir) / "run.json").is_file()
 
 
 def run(training: Training, intervals: Intervals, recording: Recording) -> Result:
@@ -154,28 +181,30 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
         FileExistsError: The folder holds something else, or another process is training in it.
         DivergedError: Losses or parameters are no longer finite.
         UnsavedError: The last state or rows could not be saved.
-        Exception: Whatever `on_row` raised.
+        Exception: Whatever a callback raised.
     """
+    recording.check(intervals)
     config, updates = training.config, training.updates
     logger, logger_options = make_logger(recording.logger if hosts.is_main() else None)
     about = _description(training, intervals, recording, logger_options)
     first, last = (update * config.steps_per_update for update in (updates.first, updates.last))
-    on_row = RowHook(recording.on_row or (lambda row: None))
+    own, goal = OwnCallbacks(recording.callbacks), StopAt(intervals.stop_at)
+    if hosts.main_says(recording.begins):
+        training.start.check()
     with (
         entered(recording.run_dir, config, about, recording.resume) as begun,
         make_progress(training.title, last, recording.quiet, begun.path, on_devices(about), first) as progress,
         follow(logger, begun.about, begun.path, progress.say),
     ):
-        if training.programs is None:
+        if training.search.programs is None:
             progress.phase("compiling…")
-        hooks: list[Hook] = [progress, logger, on_row]
         loop = Loop(
             _programs(training),
             intervals,
             RowMaker(intervals.updates_in_row, updates.last, config.steps_per_update, len(training.members)),
             members=training.members,
             say=progress.say,
-            hooks=hooks,
+            callbacks=[progress, logger, goal, own],
             folder=begun.folder,
             keep_checkpoints=recording.keep_checkpoints,
         )
@@ -184,22 +213,25 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
         if training.time_split:
             share = rollout_share(training.algo, loop.programs, len(training.members), training.mesh)
             begun.about["rollout_share"] = progress.measured(share)
-        result = _train(loop, begun.path, begun.about, begun.continues, updates, on_row)
+        result = _train(loop, training, begun, goal, own)
         if begun.folder is not None and recording.pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
             state = best_member(result.state, result.evaluation, len(training.members))
             save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
         loop.saver.finish()
-        progress.phase(f"stopped by {result.stopped}" if result.stopped else "done")
+        progress.phase(f"stopped by {result.stopped}" if result.stopped not in (None, "goal") else "done")
+    if own.error is not None:
+        raise own.error
     if loop.saver.error is not None:
         raise UnsavedError(str(loop.saver.error), result)
+    own.end(result)
     return result
 
 
 def _programs(training: Training) -> Programs:
     """The programs of an earlier run, or newly compiled ones."""
-    if training.programs is not None:
-        return training.programs.bind(training.config, training.members)
+    if training.search.programs is not None:
+        return training.search.programs.bind(training.config, training.members)
     return compile_programs(training.algo, training.config, training.members, training.eval_episodes, training.mesh)
 
 
@@ -214,27 +246,28 @@ def _description(
         "on_nan": training.on_nan,
         "pictures": recording.pictures,
         "logger": logger_options,
+        "init_from": training.start.description,
     }
-    notes, count = recording.notes, len(training.members)
-    span = training.segment and (training.segment.first, training.segment.last)
+    segment, lineage, _, notes = training.search
+    count = len(training.members)
     about = describe_run(training.config, count) | ({**notes, "notes": list(notes)} if notes else {})
-    about |= wanted(training.config, training.own or count, options, span, training.lineage)
+    about |= wanted(training.config, training.own or count, options, segment and segment[:2], lineage)
+    if training.start.initial_state is not None:
+        about["initial_state"] = "given"
     about["mesh"] = dict(training.mesh.shape) if training.mesh else {"member": 1, "data": 1}
     return about
 
 
-def _train(
-    loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, segment: Segment, on_row: RowHook
-) -> Result:
+def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnCallbacks) -> Result:
     """Train from the first or the restored state to the final evaluation, and keep run.json up to date."""
+    programs, about = loop.programs, begun.about
 
     def note(**facts: Any) -> None:
         about.update(facts)
         loop.saver.note(about)
 
-    programs = loop.programs
     note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
-    state = _first_state(loop, resume, segment)
+    state = _first_state(loop, training, begun, goal)
     try:
         state = loop.run(state)
     except DivergedError as error:
@@ -242,24 +275,26 @@ def _train(
         everyone = list(range(about["num_seeds"]))
         note(status="diverged", error=str(error), diverged=everyone, timesteps=loop.rows.timesteps)
         raise
-    if on_row.error is not None:
-        raise on_row.error
+    if own.error is not None:
+        raise own.error
     seconds = loop.clock.seconds
-    own = 1 - segment.first / max(loop.rows.update, 1)  # the share of all updates that were made here
-    steps_per_second = own * loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
+    share = 1 - training.updates.first / max(loop.rows.update, 1)  # of all updates, those that were made here
+    steps_per_second = share * loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
     note(train_seconds=round(seconds, 3), steps_per_second=round(steps_per_second, 1), timesteps=loop.rows.timesteps)
     interrupted = (loop.stopped or "").startswith("SIG")
     evaluation = None if interrupted else loop.evaluate(state)
     diverged = loop.watch.divergence.found(loop.table, state)
     state = hosts.gather(state)
     status = "unsaved" if loop.saver.error else "stopped" if interrupted else "finished"
-    note(status=status, evaluation=evaluation, diverged=diverged)
+    note(status=status, evaluation=evaluation, diverged=diverged, goal=goal.reached)
+    if goal.reached:
+        loop.tell("goal", goal.sentence)
     return Result(
         state=state,
         metrics=columns(loop.table),
         evaluation=evaluation,
         diverged=diverged,
-        run_dir=path,
+        run_dir=begun.path,
         compile_seconds=programs.seconds,
         compile_cached=programs.cached,
         train_seconds=seconds,
@@ -269,20 +304,32 @@ def _train(
     )
 
 
-def _first_state(loop: Loop, resume: bool, segment: Segment) -> Any:
-    """The restored state, or a fresh one, which is evaluated first.
+def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> Any:
+    """The restored state, or the one to start from, which is evaluated first.
 
     Raises:
         CheckpointError: There is no good checkpoint to resume from.
+        ValueError: What to start from does not fit.
     """
-    if resume:
-        state = loop.restore(loop.programs.state_shape)
-        if loop.rows.update > segment.last:
-            raise CheckpointError(
-                f"The checkpoint is of update {loop.rows.update}, but the run has only {segment.last}."
-            )
+    segment, about = training.updates, begun.about
+    if not begun.continues:
+        loop.rows.update = segment.first
+        for sentence in getattr(training.config, "warnings", list)():
+            loop.tell("config", sentence)
+        state, said = (segment.state, None) if segment.state is not None else training.start.first(loop.programs)
+        if said:
+            loop.tell("start", said)
+        loop.evaluate(state)
         return state
-    loop.rows.update = segment.first
-    state = loop.programs.init() if segment.state is None else segment.state
-    loop.evaluate(state)
+    state = loop.restore(loop.programs.state_shape)
+    if loop.rows.update > segment.last:
+        raise CheckpointError(f"The checkpoint is of update {loop.rows.update}, but the run has only {segment.last}.")
+    evaluations = begun.folder.evaluations.read()[-1:] if begun.folder else []
+    [last] = hosts.main_says(evaluations) or [{"timesteps": 0}]
+    if begun.longer_than is not None:
+        about["lengthened"][-1]["timesteps"] = loop.rows.timesteps
+        if last["timesteps"] < loop.rows.timesteps:
+            loop.evaluate(state)  # as at the end of the shorter run
+    if goal.evaluation(last):
+        loop.stopped = goal.reason
     return state

@@ -13,6 +13,7 @@ from jaxrl.train.devices.mesh import choose_mesh
 from jaxrl.train.lineage import at_generation
 from jaxrl.train.members import Members
 from jaxrl.train.programs import compile_programs
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning.search_space import Point
 from jaxrl.tuning.task import Task, Trial
 
@@ -46,9 +47,10 @@ def train_finalists(task: Task, lineages: Sequence[list[Point]], every_updates: 
         lambda state: jax.vmap(partial(at_generation, every_updates=every_updates))(values, state),
     )
     notes = {"population": {"every_updates": every_updates, "lineages": list(lineages)}}
+    search = SearchRun(programs=programs, notes=notes)
     points = [lineage[-1] for lineage in lineages]
     try:
-        result = task.fit(algo, members, "finalists", notes, programs=programs)
+        result = task.fit(algo, members, "finalists", search)
     except DivergedError:
         return [
             Trial(point, [None for _ in task.seeds], None, updates * task.config.steps_per_update) for point in points

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxrl.errors import DivergedError
-from jaxrl.train.run import Segment
+from jaxrl.train.run import SearchRun, Segment
 from jaxrl.tuning.task import Found, Incumbent, Task, Trial
 
 __all__ = ["Halving"]
@@ -65,7 +65,8 @@ class Halving:
                 state = _gathered(state, len(alive) * seeds, [i * seeds + s for i in kept for s in range(seeds)])
                 alive = [alive[i] for i in kept]
             try:
-                result = task.fit(algo, task.members(alive), f"rung-{number}", segment=Segment(first, last, state))
+                segment = Segment(first, last, state)
+                result = task.fit(algo, task.members(alive), f"rung-{number}", SearchRun(segment=segment))
             except DivergedError:
                 break
             trials = task.trials(alive, result, last)

@@ -21,6 +21,7 @@ from jaxrl.train.intervals import Intervals
 from jaxrl.train.members import describe_member, traced_fields
 from jaxrl.train.metrics import columns, flat_row, metric_of
 from jaxrl.train.programs import Programs
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning.search_space import Point
 
 __all__ = [
@@ -168,20 +169,21 @@ class _Outcome(NamedTuple):
 def _train(algorithm: ModuleType, group: MemberGroup, programs: Programs | None, options: dict[str, Any]) -> _Outcome:
     """Train a group, or the rest of it."""
     if group.folder is not None:
-        deciding = {name: value for name, value in options.items() if name != "notes"}
+        deciding = {name: value for name, value in options.items() if name != "search"}
         stage = decide(group.folder, group.config, wanted(group.config, group.members, deciding))
         if stage in (Stage.FINISHED, Stage.DIVERGED):
             about = group.folder.read()
             means = curve_means(columns(group.folder.metrics.read()), len(group.members))
             return _Outcome(about.get("evaluation"), means, about["diverged"])
     path = None if group.folder is None else group.folder.path
+    search: SearchRun = options.get("search", SearchRun())
+    options = {**options, "search": search._replace(programs=programs)}
     try:
         result = fit(
             algorithm.make(group.config),
             group.config,
             path,
             members=group.members,
-            programs=programs,
             resume="auto",
             pictures=False,
             **options,

@@ -13,7 +13,7 @@ from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.health.divergence import finite_members
 from jaxrl.train.members import Members
 from jaxrl.train.programs import compile_programs
-from jaxrl.train.run import Result
+from jaxrl.train.run import Result, SearchRun
 from jaxrl.tuning.evolve import evolve, population
 from jaxrl.tuning.finalists import train_finalists
 from jaxrl.tuning.lineage import ancestors, distant
@@ -105,8 +105,8 @@ class PBT:
         if not task.options["quiet"]:
             print(f"A population of {len(members)}, {self.generations} generations; compiling…")
         programs = compile_programs(algo, task.config, who, task.options["eval_episodes"], mesh, across)
-        notes = {"population": dataclasses.asdict(self)}
-        return task.fit(algo, members, "population", notes, programs=programs)
+        search = SearchRun(programs=programs, notes={"population": dataclasses.asdict(self)})
+        return task.fit(algo, members, "population", search)
 
 
 class Grown(NamedTuple):

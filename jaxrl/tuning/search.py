@@ -16,6 +16,7 @@ from jaxrl.train.folder.continuation import Stage, decide
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.lineage import Lineage
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning.fixed import Grid, Random
 from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.member_groups import chosen_seeds
@@ -189,8 +190,7 @@ def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict
         members=members,
         resume="auto",
         pictures=False,
-        lineage=lineage,
-        notes={**task.notes(), "test_seeds": seeds},
+        search=SearchRun(lineage=lineage, notes={**task.notes(), "test_seeds": seeds}),
         **task.options,
     )
     if result.stopped:

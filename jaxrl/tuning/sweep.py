@@ -12,6 +12,7 @@ from jaxrl.algorithm import check_module
 from jaxrl.errors import MissingExtraError
 from jaxrl.train.devices.mesh import MeshShape
 from jaxrl.train.loggers import Logger
+from jaxrl.train.start import InitFrom
 from jaxrl.tuning.member_groups import MemberGroup, Row, check_groups, chosen_seeds, make_groups, train_groups
 from jaxrl.tuning.plan_file import PlanFile, recorded
 from jaxrl.tuning.search_space import describe_space, points, read_space
@@ -61,6 +62,7 @@ def sweep(
     eval_episodes: int = 512,
     checkpoint_every_updates: int | None = None,
     checkpoint_every_minutes: float | None = None,
+    init_from: str | Path | InitFrom | None = None,
     logger: str | Mapping[str, Any] | Logger | None = None,
     quiet: bool = False,
     **hyperparameters: Any,
@@ -87,6 +89,7 @@ def sweep(
         eval_episodes: Episodes per evaluation.
         checkpoint_every_updates: Updates between checkpoints; a group is always saved at its end.
         checkpoint_every_minutes: Minutes between checkpoints.
+        init_from: See `fit`; all members start from one seed of that run.
         logger: See `fit`; it logs one group after another.
         quiet: Show no progress.
         **hyperparameters: Fields of the config: a list of values to try them all, `(low, high)` to draw uniformly, or
@@ -112,9 +115,12 @@ def sweep(
         "checkpoint_every_updates": checkpoint_every_updates,
         "checkpoint_every_minutes": checkpoint_every_minutes,
     }
-    check_groups(groups, options := {**intervals, "mesh": mesh, "logger": logger, "quiet": quiet})
+    start = InitFrom(init_from) if isinstance(init_from, str | Path) else init_from
+    options = {**intervals, "init_from": start, "mesh": mesh, "logger": logger, "quiet": quiet}
+    check_groups(groups, options)
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
+    plan |= {} if start is None else {"init_from": start.to_json()}
     with recorded(run_dir, "sweep", config, plan, len(chosen)) as record:
         return _train(algorithm, groups, list(hyperparameters), options, record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.train.fit import fit
 from jaxrl.train.members import traced_fields
 from jaxrl.train.metrics import metric_of
-from jaxrl.train.run import Result
+from jaxrl.train.run import Result, SearchRun
 from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, train_groups
 from jaxrl.tuning.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 
@@ -144,7 +144,7 @@ class Task:
         tried = [effective(self.config, point) for point in tried]
         path = None if self.folder is None else self.folder / name
         groups = make_groups(self.config, distinct(tried), self.seeds, self.max_members, path)
-        options = {**self.options, "notes": self.notes()}
+        options = {**self.options, "search": SearchRun(notes=self.notes())}
         table, stopped = train_groups(self.algorithm, groups, list(self.space), options)
         if stopped:
             raise StoppedError(stopped)
@@ -154,25 +154,24 @@ class Task:
         steps = self.config.num_updates * self.config.steps_per_update
         return [trial_of(point, rows[repr(point)], steps) for point in tried]
 
-    def fit(
-        self, algo: Any, members: Sequence[Point], name: str, notes: Mapping[str, Any] | None = None, **options: Any
-    ) -> Result:
+    def fit(self, algo: Any, members: Sequence[Point], name: str, search: SearchRun | None = None) -> Result:
         """Call `fit` for a population, in its own folder or without one.
 
         Args:
             algo: The algorithm.
             members: The members to train.
             name: The name of the folder. If it already holds this population, training continues.
-            notes: Facts for run.json, in addition to those in every run of the search.
-            **options: Other options of `fit`.
+            search: See `fit`; its notes for run.json come in addition to those in every run of the search.
 
         Raises:
             StoppedError: A signal ended training.
             DivergedError: All members diverged.
         """
         path = None if self.folder is None else self.folder / name
-        shared: dict[str, Any] = {"resume": "auto", "pictures": False, "notes": {**self.notes(), **(notes or {})}}
-        result = fit(algo, self.config, path, members=members, **{**self.options, **shared, **options})
+        search = search or SearchRun()
+        search = search._replace(notes={**self.notes(), **(search.notes or {})})
+        shared: dict[str, Any] = {"resume": "auto", "pictures": False, "search": search}
+        result = fit(algo, self.config, path, members=members, **self.options, **shared)
         if result.stopped:
             raise StoppedError(result.stopped)
         return result

@@ -42,7 +42,7 @@ def resume(folder: Path) -> None:
     """Stopped after two updates and resumed; with 32 bits the first update brings the same, up to rounding."""
     algo = ppo.make(PPO)
     stopped = lambda row: row["timesteps"] >= 2 * PPO.steps_per_update  # noqa: E731
-    first = jaxrl.fit(algo, PPO, folder, on_row=stopped, checkpoint_every_updates=1, **OPTIONS)
+    first = jaxrl.fit(algo, PPO, folder, callbacks=[stopped], checkpoint_every_updates=1, **OPTIONS)
     assert int(first.state.update) == 2
     wide = jaxrl.fit(algo, PPO, folder, resume=True, **OPTIONS)
     usual = narrow(lambda: dict(jaxrl.fit(algo, PPO, **OPTIONS).metrics))

@@ -175,6 +175,7 @@ OTHER: dict[str, Any] = {
     **dict.fromkeys(("lr", "gamma", "gae_lambda", "clip_eps", "ent_coef", "vf_coef", "max_grad_norm"), 0.125),
     "anneal_lr": False,
     "anneal_ent": True,
+    "schedules": ("clip_eps=linear",),
     "clip_value": False,
     "target_kl": 0.5,
     "normalise_obs": True,
@@ -214,6 +215,9 @@ def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
     elif field == "share_torso":
         with pytest.raises(ValueError, match="share_torso must be False"):
             _program(mappo.Config, {field: OTHER[field]})
+    elif field == "log_info":
+        with pytest.raises(ValueError, match="the info of probe/constant_reward has no number 'won'; it has none"):
+            _program(mappo.Config, {field: ("won",)})
     else:
         assert _program(mappo.Config, {field: OTHER[field]}) != plain
 

@@ -196,7 +196,7 @@ def test_a_diverged_run_can_be_continued_without_the_bad_updates(
     assert "Continues after update 5 of 10." in err
     assert "Update 7 of 10 of training was skipped" in err
     assert json.loads((workplace / "run" / "run.json").read_text())["status"] == "finished"
-    assert "it is finished: `jaxrl eval run` plays it" in error_of(capsys, *train)
+    assert "is finished after 80 steps: `jaxrl eval run` plays it" in error_of(capsys, *train)
 
 
 def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(

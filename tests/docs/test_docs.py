@@ -18,6 +18,7 @@ DOCS = ROOT / "docs"
 QUICK = ["../README.md", "environments.md", "from_gymnax.md", "many_worlds.md"]
 LONG = [
     "tour.md",
+    "going_on.md",
     "your_own_algorithm.md",
     "interop.md",
     "wrappers.md",

@@ -32,6 +32,15 @@ def test_sums_equal_a_plain_loop():
         np.testing.assert_allclose(totals[name], value, rtol=1e-5)
 
 
+def test_numbers_of_the_info_count_at_the_end_of_an_episode():
+    """One for each agent is their mean, and what is not a number elsewhere does not matter."""
+    done = jnp.array([True, False, True])
+    info = {"damage": jnp.array([[1.0, 3.0], [jnp.nan, 9.0], [4.0, 0.0]]), "won": jnp.array([True, True, False])}
+    _, rows = episodes.ended(episodes.new_running(B), jnp.zeros((B, N)), done, info, log_info=("damage", "won"))
+    sums = episodes.summed(rows)["info_sums"]
+    assert (float(sums["damage"]), float(sums["won"])) == (4.0, 1.0)
+
+
 def test_sums_of_many_long_episodes_do_not_overflow():
     """2.6 thousand million steps, of 131,072 environments whose episodes end at once."""
     num_envs, rng = 131_072, np.random.default_rng(0)

@@ -26,7 +26,7 @@ from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.load import load_run
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
-from jaxrl.train.run import Result
+from jaxrl.train.run import Result, SearchRun
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -98,7 +98,7 @@ def test_a_full_disk_does_not_stop_training_and_is_used_again(
         at(24, lambda: fill(disk))(row)
         at(56, lambda: (disk / "filler").unlink())(row)
 
-    result = run(run_dir=disk / "run", on_row=on_row, **EVERY)
+    result = run(run_dir=disk / "run", callbacks=[on_row], **EVERY)
     said = capsys.readouterr().err
     for update in (4, 6):  # the rows still find room in the last block of their file
         place = disk / "run" / "checkpoints" / str(update)
@@ -125,7 +125,7 @@ def test_a_disk_that_stays_full_is_an_error_in_the_end_and_the_same_run_can_be_f
 ) -> None:
     place = disk / "run"
     with pytest.raises(CheckpointError, match="the disk is full"):
-        run(run_dir=place, on_row=at(40, lambda: fill(disk)), **EVERY)
+        run(run_dir=place, callbacks=[at(40, lambda: fill(disk))], **EVERY)
     assert json.loads((place / "run.json").read_text())["status"] == "running"  # the last that could be written
     (disk / "filler").unlink()
     result = run(run_dir=place, resume=True, **EVERY)
@@ -140,7 +140,7 @@ def test_a_file_system_that_becomes_read_only_is_the_same_to_training(
         subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
 
     with pytest.raises(CheckpointError, match="the file system is read-only"):
-        run(run_dir=disk / "run", on_row=at(40, lambda: remount("ro")), **EVERY)
+        run(run_dir=disk / "run", callbacks=[at(40, lambda: remount("ro"))], **EVERY)
     said = capsys.readouterr().err
     assert said.count("metrics.jsonl cannot be written: the file system is read-only") == 1
     assert "Its rows wait; training goes on." in said
@@ -164,7 +164,7 @@ def test_a_jump_of_the_clock_is_not_noticed(tmp_path: Path, monkeypatch: pytest.
         if row["timesteps"] in jumps:
             monkeypatch.setattr(time, "time", lambda: real() + jumps[row["timesteps"]])
 
-    result = run(run_dir=tmp_path / "run", on_row=on_row, log_every=1, checkpoint_every_minutes=1)
+    result = run(run_dir=tmp_path / "run", callbacks=[on_row], log_every=1, checkpoint_every_minutes=1)
     rows = read_rows(tmp_path / "run" / "metrics.jsonl")
     seconds = [row["seconds"] for row in rows]
     assert seconds == sorted(seconds)
@@ -228,7 +228,7 @@ def test_a_member_of_ppo_that_is_never_finite_stays_as_it_was_and_harms_no_other
     assert "Update 1 of 5 of seed 1, lr=1e+30 (member 1) was skipped: not finite: losses" in said
     assert result.metrics["skipped"].tolist() == [[0.0, 5.0]]
     assert result.diverged == []
-    other = fit(ppo.make(config), config, members=good, programs=result.programs, **options)
+    other = fit(ppo.make(config), config, members=good, search=SearchRun(programs=result.programs), **options)
     state, healthy = result.state, other.state
     for mine, others in ((state.params, healthy.params), (state.opt_state, healthy.opt_state)):
         first = [[np.asarray(leaf)[0] for leaf in jax.tree.leaves(tree)] for tree in (mine, others)]

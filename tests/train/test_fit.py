@@ -186,8 +186,8 @@ def test_params_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
 
 def test_on_row_can_end_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
-    result = run(run_dir=tmp_path / "run", log_every=1, on_row=lambda row: row["timesteps"] >= 24)
-    assert result.stopped == "on_row"
+    result = run(run_dir=tmp_path / "run", log_every=1, callbacks=[lambda row: row["timesteps"] >= 24])
+    assert result.stopped == "callback"
     assert result.evaluation is not None
     assert 3 <= int(result.state.update) < 10
 
@@ -207,7 +207,7 @@ def test_what_on_row_raises_is_raised_when_all_is_saved(
 
     options: dict[str, Any] = {"log_every": 3, "eval_every": 4}
     with pytest.raises(ZeroDivisionError):
-        run(run_dir=tmp_path / "run", on_row=on_row, **options)
+        run(run_dir=tmp_path / "run", callbacks=[on_row], **options)
     assert seen == [24, 48, 72, 80][: seen.index(timesteps) + 1]  # it is not called again
     [update] = Checkpoints(tmp_path / "run" / "checkpoints").updates
     assert timesteps <= 8 * update <= timesteps + 16
@@ -232,7 +232,7 @@ def test_a_signal_saves_and_resuming_gives_the_uninterrupted_run(
     # One update a chunk: training stops in the middle of a log interval.
     monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     place = tmp_path / "run"
-    first = run(run_dir=place, log_every=1, eval_every=4, on_row=stop_by(number))
+    first = run(run_dir=place, log_every=1, eval_every=4, callbacks=[stop_by(number)])
     assert first.stopped == number.name
     assert first.evaluation is None
     assert json.loads((place / "run.json").read_text())["status"] == "stopped"
@@ -254,7 +254,7 @@ def test_resuming_inside_a_row_neither_loses_nor_doubles_anything(
 ) -> None:
     monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
     place = tmp_path / "run"
-    first = run(run_dir=place, log_every=3, on_row=lambda row: row["timesteps"] == 24)
+    first = run(run_dir=place, log_every=3, callbacks=[lambda row: row["timesteps"] == 24])
     assert int(first.state.update) % 3 != 0
     run(run_dir=place, log_every=3, resume=True)
     assert timeless(read_rows(place / "metrics.jsonl")) == timeless(read_rows(folder / "metrics.jsonl"))

@@ -16,10 +16,11 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl import algos
-from jaxrl.cli import EXIT_WRONG_INPUT, export, guarded, report, rerun, runs, train, watch
+from jaxrl.cli import EXIT_WRONG_INPUT, export, guarded, report, rerun, resume, runs, watch
 from jaxrl.train import fit as fit_module
 from jaxrl.train.fit import fit
 from jaxrl.train.programs import Programs
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning.search import search
 from jaxrl.tuning.sweep import sweep
 
@@ -35,7 +36,7 @@ COMMANDS: dict[str, Callable[[str], int]] = {
     "export": lambda run: export.export([run]),
     "watch": lambda run: watch.watch([run, "--once", "--width", "100"]),
     "report": lambda run: report.main([run, "--out", f"{run}/report"]),
-    "resume": lambda run: train.resume([run, "--quiet"]),
+    "resume": lambda run: resume.resume([run, "--quiet"]),
     "rerun": lambda run: rerun.rerun_run([run, "--run-dir", f"{run}/again", "--quiet"]),
 }
 READERS = {
@@ -80,8 +81,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, originals: Originals)
     monkeypatch.setitem(algos._MODULES, "toy", "toy_algorithm")
     monkeypatch.setattr(toy, "make", functools.cache(toy.make))  # the same config, the same programs
     monkeypatch.setattr(toy.Config, "make_env", functools.cache(toy.Config.make_env))
-    monkeypatch.setattr(fit_module, "fit", functools.partial(fit, programs=originals.programs))
-    monkeypatch.setattr("jaxrl.train.rerun.fit", functools.partial(fit, programs=originals.programs))
+
+    def compiled(*args: Any, search: SearchRun | None = None, **options: Any) -> Any:
+        return fit(*args, search=(search or SearchRun())._replace(programs=originals.programs), **options)
+
+    monkeypatch.setattr(fit_module, "fit", compiled)
+    monkeypatch.setattr("jaxrl.train.rerun.fit", compiled)
     monkeypatch.setenv("JAXRL_CACHE", "0")
     work = tmp_path / "work"
     work.mkdir()

@@ -1,10 +1,12 @@
 """Rows of metrics are the same however the updates were grouped."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from jaxrl.train.folder.json_file import to_json
 from jaxrl.train.metrics import RowMaker, columns, mean_over_members
 
 UPDATES = 10
@@ -59,6 +61,26 @@ def test_without_an_episode_there_is_no_mean() -> None:
     row = rows_of(1, log_every=1)[0]
     assert row["return_mean"] is None
     assert np.isnan(columns([row])["return_mean"]).all()
+
+
+def test_where_no_episode_ends_the_last_mean_is_repeated_for_each_member() -> None:
+    maker = RowMaker(1, 3, 8, members=2)
+    episodes = np.array([[2, 0], [0, 1], [0, 0]], np.float32)
+    info = {"damage": np.array([[6, 0], [0, 5], [0, 0]], np.float32)}
+    update = {"episodes": episodes, "return_sum": 3 * episodes, "info_sums": info}
+    rows = maker.feed(update, 0.0, 3.0)
+    assert [row["episodes"] for row in rows] == [[2, 0], [0, 1], [0, 0]]  # it is seen that they are repeated
+    assert [row["return_mean"] for row in rows] == [[3.0, None], [3.0, 3.0], [3.0, 3.0]]
+    assert [row["info"]["damage"] for row in rows] == [[3.0, None], [3.0, 5.0], [3.0, 5.0]]
+
+
+def test_the_mean_to_repeat_survives_a_checkpoint() -> None:
+    none = {"episodes": np.zeros((1, 2)), "return_sum": np.zeros((1, 2))}
+    maker = RowMaker(1, 2, 8, members=2)
+    maker.feed({"episodes": np.array([[2.0, 0.0]]), "return_sum": np.array([[8.0, 0.0]])}, 0.0, 1.0)
+    other = RowMaker(1, 2, 8, members=2)
+    other.load(json.loads(to_json(maker.save())))
+    assert other.feed(none, 1.0, 2.0)[0]["return_mean"] == [4.0, None]
 
 
 def test_an_interval_can_be_continued_elsewhere() -> None:

@@ -13,6 +13,7 @@ import pytest
 import jaxrl
 from jaxrl.algorithm import Algorithm
 from jaxrl.train.devices.mesh import MEMBER
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning import PBT, Task, Trial
 from jaxrl.tuning.evolve import Past
 from jaxrl.tuning.finalists import train_finalists
@@ -64,7 +65,9 @@ def test_finalists_follow_their_lineages_with_every_tuning_seed() -> None:
         assert trial.timesteps == CONFIG.total_timesteps
         np.testing.assert_allclose(trial.scores, [sum(EVERY * echo.gain(point["lr"]) for point in own)] * 2, rtol=1e-5)
     again: Any = {"every_updates": EVERY, "points": both[0]}
-    alone = jaxrl.fit(echo.make(CONFIG), CONFIG, members=asked.members([{}]), lineage=again, **asked.options)
+    alone = jaxrl.fit(
+        echo.make(CONFIG), CONFIG, members=asked.members([{}]), search=SearchRun(lineage=again), **asked.options
+    )
     assert alone.evaluation is not None
     assert train_finalists(asked, both, EVERY)[0].scores == alone.evaluation["return_mean"]
 

@@ -302,7 +302,7 @@ def test_a_stopped_search_goes_on_where_it_was(
 
     with monkeypatch.context() as patch:
         for module in ("jaxrl.tuning.task", "jaxrl.tuning.search", "jaxrl.tuning.member_groups"):
-            patch.setattr(f"{module}.fit", lambda *args, **options: fit(*args, **options, on_row=on_row))
+            patch.setattr(f"{module}.fit", lambda *args, **options: fit(*args, **options, callbacks=[on_row]))
         stopped = search(tmp_path / "search", method=method, budget=budget)
     assert stopped.stopped == "SIGTERM"
     assert json.loads((tmp_path / "search" / "checklist.json").read_text())["status"] == "stopped"

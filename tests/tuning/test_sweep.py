@@ -249,7 +249,9 @@ def test_a_stopped_sweep_goes_on_where_it_was(
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("jaxrl.tuning.member_groups.fit", lambda *args, **options: fit(*args, **options, on_row=on_row))
+        patch.setattr(
+            "jaxrl.tuning.member_groups.fit", lambda *args, **options: fit(*args, **options, callbacks=[on_row])
+        )
         stopped = sweep_toys(folder, log_every=1)
     assert stopped.stopped == "SIGTERM"
     assert stopped.table == toy_sweep.table[:2]

@@ -202,7 +202,7 @@ def test_a_run_keeps_its_worlds_and_goes_on_exactly(tmp_path: Path):
     config = ppo.Config(env="CartPole-v1", params=f"{mine}:draw", total_timesteps=32 * 6, **TINY)
     options: dict[str, Any] = {"quiet": True, "pictures": False, "eval_episodes": 4, "log_every": 1}
     whole = jaxrl.fit(ppo.make(config), config, tmp_path / "whole", **options)
-    jaxrl.fit(ppo.make(config), config, tmp_path / "run", on_row=lambda row: row["timesteps"] >= 64, **options)
+    jaxrl.fit(ppo.make(config), config, tmp_path / "run", callbacks=[lambda row: row["timesteps"] >= 64], **options)
     mine.write_text(WORLDS.read_text() + "\n")
     run = load_run(tmp_path / "run")
     assert run.about["config"]["params"] == "source/mine.py:draw"

@@ -5,24 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.metrics import metric_of
+from jaxrl.train.metrics import score
 
-__all__ = ["keep_best", "score"]
-
-
-def score(evaluation: dict[str, Any]) -> float:
-    """The score of an evaluation: the win rate if there is one, otherwise the mean return, averaged over seeds.
-
-    A score that is not known for every seed is worse than any other.
-    """
-    mean = np.mean(np.array(evaluation[metric_of(evaluation)], np.float64))
-    return float(mean) if np.isfinite(mean) else -math.inf
+__all__ = ["keep_best"]
 
 
 def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:

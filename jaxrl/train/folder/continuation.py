@@ -11,11 +11,12 @@ import enum
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.train.callbacks import goal_sentence
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import CheckpointReader
 from jaxrl.train.folder.json_file import DamagedFileError, read_json
@@ -26,10 +27,23 @@ from jaxrl.train.folder.same_run import run_differences
 from jaxrl.train.folder.sources import keep_sources
 from jaxrl.train.folder.trust import vouch
 
-__all__ = ["Begun", "Resume", "Stage", "check_unfinished", "decide", "entered", "read_about"]
+__all__ = [
+    "Begun",
+    "Resume",
+    "Stage",
+    "check_unfinished",
+    "decide",
+    "ended",
+    "entered",
+    "goal_reached",
+    "is_finished",
+    "read_about",
+]
 
-_KEPT = ("command", "rollout_share", "sources", "trust_id")
+_KEPT = ("command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
 """What run.json goes on saying when a run is continued, besides its notes."""
+
+_LENGTH = "total_timesteps"
 
 Resume = Literal[True, False, "auto"]
 """As `fit` takes it."""
@@ -52,6 +66,8 @@ class Begun(NamedTuple):
     """For run.json."""
     continues: bool
     """Whether it goes on from the newest good checkpoint."""
+    longer_than: int | None = None
+    """The `total_timesteps` that it had before, if it is made longer now."""
 
     @property
     def path(self) -> Path | None:
@@ -59,13 +75,14 @@ class Begun(NamedTuple):
         return None if self.folder is None else self.folder.path
 
 
-def decide(folder: RunFolder, config: Any, about: Mapping[str, Any]) -> Stage:
+def decide(folder: RunFolder, config: Any, about: Mapping[str, Any], longer: bool = False) -> Stage:
     """How far a run is in a folder.
 
     Args:
         folder: It need not exist.
         config: The run's.
         about: What it asks for, see `wanted`.
+        longer: Whether the run may be the one in the folder, made longer.
 
     Raises:
         FileExistsError: The folder holds another run; the message names the differences and what to type.
@@ -73,20 +90,53 @@ def decide(folder: RunFolder, config: Any, about: Mapping[str, Any]) -> Stage:
     if not (folder.path / "run.json").is_file():
         return Stage.FRESH
     before = read_about(folder.path / "run.json")
-    differing = run_differences(config, before, about)
+    same = {**before, "config": {**before["config"], **_longer(before, config)}} if longer else before
+    differing = run_differences(config, same, about)
     if differing:
-        ended = before["status"] == "finished"
-        other = "" if ended else f", or continue that one with `jaxrl resume {_quoted(folder.path)}`"
-        raise FileExistsError(
-            f"{folder.path} already holds another run: {', '.join(differing)}. Name another folder with "
-            f"--run-dir{other}."
-        )
+        raise FileExistsError(_another(folder, config, before, differing))
     if before["status"] == "diverged" and about["options"].get("on_nan") != "skip":
         return Stage.DIVERGED
-    last = config.num_updates if before.get("segment") is None else before["segment"][1]
-    if before["status"] == "finished" and before.get("timesteps") == last * config.steps_per_update:
+    if is_finished(before, config, about["options"]):
         return Stage.FINISHED
     return Stage.UNFINISHED if CheckpointReader(folder.checkpoints).updates else Stage.FRESH
+
+
+def is_finished(before: Mapping[str, Any], config: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a run has made all its updates or reached its goal.
+
+    Args:
+        before: The content of run.json.
+        config: The config of the run, perhaps of a longer one.
+        options: The options of `fit`.
+    """
+    last = config.num_updates if before.get("segment") is None else before["segment"][1]
+    at_end = before.get("timesteps") == last * config.steps_per_update
+    return before["status"] == "finished" and (at_end or goal_reached(before, options))
+
+
+def goal_reached(before: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a finished run has reached the goal that is asked for.
+
+    Args:
+        before: The content of run.json.
+        options: The options of `fit`.
+    """
+    reached, goal = before.get("goal"), options.get("stop_at")
+    return bool(reached) and goal is not None and reached["score"] >= goal
+
+
+def ended(folder: RunFolder) -> str:
+    """That the run in a folder is finished, and what to type to play it or to go on."""
+    about, place = folder.read(), _quoted(folder.path)
+    steps = about.get("timesteps", 0)
+    reached = about.get("goal")
+    said = f"{goal_sentence(reached)} " if reached else ""
+    said += f"The run in {folder.path} is finished after {steps:,} steps: `jaxrl eval {place}` plays it"
+    if "segment" in about or "population" in about:
+        return f"{said}."
+    higher = f"`jaxrl resume {place} --stop-at N` sets a higher goal, " if reached else ""
+    more = max(2 * steps, about["config"].get(_LENGTH, 0))
+    return f"{said}, {higher}`jaxrl resume {place} --total-timesteps {more}` makes it longer."
 
 
 def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> None:
@@ -95,14 +145,12 @@ def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> No
     Raises:
         FileExistsError: The run in the folder has ended, or is another one.
     """
-    stage = decide(RunFolder(run_dir), config, about)
+    folder = RunFolder(run_dir)
+    stage = decide(folder, config, about)
     if stage is Stage.FINISHED:
-        raise FileExistsError(
-            f"{run_dir} already holds a run, this very one, and it is finished: `jaxrl eval {_quoted(run_dir)}` plays "
-            f"it. To train again name another folder with --run-dir."
-        )
+        raise FileExistsError(f"{ended(folder)} To train again name another folder with --run-dir.")
     if stage is Stage.DIVERGED:
-        raise FileExistsError(_diverged(RunFolder(run_dir)))
+        raise FileExistsError(_diverged(folder))
 
 
 def read_about(file: Path) -> dict[str, Any]:
@@ -125,8 +173,8 @@ def entered(run_dir: str | Path | None, config: Any, about: dict[str, Any], resu
         run_dir: The folder; None for a run without one.
         config: The run's.
         about: What run.json says of it, see `wanted`.
-        resume: False begins; True continues; "auto" continues if there is something to go on from, else begins. A
-            finished run is continued, with nothing left to train.
+        resume: False begins; True continues, also as a longer run; "auto" continues if there is something to go on
+            from, else begins. A finished run is continued, with nothing left to train.
 
     Raises:
         FileExistsError: The folder holds something else, or another process trains in it.
@@ -152,7 +200,7 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
     if not resume:
         RunFolder.create(folder.path)  # once more: another process may have been quicker
         return _begun(folder, config, about)
-    stage = decide(folder, config, about)
+    stage = decide(folder, config, about, longer=resume is True)
     if stage is Stage.DIVERGED:
         raise DivergedError(_diverged(folder))
     if stage is Stage.FRESH and resume != "auto":
@@ -168,13 +216,22 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
     if stage is Stage.FRESH:
         _begin_anew(folder)
         return _begun(folder, config, about)
-    return Begun(folder, _continued(folder.read(), about), True)
+    return _going_on(folder, config, about)
 
 
 def _begun(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
     """A run from its beginning: the user's own files are kept, and that it is this user's is remembered."""
     keep_sources(folder.path, config)
     return Begun(folder, about | vouch(about), False)
+
+
+def _going_on(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
+    """A run that is continued, and perhaps made longer, which its run.json remembers."""
+    before = folder.read()
+    then = before["config"].get(_LENGTH) if _longer(before, config) else None
+    if then is not None:
+        before["lengthened"] = [*before.get("lengthened", ()), {_LENGTH: then}]
+    return Begun(folder, _continued(before, about), True, then)
 
 
 def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
@@ -184,6 +241,28 @@ def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     kept = {name: before[name] for name in _KEPT if name in before}
     notes = {**noted, "notes": list(names)} if names else {}
     return {**about, **notes, **kept, "resumed": before.get("resumed", 0) + 1}
+
+
+def _longer(before: Mapping[str, Any], config: Any) -> dict[str, int]:
+    """The field `total_timesteps` of a config, if it makes the run in a run.json longer; else nothing."""
+    then, now = before["config"].get(_LENGTH), getattr(config, _LENGTH, None)
+    if then is None or now is None or now <= then or "segment" in before:
+        return {}
+    return {_LENGTH: now}
+
+
+def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differing: Sequence[str]) -> str:
+    """That a folder holds another run, and what to type."""
+    place, longer = _quoted(folder.path), _longer(before, config)
+    if longer and all(text.startswith(f"{_LENGTH} is") for text in differing):
+        other = f", or make that one longer with `jaxrl resume {place} --total-timesteps {longer[_LENGTH]}`"
+    elif before["status"] != "finished":
+        other = f", or continue that one with `jaxrl resume {place}`"
+    else:
+        other = ""
+    return (
+        f"{folder.path} already holds another run: {', '.join(differing)}. Name another folder with --run-dir{other}."
+    )
 
 
 def _diverged(folder: RunFolder) -> str:

@@ -20,7 +20,7 @@ _MOST_MEMBERS = 65_536
 """More than anybody trains side by side: a chunk of updates has at least one for each."""
 _SHARED = ("timesteps", "seconds", "steps_per_second", "episodes")
 """In a row, one number for all members; the episodes of metrics.jsonl apart."""
-_GROUPS = ("losses", "returns")
+_GROUPS = ("losses", "returns", "info")
 """In a row, numbers by name."""
 
 Measure = float | None | list[float | None]
@@ -35,10 +35,21 @@ class Options(TypedDict, total=False):
     checkpoint_every_updates: int | None
     checkpoint_every_minutes: float | None
     eval_episodes: int
+    stop_at: float | None
+    init_from: InitFrom | None
     keep_checkpoints: int
     on_nan: str
     pictures: bool
     logger: LoggerChoice | None
+
+
+class InitFrom(TypedDict, total=False):
+    """The fields of `InitFrom`: the run that this one starts from."""
+
+    run: str
+    learner: bool
+    best: bool
+    member: int | None
 
 
 class LoggerChoice(TypedDict, total=False):
@@ -72,6 +83,25 @@ class Evaluation(_Played, total=False):
 
     length_mean: Measure
     win_rate: Measure
+
+
+class Goal(TypedDict):
+    """The evaluation that reached the goal."""
+
+    stop_at: float
+    metric: str
+    score: float
+    timesteps: int
+
+
+class _Lengthened(TypedDict):
+    total_timesteps: int
+
+
+class Lengthened(_Lengthened, total=False):
+    """How long the run was before it was made longer, and the steps it had made then."""
+
+    timesteps: int
 
 
 class Source(TypedDict):
@@ -110,6 +140,9 @@ class RunInfo(_Needed, total=False):
     resumed: int
     tuning_seeds: list[int] | None
     diverged: list[int] | None
+    initial_state: str
+    lengthened: list[Lengthened]
+    goal: Goal | None
     evaluation: Evaluation | None
     train_seconds: float | None
     steps_per_second: float | None

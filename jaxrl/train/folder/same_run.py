@@ -24,6 +24,7 @@ MAY_CHANGE = frozenset(
         "logger",
         "mesh",
         "quiet",
+        "stop_at",
     }
 )
 """The options of a run, sweep or search that may change when it is continued."""
@@ -50,7 +51,8 @@ def wanted(
     """
     count = members if isinstance(members, int) else len(members)
     about = {"config": config_to_json(config), "config_class": class_name(config), "num_seeds": count}
-    about |= {"options": dict(options), **describe_sources(config)}
+    said = {name: value.to_json() if hasattr(value, "to_json") else value for name, value in options.items()}
+    about |= {"options": said, **describe_sources(config)}
     if not isinstance(members, int):
         about["members"] = [dict(own) for own in members]
     if segment is not None:

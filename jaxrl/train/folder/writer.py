@@ -1,4 +1,4 @@
-"""The hook that writes a run's rows, evaluations and events into its folder."""
+"""The callback that writes a run's rows, evaluations and events into its folder."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jaxrl.train.callbacks import Callback
 from jaxrl.train.folder.disk import why
 from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.hooks import Hook
 
 __all__ = ["Writer"]
 
 
-class Writer(Hook):
+class Writer(Callback):
     """Appends to metrics.jsonl, evaluations.jsonl and events.jsonl.
 
     Args:

@@ -34,7 +34,7 @@ NOTABLE_SHARE = {"waiting": 0.10, "compiled": 0.02}
 _CURES = {
     "saving checkpoints": " Save less often: --checkpoint-every-minutes, --checkpoint-every-updates.",
     "writing and showing metrics": " Log more rarely: --log-every.",
-    "on_row": " Let on_row do less, or log more rarely: --log-every.",
+    "callbacks": " Let callbacks do less, or log more rarely: --log-every.",
 }
 
 
@@ -156,7 +156,7 @@ class Throughput:
             self._tell(
                 "compiled",
                 f"JAX compiled {self._compiled} programs during the last {everything:.0f} s of training, which took "
-                f"{compiling:.1f} s. Training is compiled beforehand, so look at what is called from it (on_row); "
+                f"{compiling:.1f} s. Training is compiled beforehand, so look at what is called from it (callbacks); "
                 f"JAX_LOG_COMPILES=1 names the programs.",
             )
         self._window, self._work, self._compiled = [0.0, 0.0, 0.0], {}, 0

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from jaxrl.train.callbacks import Callback
 from jaxrl.train.devices.hosts import is_main
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.hooks import Hook
 from jaxrl.train.live.heartbeat import Heartbeat
 from jaxrl.train.live.view import RunView, duration, number, returns_text
 from jaxrl.train.metrics import mean_over_members
@@ -20,7 +20,7 @@ from jaxrl.train.metrics import mean_over_members
 __all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_progress", "on_terminal", "row_line"]
 
 
-class Progress(Hook):
+class Progress(Callback):
     """A context manager that shows nothing but keeps live.json up to date for `jaxrl watch`; base of the other kinds.
 
     Args:
@@ -195,6 +195,7 @@ def row_line(view: RunView) -> str:
         cells.append(("win rate", number(mean_over_members(row["win_rate"]))))
     cells.append(("return", returns_text(row)))
     cells.append(("length", number(mean_over_members(row["length_mean"]), 1)))
+    cells += [(name, number(mean_over_members(value))) for name, value in row.get("info", {}).items()]
     cells.append(("ETA", duration(view.left)))
     return "  ".join(f"{name} {value}" for name, value in cells)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from jaxrl.train.callbacks import Callback
 from jaxrl.train.devices.hosts import is_main
 from jaxrl.train.health.mishap import in_words
-from jaxrl.train.hooks import Hook
 
 __all__ = ["Kind", "Logger", "LoggerOptions", "Names", "follow", "make_logger"]
 
@@ -19,8 +19,8 @@ Kind = Literal["jsonl", "wandb", "tensorboard"]
 Names = Literal["jaxrl", "cleanrl"]
 
 
-class Logger(Hook):
-    """A hook for metrics that does nothing: override the methods you need and pass it to `fit(logger=…)`.
+class Logger(Callback):
+    """A callback for metrics that does nothing: override the methods you need and pass it to `fit(logger=…)`.
 
     An error in `open` ends `fit`. An error in another method is reported, and the logger is off from then on.
     """

@@ -92,7 +92,7 @@ def restored() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         stopped = Path(folder) / "stopped"
         stop_early = lambda row: row["timesteps"] >= 2 * config.steps_per_update  # noqa: E731
-        jaxrl.fit(algo, config, stopped, log_every=1, on_row=stop_early, mesh=MeshShape(1, 8), **options)
+        jaxrl.fit(algo, config, stopped, log_every=1, callbacks=[stop_early], mesh=MeshShape(1, 8), **options)
         for data in (8, 4, 2, 1):
             run = shutil.copytree(stopped, Path(folder) / f"on {data}")
             result = jaxrl.fit(algo, config, run, log_every=1, resume=True, mesh=MeshShape(1, data), **options)

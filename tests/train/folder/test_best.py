@@ -7,10 +7,11 @@ import toy_algorithm as toy
 
 import jaxrl
 from jaxrl.errors import CheckpointError
-from jaxrl.train.folder.best import keep_best, score
+from jaxrl.train.folder.best import keep_best
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.load import load_run
 from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.metrics import score
 
 
 def test_a_win_rate_counts_before_a_return_and_seeds_are_averaged():

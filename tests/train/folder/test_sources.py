@@ -83,7 +83,7 @@ def test_a_run_is_continued_with_its_kept_files(tmp_path: Path) -> None:
     config = module.Config(env=f"{tmp_path}/my_env.py:Mine")
     shared = {**OPTIONS, "checkpoint_every_updates": 2}
     whole = jaxrl.fit(module.make(config), config, tmp_path / "whole", **shared)
-    jaxrl.fit(module.make(config), config, tmp_path / "run", on_row=lambda row: row["timesteps"] >= 40, **shared)
+    jaxrl.fit(module.make(config), config, tmp_path / "run", callbacks=[lambda row: row["timesteps"] >= 40], **shared)
     forget()
     (tmp_path / "my_env.py").write_text("raise RuntimeError\n")
     run = load_run(tmp_path / "run")

@@ -25,7 +25,13 @@ def test_the_rows_up_to_a_divergence_are_written(tmp_path: Path, chunk: int, mon
     seen: list[int] = []
     config = toy.Config(nan_at=8)
     with pytest.raises(DivergedError, match="After update 8 of 10") as error:
-        run(toy.make(config), config, tmp_path / "run", log_every=3, on_row=lambda row: seen.append(row["timesteps"]))
+        run(
+            toy.make(config),
+            config,
+            tmp_path / "run",
+            log_every=3,
+            callbacks=[lambda row: seen.append(row["timesteps"])],
+        )
     assert error.value.update == 8
     rows = read_rows(tmp_path / "run" / "metrics.jsonl")
     assert [row["timesteps"] for row in rows] == seen == [24, 48, 64]

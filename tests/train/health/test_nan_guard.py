@@ -101,7 +101,7 @@ def test_a_run_that_diverged_and_is_continued_by_skipping_is_healthy(tmp_path: P
 @pytest.mark.usefixtures("one_update_a_chunk")
 def test_a_run_that_has_skipped_can_be_continued_without(tmp_path: Path) -> None:
     config = toy.Config(nan_at=3)
-    first = run(toy.make(config), config, tmp_path / "run", log_every=1, on_nan="skip", on_row=at_row(5))
+    first = run(toy.make(config), config, tmp_path / "run", log_every=1, on_nan="skip", callbacks=[at_row(5)])
     assert int(first.state.update) < 10
     result = run(toy.make(config), config, tmp_path / "run", log_every=1, resume=True)
     assert result.diverged == []
@@ -114,7 +114,7 @@ def test_a_member_that_diverged_before_others_were_skipped_is_still_named(tmp_pa
     plain = run(num_seeds=2)
     noise = np.asarray(plain.state.params["noise"])[:, 0]
     config, options = toy.Config(nan_at=3, nan_above=float(noise.min())), {"num_seeds": 2, "log_every": 1}
-    run(toy.make(config), config, tmp_path / "run", on_row=at_row(5), **options)
+    run(toy.make(config), config, tmp_path / "run", callbacks=[at_row(5)], **options)
     result = run(toy.make(config), config, tmp_path / "run", on_nan="skip", resume=True, **options)
     assert result.diverged == [int(noise.argmax())]
 

@@ -17,7 +17,7 @@ class Bench:
         self.update = 0
         self._ends: list[float] = []
 
-    def train(self, chunks: int, device: float = 0.5, host: float = 0.01, work: str = "on_row") -> None:
+    def train(self, chunks: int, device: float = 0.5, host: float = 0.01, work: str = "callbacks") -> None:
         """As the loop does: the next chunk is handed over before the host waits for the last one."""
         for _ in range(chunks):
             free = self._ends[-1] if self._ends else self.time
@@ -65,13 +65,13 @@ def test_a_busy_host_is_told_with_what_it_does(bench: Bench) -> None:
     """Work up to the length of a chunk costs nothing; what is longer leaves the device idle."""
     bench.train(200, host=0.45)
     assert bench.told == []
-    bench.train(200, host=1.0, work="on_row")
+    bench.train(200, host=1.0, work="callbacks")
     [(kind, text)] = bench.told
     assert kind == "waiting"
     share = int(text.removeprefix("The device waited for the host in ").partition(" ")[0])
     assert 20 < share <= 50  # half of the time, but the first window began before
-    assert "The host was busy with: on_row" in text
-    assert text.endswith("Let on_row do less, or log more rarely: --log-every.")
+    assert "The host was busy with: callbacks" in text
+    assert text.endswith("Let callbacks do less, or log more rarely: --log-every.")
 
 
 def test_short_chunks_are_put_together(bench: Bench) -> None:
@@ -101,7 +101,7 @@ def test_compiling_while_training_is_told(bench: Bench) -> None:
     [(kind, text)] = bench.told
     assert kind == "compiled"
     assert "JAX compiled" in text
-    assert "on_row" in text
+    assert "callbacks" in text
     before = bench.throughput._compiled
     jax.jit(lambda x: jnp.cos(x))(jnp.ones(7)).block_until_ready()
     assert bench.throughput._compiled == before  # it listens no more

@@ -1,0 +1,217 @@
+"""The train state that a run starts from: a fresh one, one with what another run has learned, or any state."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.tree_util import keystr
+
+from jaxrl.algorithm import Algorithm, RunConfig, field_names
+from jaxrl.fields import typed
+from jaxrl.train.devices import hosts
+from jaxrl.train.folder.load import LoadedRun, load_run
+from jaxrl.train.folder.run_folder import config_to_json
+from jaxrl.train.folder.same_run import differences
+from jaxrl.train.members import Members, traced_fields
+from jaxrl.train.metrics import metric_of
+from jaxrl.train.pictures.artifacts import member_of
+from jaxrl.train.programs import Programs, initial_state
+
+__all__ = ["InitFrom", "Start"]
+
+
+@dataclasses.dataclass(frozen=True)
+class InitFrom:
+    """Another run, and what to take over from it."""
+
+    run: str | Path
+    """Its folder."""
+    learner: bool = False
+    """Take over everything that updates learn, with the optimiser and the normalisers, instead of parameters only."""
+    best: bool = False
+    """From its best checkpoint instead of its last one."""
+    member: int | None = None
+    """The index of the seed in a run with several. None: with as many seeds here as there, each starts from its own;
+    otherwise all start from the one that is best in the final evaluation."""
+    trust: bool = False
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", str(Path(self.run).absolute()))
+        for name, hint in (("learner", bool), ("best", bool), ("member", int | None), ("trust", bool)):
+            object.__setattr__(self, name, typed(f"init_from: {name}", hint, getattr(self, name)))
+
+    def to_json(self) -> dict[str, Any]:
+        """For run.json; whom to trust is not said there."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "trust"}
+
+
+class Start:
+    """How a run gets its first train state.
+
+    Args:
+        algo: The algorithm of the run.
+        config: Its config.
+        members: Its members.
+        init_from: Another run to take over from; `alike` members, which differ in their seeds alone, can each start
+            from their own counterpart there.
+        initial_state: A train state to start from instead, leaves `[M, …]` for M > 1.
+        alike: Whether the members are alike.
+    """
+
+    def __init__(
+        self,
+        algo: Algorithm,
+        config: RunConfig,
+        members: Members,
+        init_from: str | Path | InitFrom | None = None,
+        initial_state: Any = None,
+        alike: bool = True,
+    ) -> None:
+        if init_from is not None and initial_state is not None:
+            raise ValueError("init_from and initial_state are two ways to start; leave one of them out.")
+        self.init_from = InitFrom(init_from) if isinstance(init_from, str | Path) else init_from
+        self.initial_state = initial_state
+        self._algo = algo
+        self._config = config
+        self._members = members
+        self._alike = alike
+
+    @property
+    def description(self) -> dict[str, Any] | None:
+        """The other run, for run.json."""
+        return None if self.init_from is None else self.init_from.to_json()
+
+    def check(self) -> None:
+        """Raise what `first` would raise, before anything is compiled or written.
+
+        Raises:
+            ValueError: A leaf has another shape, the message names it and says what differs; or there is no such
+                member.
+            TypeError: `initial_state` is no train state.
+            FileNotFoundError: There is no run.
+            CheckpointError: It has no good checkpoint.
+            UntrustedRunError: See `load_run`.
+        """
+        if self.initial_state is not None:
+            if not isinstance(self.initial_state, type(self._shape)):
+                kind = type(self.initial_state).__name__
+                raise TypeError(f"initial_state must be a train state such as result.state, got {kind}.")
+            advice = "It must come from the same algorithm with the same config."
+            _check_fits(self._shape, self.initial_state, "initial_state", lambda: advice)
+        if self.init_from is not None:
+            _ = self._learned
+
+    def first(self, programs: Programs) -> tuple[Any, str | None]:
+        """The train state, and a sentence about it unless it is fresh.
+
+        Of a state that was given, the count of its updates (if it has one) begins anew.
+        """
+        self.check()
+        if self.initial_state is not None:
+            arrays = jax.tree.map(hosts.fetch, self.initial_state)
+            state = hosts.broadcast(arrays, programs.state_shape)  # a copy: the loop donates its state
+            if hasattr(state, "update"):
+                state = dataclasses.replace(state, update=jax.tree.map(lambda count: count * 0, state.update))
+            return state, "Starts with the given train state."
+        state = programs.init()
+        if self.init_from is None:
+            return state, None
+        arrays, said = self._learned
+        here = {name: getattr(state, name) for name in arrays}
+        return dataclasses.replace(state, **hosts.broadcast(arrays, here)), said
+
+    @functools.cached_property
+    def _shape(self) -> Any:
+        """The shapes of a fresh state."""
+        init = functools.partial(initial_state, self._algo, len(self._members))
+        return jax.eval_shape(init, jax.eval_shape(self._members.keys), self._members.hyperparams)
+
+    @functools.cached_property
+    def _learned(self) -> tuple[dict[str, Any], str]:
+        """The fields that are taken over, as arrays on the host, and a sentence that says which."""
+        source = self.init_from
+        assert source is not None
+        run = load_run(source.run, trust=source.trust)
+        count, everything = len(self._members), field_names(self._shape, "learned")
+        names = everything if source.learner else ("params",)
+        member = _chosen_member(run, source.member, count if self._alike else 0)
+        old = run.restore(source.best)
+        old = old if member is None else member_of(old, member)
+        one_for_all = count > 1 and (member is not None or run.about["num_seeds"] == 1)
+        here = {name: getattr(self._shape, name) for name in names}
+        there = {name: getattr(old, name, None) for name in names}
+        wanted = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), here)
+        _check_fits(
+            wanted if one_for_all else here, there, f"The run in {source.run}", lambda: _what_fits(run, self._config)
+        )
+        arrays = jax.tree.map(hosts.fetch, there)
+        if one_for_all:
+            arrays = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), arrays)
+        whose = source.run if member is None else f"{source.run}, member {member}"
+        anew = ", ".join(name for name in everything if name not in names)
+        return arrays, f"Starts with {', '.join(names)} of {whose}." + (f" New are: {anew}." if anew else "")
+
+
+def _chosen_member(run: LoadedRun, member: int | None, members: int) -> int | None:
+    """The member of another run to start from; None if it has one for each of the new run's, or only one.
+
+    Args:
+        run: The other run.
+        member: The member that was asked for.
+        members: The number of members that can start from their counterparts, 0 if none can.
+    """
+    count = run.about["num_seeds"]
+    if member is not None and not 0 <= member < count:
+        raise ValueError(f"init_from: member must be from 0 to {count - 1} in {run.folder.path}, got {member}.")
+    if count == 1 or (member is None and members == count):
+        return None
+    if member is not None:
+        return member
+    evaluation = run.about.get("evaluation") or {}
+    scores = np.array(evaluation.get(metric_of(evaluation), [np.nan] * count), np.float64)
+    return int(np.nan_to_num(scores, nan=-np.inf).argmax())
+
+
+def _check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> None:
+    """Raise ValueError unless two trees have leaves with the same names, shapes and dtypes."""
+    wanted, given = _described(here), _described(there)
+    for name in [*wanted, *given]:
+        if wanted.get(name) != given.get(name):
+            raise ValueError(
+                f"{what} does not fit: {name} is {given.get(name, 'absent')} there and "
+                f"{wanted.get(name, 'absent')} here. {advice()}"
+            )
+
+
+def _described(tree: Any) -> dict[str, str]:
+    """The dtype and shape of each leaf, by name: `params['torso']['kernel']`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {
+        f"{keystr(path[:1], simple=True)}{keystr(path[1:])}": f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves
+    }
+
+
+def _what_fits(run: LoadedRun, config: Any) -> str:
+    """What has to be the same, as far as it differs: the spaces, otherwise the fields of the configs."""
+    new = config.make_env()
+    facts = {
+        "the shape of observations": (run.env.observation_space().shape, new.observation_space().shape),
+        "the actions": (run.env.action_space(), new.action_space()),
+        "the number of agents": (getattr(run.env, "num_agents", 1), getattr(new, "num_agents", 1)),
+    }
+    apart = [f"{what} is {old} there and {here} here" for what, (old, here) in facts.items() if str(old) != str(here)]
+    if apart:
+        return f"What fits is an environment with the same spaces: {', '.join(apart)}."
+    free = {"seed", "env", "total_timesteps", "num_envs", "num_steps", *traced_fields(config)}
+    old, here = (
+        {name: value for name, value in content.items() if name not in free}
+        for content in (run.about["config"], config_to_json(config))
+    )
+    return f"What fits is the same algorithm with the same networks: {', '.join(differences(old, here))}."
