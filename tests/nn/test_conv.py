@@ -65,7 +65,7 @@ def test_parameters_have_the_names_and_shapes_of_flax():
 
 
 def test_the_cpu_computes_no_convolution():
-    """Neither forward nor backward: within a loop it would take a hundred times as long."""
+    """Neither forward nor backward: within a loop it would take many times as long."""
 
     def loss(params, x):
         y: Any = layer.apply(params, x)
