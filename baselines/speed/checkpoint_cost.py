@@ -26,7 +26,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.checkpoint import Checkpoints
-from jaxrl.train.run import Result
+from jaxrl.train.result import Result
 
 
 def train(

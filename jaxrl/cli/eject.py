@@ -23,9 +23,14 @@ from jaxrl import algos
 __all__ = ["eject", "main"]
 
 _INLINED = ("jaxrl.algos", "jaxrl.acting")
-_READING = tuple(
-    f"jaxrl.{name}"
-    for name in ("algos.config", "acting.collector", "acting.rollout", "acting.normaliser", "acting.agent", "algos.ppo")
+_READING = (
+    "jaxrl.algos.layers",
+    "jaxrl.algos.config",
+    "jaxrl.acting.collector",
+    "jaxrl.acting.rollout",
+    "jaxrl.acting.normaliser",
+    "jaxrl.acting.agent",
+    "jaxrl.algos.ppo",
 )
 _WIDTH = 120
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import tyro
 
 from jaxrl.train.folder.disk import refuse_link, why
+from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
-from jaxrl.train.folder.run_info import check_members
 from jaxrl.train.folder.trust import trusted_class
 from jaxrl.train.loggers import Logger, Names, make_logger
 

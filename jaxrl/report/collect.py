@@ -12,8 +12,8 @@ import numpy as np
 
 from jaxrl import stats
 from jaxrl.registry import canonical
+from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.folder.run_info import check_members
 from jaxrl.train.metrics import columns
 from jaxrl.train.pictures.curve import smooth
 

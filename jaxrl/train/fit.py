@@ -17,7 +17,8 @@ from jaxrl.train.intervals import Intervals
 from jaxrl.train.lineage import follow_lineage
 from jaxrl.train.loggers import Logger
 from jaxrl.train.members import Members
-from jaxrl.train.run import KEPT, Recording, Result, SearchRun, Training, run
+from jaxrl.train.result import Result
+from jaxrl.train.run import KEPT, Recording, SearchRun, Training, run
 from jaxrl.train.start import InitFrom, Start
 
 __all__ = ["fit"]

@@ -11,7 +11,8 @@ import jax
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import LoadedRun
 from jaxrl.train.folder.provenance import device_names, differences, git_state, versions
-from jaxrl.train.run import Result, SearchRun, Segment
+from jaxrl.train.result import Result
+from jaxrl.train.run import SearchRun, Segment
 from jaxrl.train.start import InitFrom
 
 __all__ = ["Comparison", "compare_rows", "repeated", "rerun", "warnings_for"]

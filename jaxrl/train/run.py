@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, RunConfig
-from jaxrl.display import as_html
 from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.fields import as_whole
 from jaxrl.train.callbacks import Callback, OnRow, OwnCallbacks, StopAt
@@ -31,10 +29,10 @@ from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker, columns
 from jaxrl.train.pictures.artifacts import best_member, save_pictures
 from jaxrl.train.programs import Programs, compile_programs
+from jaxrl.train.result import Result, UnsavedError
 from jaxrl.train.start import Start
-from jaxrl.train.summary import evaluation_lines
 
-__all__ = ["KEPT", "Recording", "Result", "SearchRun", "Segment", "Training", "UnsavedError", "run"]
+__all__ = ["KEPT", "Recording", "SearchRun", "Segment", "Training", "run"]
 
 
 KEPT = 3
@@ -63,63 +61,6 @@ class SearchRun(NamedTuple):
     """`Result.programs` of an earlier run of the same shape; None compiles them."""
     notes: Mapping[str, Any] | None = None
     """Additional facts for run.json."""
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Result:
-    """The result of a run."""
-
-    state: Any
-    """The train state; with several seeds, every leaf has a leading members axis `[M, …]`. With several processes,
-    each one has the whole state."""
-    metrics: dict[str, np.ndarray]
-    """The columns of metrics.jsonl, `[R]` or, with several seeds, `[R, M]`: timesteps, win_rate, losses/policy …"""
-    evaluation: dict[str, Any] | None
-    """The final greedy evaluation: episodes, return_mean, return_std, length_mean, win_rate (lists with several seeds).
-    None if the run was stopped early."""
-    diverged: list[int]
-    """Members whose losses or parameters are no longer finite."""
-    run_dir: Path | None
-    """The folder of the run."""
-    compile_seconds: float
-    """Time spent compiling."""
-    compile_cached: bool
-    """Whether the training program came from JAX's persistent compilation cache."""
-    train_seconds: float
-    """Time spent training, excluding compilation and evaluation."""
-    steps_per_second: float
-    """Environment steps of all members, divided by `train_seconds`."""
-    programs: Programs
-    """The compiled programs, for another `fit`."""
-    stopped: str | None
-    """Why training ended early: the name of a signal, `"goal"` or `"callback"`; None if it ran to its end."""
-
-    def __repr__(self) -> str:
-        return "\n".join([f"Result: {self._headline}", *evaluation_lines(self.evaluation)])
-
-    def _repr_html_(self) -> str:
-        lines = (line.strip().partition("  ") for line in evaluation_lines(self.evaluation))
-        return as_html(f"Result: {self._headline}", {name: value.strip() for name, _, value in lines})
-
-    @property
-    def _headline(self) -> str:
-        steps = int(self.metrics["timesteps"][-1]) if len(self.metrics.get("timesteps", ())) else 0
-        ended = f", stopped by {self.stopped}" if self.stopped else ""
-        place = f", in {self.run_dir}" if self.run_dir else ""
-        return f"{steps:,} steps in {self.train_seconds:.1f} s at {self.steps_per_second:,.0f} steps/s{ended}{place}"
-
-
-class UnsavedError(CheckpointError):
-    """Training finished, but not everything could be written; `result` has everything nevertheless.
-
-    Args:
-        text: What could not be written, and why.
-        result: The result that `fit` would have returned.
-    """
-
-    def __init__(self, text: str, result: Result) -> None:
-        super().__init__(text)
-        self.result = result
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,8 @@ from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.health.divergence import finite_members
 from jaxrl.train.members import Members
 from jaxrl.train.programs import compile_programs
-from jaxrl.train.run import Result, SearchRun
+from jaxrl.train.result import Result
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning.evolve import evolve, population
 from jaxrl.tuning.finalists import train_finalists
 from jaxrl.tuning.lineage import ancestors, distant

@@ -14,7 +14,7 @@ from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.folder.same_run import MAY_CHANGE, config_in, differences
 
-__all__ = ["PlanFile", "recorded"]
+__all__ = ["PlanFile", "named_intervals", "recorded"]
 
 
 _FILES = {"sweep": "sweep.json", "search": "checklist.json"}
@@ -42,6 +42,17 @@ class PlanFile:
         self._about |= {"status": status, **content}
         if self._file is not None:
             write_json(self._file, self._about)
+
+
+def named_intervals(
+    log_every: int | None,
+    eval_every: int | None,
+    eval_episodes: int,
+    checkpoint_every_updates: int | None,
+    checkpoint_every_minutes: float | None,
+) -> dict[str, Any]:
+    """The intervals of `fit` by their names, for every run of a sweep or a search and for its plan."""
+    return locals()
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.member_groups import chosen_seeds
 from jaxrl.tuning.optuna import Optuna
 from jaxrl.tuning.pbt import PBT
-from jaxrl.tuning.plan_file import PlanFile, recorded
+from jaxrl.tuning.plan_file import PlanFile, named_intervals, recorded
 from jaxrl.tuning.search_space import Point, describe_space
 from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
 
@@ -112,12 +112,7 @@ def search(
     """
     check_module(algorithm, "search")
     chosen, tested = _seeds(config, tuning_seeds, test_seeds)
-    intervals = {
-        "log_every": log_every,
-        "eval_episodes": eval_episodes,
-        "checkpoint_every_updates": checkpoint_every_updates,
-        "checkpoint_every_minutes": checkpoint_every_minutes,
-    }
+    intervals = named_intervals(log_every, None, eval_episodes, checkpoint_every_updates, checkpoint_every_minutes)
     options = {**intervals, "mesh": None, "quiet": quiet}
     folder = None if run_dir is None else Path(run_dir) / "tuning"
     task = Task(algorithm, config, hyperparameters, as_whole("budget", budget), chosen, folder, max_members, options)

@@ -14,7 +14,7 @@ from jaxrl.train.devices.mesh import MeshShape
 from jaxrl.train.loggers import Logger
 from jaxrl.train.start import InitFrom
 from jaxrl.tuning.member_groups import MemberGroup, Row, check_groups, chosen_seeds, make_groups, train_groups
-from jaxrl.tuning.plan_file import PlanFile, recorded
+from jaxrl.tuning.plan_file import PlanFile, named_intervals, recorded
 from jaxrl.tuning.search_space import describe_space, points, read_space
 
 __all__ = ["SAMPLES", "SweepResult", "sweep"]
@@ -108,13 +108,8 @@ def sweep(
     chosen = chosen_seeds("seeds", seeds, config.seed)
     tried = points(config, hyperparameters, samples)
     groups = make_groups(config, tried, chosen, max_members, None if run_dir is None else Path(run_dir))
-    intervals = {
-        "log_every": log_every,
-        "eval_every": eval_every,
-        "eval_episodes": eval_episodes,
-        "checkpoint_every_updates": checkpoint_every_updates,
-        "checkpoint_every_minutes": checkpoint_every_minutes,
-    }
+    checkpoints = (checkpoint_every_updates, checkpoint_every_minutes)
+    intervals = named_intervals(log_every, eval_every, eval_episodes, *checkpoints)
     start = InitFrom(init_from) if isinstance(init_from, str | Path) else init_from
     options = {**intervals, "init_from": start, "mesh": mesh, "logger": logger, "quiet": quiet}
     check_groups(groups, options)

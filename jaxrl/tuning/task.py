@@ -14,7 +14,8 @@ import numpy as np
 from jaxrl.train.fit import fit
 from jaxrl.train.members import traced_fields
 from jaxrl.train.metrics import metric_of
-from jaxrl.train.run import Result, SearchRun
+from jaxrl.train.result import Result
+from jaxrl.train.run import SearchRun
 from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, train_groups
 from jaxrl.tuning.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 

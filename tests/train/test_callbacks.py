@@ -11,7 +11,7 @@ from toy_runs import assert_same_state, read_rows, run, timeless
 from jaxrl.train.callbacks import Callback, OwnCallbacks
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
-from jaxrl.train.run import Result
+from jaxrl.train.result import Result
 
 
 class Notes(Callback):

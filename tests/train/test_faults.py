@@ -26,7 +26,8 @@ from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.load import load_run
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
-from jaxrl.train.run import Result, SearchRun
+from jaxrl.train.result import Result
+from jaxrl.train.run import SearchRun
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

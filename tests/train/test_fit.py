@@ -20,7 +20,7 @@ from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.programs import compile_programs
-from jaxrl.train.run import Result, UnsavedError
+from jaxrl.train.result import Result, UnsavedError
 
 
 @pytest.fixture(scope="module")

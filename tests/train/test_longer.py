@@ -16,7 +16,8 @@ from jaxrl.train.folder.load import load_run
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.rerun import warnings_for
-from jaxrl.train.run import Result, SearchRun, Segment
+from jaxrl.train.result import Result
+from jaxrl.train.run import SearchRun, Segment
 
 LONG = toy.Config(total_timesteps=160)
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "num_minibatches": 2}

@@ -18,7 +18,7 @@ from jaxrl.envs.classic.cartpole import CartPole
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.members import Members
-from jaxrl.train.run import Result
+from jaxrl.train.result import Result
 from jaxrl.train.start import InitFrom, Start
 
 NEW = toy.Config(seed=7)

@@ -13,7 +13,7 @@ import toy_algorithm as toy
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.train.fit import fit
-from jaxrl.train.run import Result
+from jaxrl.train.result import Result
 
 CONFIG = toy.Config()  # ten updates of 4 environments x 2 steps
 ALGO = toy.make(CONFIG)

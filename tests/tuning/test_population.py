@@ -9,7 +9,7 @@ import pytest
 
 import jaxrl
 from jaxrl.train.fit import fit
-from jaxrl.train.run import Result
+from jaxrl.train.result import Result
 from jaxrl.tuning import PBT, Trial
 
 CONFIG = echo.Config()

@@ -16,7 +16,8 @@ from jaxrl.train.folder.json_file import write_json
 from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.provenance import device_names, git_state, versions
-from jaxrl.train.folder.run_info import RowCheck, read_run_info
+from jaxrl.train.folder.row_check import RowCheck
+from jaxrl.train.folder.run_info import read_run_info
 from jaxrl.train.folder.sources import FOLDER, NAMED, describe_sources, portable
 from jaxrl.train.folder.typed import dataclass_from_json, spelled
 

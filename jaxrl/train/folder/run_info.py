@@ -1,27 +1,21 @@
-"""What run.json, checklist.json, sweep.json and the rows of metrics say, checked when it is read.
+"""What run.json, checklist.json and sweep.json say, checked when it is read.
 
 Whoever reads a run folder gets the types that are written here, or one sentence that says what is wrong.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
 from jaxrl.train.folder.json_file import DamagedFileError, read_json
+from jaxrl.train.folder.row_check import check_lengths
 from jaxrl.train.folder.typed import from_json
-from jaxrl.train.metrics import flat_row
 
-__all__ = ["RowCheck", "RunInfo", "check_members", "read_checklist", "read_ending", "read_run_info"]
+__all__ = ["RunInfo", "read_checklist", "read_ending", "read_run_info"]
 
 _MOST_MEMBERS = 65_536
 """More than anybody trains side by side: a chunk of updates has at least one for each."""
-_SHARED = ("timesteps", "seconds", "steps_per_second", "episodes")
-"""In a row, one number for all members; the episodes of metrics.jsonl apart."""
-_GROUPS = ("losses", "returns", "info")
-"""In a row, numbers by name."""
 
 Measure = float | None | list[float | None]
 """A number, one for each member, or nothing where none is known."""
@@ -186,7 +180,7 @@ def read_run_info(path: Path) -> dict[str, Any]:
             raise ValueError(f"mesh must be positive, got {about['mesh']}")
         if unknown := sorted(set(about["options"]) - set(Options.__annotations__)):
             raise ValueError(f"options.{unknown[0]} is not known")
-        _check_members([about.get("evaluation") or {}], members)
+        check_lengths([about.get("evaluation") or {}], members)
         return about
 
     return _checked(path, check)
@@ -267,69 +261,6 @@ def read_checklist(path: Path) -> dict[str, Any]:
         DamagedFileError: It says something else.
     """
     return _checked(path, lambda content: from_json(Checklist, content, ""))
-
-
-class RowCheck:
-    """Holds the rows of one file against what readers need and against each other.
-
-    Args:
-        needed: Names that every row has, besides `timesteps`.
-    """
-
-    def __init__(self, *needed: str) -> None:
-        self._needed = ("timesteps", *needed)
-        self._lengths: dict[str, int] = {}
-
-    def __call__(self, row: Mapping[str, Any]) -> None:
-        """Raise ValueError with what is wrong with a row: `has no timesteps`."""
-        for name in self._needed:
-            if name not in row:
-                raise ValueError(f"has no {name}")
-        steps, seconds = row["timesteps"], row.get("seconds", 0.0)
-        if not isinstance(steps, int) or not _is_number(steps) or steps < 0 or not _is_number(seconds) or seconds < 0:
-            raise ValueError("has no good timesteps or seconds")
-        for name in _GROUPS:
-            if not isinstance(row.get(name, {}), dict):
-                raise ValueError(f"has no names in {name}")
-        for name, value in flat_row(row).items():
-            numbers = value if isinstance(value, list) else [value]
-            if not all(number is None or _is_number(number) for number in numbers):
-                raise ValueError(f"has something else than numbers in {name}")
-            length = len(value) if isinstance(value, list) else 0
-            if value is not None and self._lengths.setdefault(name, length) != length:
-                raise ValueError(f"has another number of values in {name} than the rows before it")
-
-
-def check_members(path: Path, rows: Sequence[Mapping[str, Any]], members: int) -> None:
-    """Raise unless rows tell of as many members as the run has.
-
-    Args:
-        path: The rows' file.
-        rows: Of metrics or evaluations.
-        members: M.
-
-    Raises:
-        DamagedFileError: They do not.
-    """
-    try:
-        _check_members(rows, members)
-    except ValueError as error:
-        raise DamagedFileError(f"{path} is damaged: {error}.") from error
-
-
-def _check_members(rows: Sequence[Mapping[str, Any]], members: int) -> None:
-    for row in rows:
-        for name, value in flat_row(row).items():
-            lists = isinstance(value, list)
-            fits = len(value) == members if lists else members == 1 or value is None or name in _SHARED
-            if not fits:
-                raise ValueError(f"{name} has {len(value) if lists else 1} numbers and the run {members} seeds")
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < 2**63
-    return isinstance(value, float) and math.isfinite(value)
 
 
 def _checked(path: Path, check: Any) -> Any:

@@ -10,8 +10,9 @@ from toy_runs import ALGO, CONFIG, run
 
 from jaxrl.train.folder.json_file import DamagedFileError
 from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.row_check import RowCheck, check_members
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, config_to_json, describe_run
-from jaxrl.train.folder.run_info import Options, RowCheck, check_members, read_run_info
+from jaxrl.train.folder.run_info import Options, read_run_info
 
 ABOUT = {"algorithm": "ppo", "env": "classic/cartpole", "seed": 0, "num_seeds": 2, "config": {}}
 

@@ -1,0 +1,73 @@
+"""What `fit` returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl.display import as_html
+from jaxrl.errors import CheckpointError
+from jaxrl.train.programs import Programs
+from jaxrl.train.summary import evaluation_lines
+
+__all__ = ["Result", "UnsavedError"]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Result:
+    """The result of a run."""
+
+    state: Any
+    """The train state; with several seeds, every leaf has a leading members axis `[M, …]`. With several processes,
+    each one has the whole state."""
+    metrics: dict[str, np.ndarray]
+    """The columns of metrics.jsonl, `[R]` or, with several seeds, `[R, M]`: timesteps, win_rate, losses/policy …"""
+    evaluation: dict[str, Any] | None
+    """The final greedy evaluation: episodes, return_mean, return_std, length_mean, win_rate (lists with several seeds).
+    None if the run was stopped early."""
+    diverged: list[int]
+    """Members whose losses or parameters are no longer finite."""
+    run_dir: Path | None
+    """The folder of the run."""
+    compile_seconds: float
+    """Time spent compiling."""
+    compile_cached: bool
+    """Whether the training program came from JAX's persistent compilation cache."""
+    train_seconds: float
+    """Time spent training, excluding compilation and evaluation."""
+    steps_per_second: float
+    """Environment steps of all members, divided by `train_seconds`."""
+    programs: Programs
+    """The compiled programs, for another `fit`."""
+    stopped: str | None
+    """Why training ended early: the name of a signal, `"goal"` or `"callback"`; None if it ran to its end."""
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Result: {self._headline}", *evaluation_lines(self.evaluation)])
+
+    def _repr_html_(self) -> str:
+        lines = (line.strip().partition("  ") for line in evaluation_lines(self.evaluation))
+        return as_html(f"Result: {self._headline}", {name: value.strip() for name, _, value in lines})
+
+    @property
+    def _headline(self) -> str:
+        steps = int(self.metrics["timesteps"][-1]) if len(self.metrics.get("timesteps", ())) else 0
+        ended = f", stopped by {self.stopped}" if self.stopped else ""
+        place = f", in {self.run_dir}" if self.run_dir else ""
+        return f"{steps:,} steps in {self.train_seconds:.1f} s at {self.steps_per_second:,.0f} steps/s{ended}{place}"
+
+
+class UnsavedError(CheckpointError):
+    """Training finished, but not everything could be written; `result` has everything nevertheless.
+
+    Args:
+        text: What could not be written, and why.
+        result: The result that `fit` would have returned.
+    """
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
