@@ -29,6 +29,9 @@ _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
 
 
+_DEFINED = {"env": "environment is", "params": "parameters are"}
+
+
 class UntrustedRunError(ValueError):
     """Loading the run would execute code that nobody has vouched for."""
 
@@ -90,8 +93,8 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
         loaded = place in sys.modules if kept is None else kept.module_name in sys.modules
         if not (loaded or trust or _vouched(about)):
             raise UntrustedRunError(
-                f"Loading {path} would execute {kept.path if kept else f'the module {place}'}, where its {role} is "
-                f"defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
+                f"Loading {path} would execute {kept.path if kept else f'the module {place}'}, where its "
+                f"{_DEFINED[role]} defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
             )
         if kept is not None:
             load_source(kept, beside=False)
