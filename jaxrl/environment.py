@@ -97,7 +97,8 @@ class Environment:
     ) -> Step:
         """`step_env` for B environments at once, equal to `vmap(step_env)`. Leading axes are `[B]`.
 
-        An environment with a faster batched kernel overrides this and `batch_reset`. `params`: see `batch_reset`.
+        An environment with a faster batched kernel overrides this, `batch_reset` and, if it has `observation`,
+        `batch_observation`. `params`: see `batch_reset`.
         """
         return jax.vmap(self.step_env, in_axes=(0, 0, 0, 0 if own_params else None))(keys, state, action, params)
 
@@ -121,7 +122,11 @@ class Environment:
         stepped = self.batch_step_env(step_keys, state, action, params, own_params=own_params)
         if reset_to is None:
             reset_to = self.batch_reset(reset_keys, params, own_params=own_params)
-        return auto_reset(stepped, reset_to)
+        obs, after, *rest = auto_reset(stepped, reset_to)
+        if self.has_observation and type(self).batch_observation is not Environment.batch_observation:
+            # One observation to build, instead of that of the end and that of the beginning.
+            obs = self.batch_observation(after, params, own_params=own_params)
+        return obs, after, *rest  # pyright: ignore[reportReturnType]
 
     def params_at(self, progress: jax.Array) -> Any:
         """The parameters to train with once this share of the training is done, a float32 scalar from 0 to 1.
@@ -136,6 +141,10 @@ class Environment:
         Not every environment has it: some observations contain more than the state, such as the last action.
         """
         raise NotImplementedError(f"{self.name} observes only as it steps; take the observation from reset and step.")
+
+    def batch_observation(self, state: Any, params: Any = None, *, own_params: bool = False) -> Any:
+        """`observation` of B states at once, leaves `[B, …]`. `params`: see `batch_reset`."""
+        return jax.vmap(self.observation, in_axes=(0, 0 if own_params else None))(state, params)
 
     @property
     def has_observation(self) -> bool:

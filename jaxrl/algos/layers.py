@@ -139,6 +139,7 @@ class RunLayer(CheckedConfig):
 
         Raises:
             ValueError: There is none, or a field has no effect in it; the message says which.
+            TypeError: It has no parameters, or they cannot be drawn like that.
         """
         env = self._named_env()
         self.refuse_idle(env)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,15 @@ class Wrapper(Environment):
     """An environment that forwards everything to `env`; subclasses override what they change.
 
     Around a `MultiAgentEnvironment` it is one as well. `env.batch_step` and the other batched methods are used unless a
-    subclass overrides `reset_env` or `step_env` alone: what it writes for one environment is then vmapped.
+    subclass overrides `reset_env` or `step_env` alone: what it writes for one environment is then vmapped. Such a class
+    has no `observation`, unless it overrides that too or says `keeps_observation = True`.
 
     Raises:
         TypeError: `env` is no environment.
     """
+
+    keeps_observation: ClassVar[bool] = True
+    """Whether `observation` is that of `env`, also where `reset_env` or `step_env` is overridden."""
 
     def __new__(cls, env: Environment, *_: Any, **__: Any) -> Self:
         check_environment(env, cls.__name__)
@@ -39,6 +43,8 @@ class Wrapper(Environment):
         changed = [name for one, batched in _BATCHED.items() if one in vars(cls) for name in batched]
         for name in set(changed) - set(vars(cls)):
             setattr(cls, name, getattr(Environment, name))
+        if changed and not {"observation", "keeps_observation"} & set(vars(cls)):
+            cls.keeps_observation = False
 
     def __init__(self, env: Environment) -> None:
         self.env = env
@@ -102,10 +108,13 @@ class Wrapper(Environment):
 
     @property
     def has_observation(self) -> bool:
-        return self.env.has_observation
+        return self.keeps_observation and self.env.has_observation
 
     def observation(self, state: Any, params: Any = None) -> Any:
         return self.env.observation(self.env_state(state), self.env_params(state, params))
+
+    def batch_observation(self, state: Any, params: Any = None, *, own_params: bool = False) -> Any:
+        return self.env.batch_observation(self.env_state(state), self._params(params), own_params=own_params)
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.env.action_mask(self.env_state(state), self.env_params(state, params))

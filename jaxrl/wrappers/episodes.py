@@ -24,6 +24,8 @@ class TimeLimit(StatefulWrapper):
         max_steps: At least 1.
     """
 
+    keeps_observation = True
+
     def __init__(self, env: Environment, max_steps: int) -> None:
         super().__init__(env)
         self.max_steps = as_whole("max_steps", max_steps)
@@ -68,6 +70,9 @@ class FrameStack(StatefulWrapper):
     def observation(self, state: Wrapped, params: Any = None) -> jax.Array:
         return self._joined(state.own)
 
+    def batch_observation(self, state: Wrapped, params: Any = None, *, own_params: bool = False) -> jax.Array:
+        return jax.vmap(self._joined)(state.own)
+
     def after_reset(self, obs: Any, state: Any) -> tuple[Any, Wrapped]:
         frames = jnp.broadcast_to(obs, (self.num_frames, *obs.shape))
         return self._joined(frames), Wrapped(state, frames)
@@ -95,6 +100,7 @@ class StickyActions(StatefulWrapper):
     """
 
     split_key = Environment.split_key
+    keeps_observation = True
 
     def __init__(self, env: Environment, probability: float = 0.25) -> None:
         super().__init__(env)
@@ -127,6 +133,7 @@ class ActionRepeat(Wrapper):
     """
 
     split_key = Environment.split_key
+    keeps_observation = True
 
     def __init__(self, env: Environment, num_steps: int) -> None:
         super().__init__(env)

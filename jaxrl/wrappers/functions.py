@@ -49,6 +49,8 @@ class RewardFunction(Wrapper):
         ValueError: The function returns another shape (when the environment steps).
     """
 
+    keeps_observation = True
+
     def __init__(self, env: Environment, function: Callable[[Taken], Any]) -> None:
         super().__init__(env)
         self.function = function
@@ -118,6 +120,10 @@ class ObservationFunction(Wrapper):
 
     def observation(self, state: Any, params: Any = None) -> Any:
         return self._of_agents(self.env.observation(state, params))
+
+    def batch_observation(self, state: Any, params: Any = None, *, own_params: bool = False) -> Any:
+        obs = self.env.batch_observation(state, self._params(params), own_params=own_params)
+        return jax.vmap(self._of_agents)(obs)
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
         obs, state = self.env.reset_env(key, params)

@@ -48,6 +48,7 @@ class RandomParams(StatefulWrapper):
     """
 
     split_key = Environment.split_key
+    keeps_observation = True
 
     def __init__(self, env: Environment, draw: Draw | Any) -> None:
         super().__init__(env)
@@ -56,6 +57,10 @@ class RandomParams(StatefulWrapper):
             raise TypeError(f"{env.name} has no parameters (default_params), so there is nothing to draw.")
         self.draw_params: Draw = draw if callable(draw) else _choice(draw, env.default_params)
         key = jax.eval_shape(lambda: jax.random.key(0))
+        try:
+            jax.eval_shape(self.draw_params, key, env.default_params, np.float32(1))
+        except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have
+            raise TypeError(f"The parameters of {env.name} cannot be drawn like that: {error}.") from error
         jax.eval_shape(self._drawn, key, self.default_params)  # raises for what does not fit
 
     @property
@@ -85,6 +90,9 @@ class RandomParams(StatefulWrapper):
         own = jax.vmap(self._drawn, in_axes=(0, 0 if own_params else None))(keys_draw, self._params(params))
         obs, state = self.env.batch_reset(keys_env, own, own_params=True)
         return obs, Wrapped(state, own)
+
+    def batch_observation(self, state: Wrapped, params: Any = None, *, own_params: bool = False) -> Any:
+        return self.env.batch_observation(state.env, state.own, own_params=True)
 
     def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
         return stepped[0], Wrapped(stepped[1], state.own), *stepped[2:]

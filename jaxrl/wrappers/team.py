@@ -51,6 +51,10 @@ class SingleAgentTeam(Wrapper, MultiAgentEnvironment):
         final = jax.vmap(_add_axis)(info["final_observation"])
         return *stepped, {**info, "final_observation": final}  # pyright: ignore[reportReturnType]
 
+    def batch_observation(self, state: Any, params: Any = None, *, own_params: bool = False) -> Any:
+        obs = self.env.batch_observation(state, self._params(params), own_params=own_params)
+        return jax.vmap(_add_axis)(obs)
+
     def observation(self, state: Any, params: Any = None) -> Any:
         return _add_axis(self.env.observation(state, params))
 

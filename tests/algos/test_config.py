@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import typing
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -165,6 +166,7 @@ class _Unchecked(mappo.Config):
 ONE_STEP = {**SIZES, "env": "probe/constant_reward", "update_epochs": 1, "num_minibatches": 1, "critic_hidden": (8,)}
 OTHER: dict[str, Any] = {
     "env": "probe/truncation",
+    "params": f"{Path(__file__).parents[1]}/wrappers/worlds.py:draw",
     "seed": 1,
     "total_timesteps": 128,
     "num_envs": 8,
@@ -218,6 +220,9 @@ def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
     elif field == "log_info":
         with pytest.raises(ValueError, match="the info of probe/constant_reward has no number 'won'; it has none"):
             _program(mappo.Config, {field: ("won",)})
+    elif field == "params":  # a probe has none
+        with pytest.raises(TypeError, match="has no parameters"):
+            _program(mappo.Config, {field: OTHER[field]})
     else:
         assert _program(mappo.Config, {field: OTHER[field]}) != plain
 

@@ -124,20 +124,19 @@ def test_repeated_actions_add_up_until_the_episode_ends():
         """Pays for the step of the episode."""
 
         def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
-            obs, after, _, *rest = super().step_env(key, state, action, params)
-            return obs, after, after.step.astype(jnp.float32), *rest
+            stepped = super().step_env(key, state, action, params)
+            return *stepped[:2], stepped[1].step.astype(jnp.float32), *stepped[3:]
 
     env, inside = ActionRepeat(Falling(), 4), Falling()
     step, slow = jax.jit(env.step_env), jax.jit(inside.step_env)
     _, state = env.reset(jax.random.key(3))
     ended = False
     while not ended:
-        expected, total = state, 0.0
-        for _ in range(4):
-            obs, expected, reward, terminated, truncated, _ = slow(jax.random.key(0), expected, 1, env.default_params)
-            total += float(reward)
-            if terminated | truncated:
-                break
+        obs, expected, total, terminated, *_ = slow(jax.random.key(0), state, 1, env.default_params)
+        for _ in range(3):
+            if not terminated:
+                obs, expected, reward, terminated, *_ = slow(jax.random.key(0), expected, 1, env.default_params)
+                total += float(reward)
         got_obs, state, got, ended, *_ = step(jax.random.key(0), state, 1, env.default_params)
         np.testing.assert_allclose(got_obs, obs, rtol=1e-5)
         assert (float(got), int(state.step), bool(ended)) == (total, int(expected.step), bool(terminated))

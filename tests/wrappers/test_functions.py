@@ -25,7 +25,7 @@ def battles(weight: float) -> Any:
         lost = taken.state.health[:3].sum() - taken.next_state.health[:3].sum()
         return taken.reward - weight * lost
 
-    env = RewardFunction(jaxrl.make("smax/3m?max_steps=12"), shaped)
+    env: Any = RewardFunction(jaxrl.make("smax/3m?max_steps=12"), shaped)
     venv = VectorEnv(env, B)
 
     def step(state: Any, key: jax.Array) -> Any:

@@ -64,18 +64,18 @@ def test_parameters_last_for_an_episode_and_are_new_in_the_next():
 
 @pytest.mark.quick
 def test_the_drawn_parameters_are_those_of_the_physics():
-    inside, env = CartPole(), RandomParams(CartPole(), lengths)
+    inside, env, push = CartPole(), RandomParams(CartPole(), lengths), jnp.int32(1)
     _, state = env.reset(jax.random.key(0))
-    stepped = env.step_env(jax.random.key(1), state, 1, env.default_params)
-    alone = inside.step_env(jax.random.key(1), state.env, 1, state.own)
+    stepped = env.step_env(jax.random.key(1), state, push, env.default_params)
+    alone = inside.step_env(jax.random.key(1), state.env, push, state.own)
     np.testing.assert_array_equal(stepped[0], alone[0])
-    assert (stepped[0] != inside.step_env(jax.random.key(1), state.env, 1, inside.default_params)[0]).any()
+    assert (stepped[0] != inside.step_env(jax.random.key(1), state.env, push, inside.default_params)[0]).any()
 
 
 @pytest.mark.parametrize("name", ["smax/3m", pytest.param("smax/smacv2_5_units", marks=pytest.mark.slow)])
 def test_battles_with_parameters_of_their_own_are_fought_in_the_kernel(name: str):
     """Its results are those of `vmap`, though every battle has another map, other units, another end."""
-    env = RandomParams(jaxrl.make(name), random_health)
+    env: Any = RandomParams(jaxrl.make(name), random_health)
 
     @jax.jit
     def step(key: jax.Array) -> Any:
@@ -99,7 +99,7 @@ def test_battles_with_parameters_of_their_own_are_fought_in_the_kernel(name: str
 def test_worlds_to_choose_from_are_chosen_alike():
     default = CartPole().default_params
     worlds = jax.tree.map(lambda leaf: np.stack([leaf] * 4), default)
-    worlds = dataclasses.replace(worlds, half_length=np.float32([1, 2, 3, 4]))
+    worlds = dataclasses.replace(worlds, half_length=np.array([1, 2, 3, 4], np.float32))
     _, state = VectorEnv(RandomParams(CartPole(), worlds), 4000).reset(jax.random.key(0))
     found, counts = np.unique(state.own.half_length, return_counts=True)
     np.testing.assert_array_equal(found, [1, 2, 3, 4])
@@ -111,6 +111,7 @@ def test_worlds_to_choose_from_are_chosen_alike():
     ("draw", "kind", "message"),
     [
         (lambda key, params, progress: params.gravity, TypeError, "must have the structure"),
+        (lambda key, params, progress: params.units, TypeError, "of environment cannot be drawn like that: .*'units'"),
         (
             lambda key, params, progress: dataclasses.replace(params, gravity=jnp.ones(3)),
             ValueError,
@@ -140,7 +141,7 @@ def test_there_has_to_be_something_to_draw():
 def test_each_environment_of_a_vector_has_its_own_world():
     env = CartPole()
     params = jax.tree.map(lambda leaf: np.stack([leaf] * 3), env.default_params)
-    params = dataclasses.replace(params, max_steps=np.int32([1, 2, 3]))
+    params = dataclasses.replace(params, max_steps=np.array([1, 2, 3], np.int32))
     venv = VectorEnv(env, 3, params=params)
     _, state = venv.reset(jax.random.key(0))
     ends = []
@@ -176,7 +177,8 @@ def test_a_curriculum_goes_with_the_training():
 @pytest.mark.quick
 def test_every_team_algorithm_passes_the_progress_on():
     config = ippo.Config(env="CartPole-v1", params=f"{WORLDS}:draw", total_timesteps=32 * 10, **TINY)
-    params = make_collector(ippo.make(config).update.args[0], 5).params
+    update: Any = ippo.make(config).update
+    params = make_collector(update.args[0], 5).params
     assert isinstance(params, Stage)
     assert float(params.progress) == 0.5
 

@@ -219,6 +219,9 @@ class SMAX(MultiAgentEnvironment):
     def observation(self, state: State, params: Params | None = None) -> jax.Array:
         return self._observe(state, self._params(params))
 
+    def batch_observation(self, state: State, params: Params | None = None, *, own_params: bool = False) -> jax.Array:
+        return batch_first(self._observe(batch_last(state), self._kernel_params(params, own_params)))
+
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
         """Bool `[N, A]`: living agents may move, stop and attack living opponents in range; dead ones may only stop."""
         params = self._params(params)

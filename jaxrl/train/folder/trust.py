@@ -28,7 +28,7 @@ _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
 
 
-_WORDS = {"env": "environment"}
+_DEFINED = {"env": "environment is", "params": "parameters are", "network": "network is"}
 
 
 class UntrustedRunError(ValueError):
@@ -93,8 +93,7 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
         if not (loaded or trust or _vouched(about)):
             raise UntrustedRunError(
                 f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its "
-                f"{_WORDS.get(role, role)} is defined. If you trust whoever made the run, add --trust (in Python, "
-                f"trust=True)."
+                f"{_DEFINED[role]} defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
             )
         if kept is not None:
             load_source(kept, beside=False)
