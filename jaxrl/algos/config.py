@@ -139,7 +139,7 @@ class OnPolicyConfig(NetworkLayer, RunLayer):
         fields = [field.name for field in dataclasses.fields(Hyperparams)]
         return Hyperparams(**{name: np.float32(getattr(self, name)) for name in fields})
 
-    def annealed(self, h: Hyperparams, update: jax.Array) -> Hyperparams:
+    def annealed(self, h: Hyperparams, update: jax.Array | int) -> Hyperparams:
         """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
         falling = {"lr": self.anneal_lr, "ent_coef": self.anneal_ent}
         schedules = {name: "linear" for name, falls in falling.items() if falls} | self.scheduled

@@ -124,8 +124,8 @@ class Start:
         if self.init_from is None:
             return state, None
         arrays, said = self._learned
-        here = {name: getattr(state, name) for name in arrays}
-        return dataclasses.replace(state, **hosts.broadcast(arrays, here)), said
+        assert self.init_from is not None
+        return _with(state, hosts.broadcast(arrays, _parts(state, self.init_from.learner))), said
 
     @functools.cached_property
     def _shape(self) -> Any:
@@ -139,14 +139,12 @@ class Start:
         source = self.init_from
         assert source is not None
         run = load_run(source.run, trust=source.trust)
-        count, everything = len(self._members), field_names(self._shape, "learned")
-        names = everything if source.learner else ("params",)
+        count = len(self._members)
         member = _chosen_member(run, source.member, count if self._alike else 0)
         old = run.restore(source.best)
         old = old if member is None else member_of(old, member)
         one_for_all = count > 1 and (member is not None or run.about["num_seeds"] == 1)
-        here = {name: getattr(self._shape, name) for name in names}
-        there = {name: getattr(old, name, None) for name in names}
+        here, there = _parts(self._shape, source.learner), _parts(old, source.learner)
         wanted = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), here)
         _check_fits(
             wanted if one_for_all else here, there, f"The run in {source.run}", lambda: _what_fits(run, self._config)
@@ -155,7 +153,8 @@ class Start:
         if one_for_all:
             arrays = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), arrays)
         whose = source.run if member is None else f"{source.run}, member {member}"
-        anew = ", ".join(name for name in everything if name not in names)
+        names = _names(self._shape, source.learner)
+        anew = ", ".join(name for name in _names(self._shape, everything=True) if name not in names)
         return arrays, f"Starts with {', '.join(names)} of {whose}." + (f" New are: {anew}." if anew else "")
 
 
@@ -177,6 +176,26 @@ def _chosen_member(run: LoadedRun, member: int | None, members: int) -> int | No
     evaluation = run.about.get("evaluation") or {}
     scores = np.array(evaluation.get(metric_of(evaluation), [np.nan] * count), np.float64)
     return int(np.nan_to_num(scores, nan=-np.inf).argmax())
+
+
+def _parts(state: Any, everything: bool) -> dict[str, Any]:
+    """The parameters in a train state, or everything that updates learn, by field; of nested states, dictionaries."""
+    own = {name: getattr(state, name) for name in field_names(state, "learned") if everything or name == "params"}
+    return own | {name: _parts(getattr(state, name), everything) for name in field_names(state, "nested")}
+
+
+def _with(state: Any, learned: dict[str, Any]) -> Any:
+    """A train state with what `_parts` returns of another one."""
+    nested = field_names(state, "nested")
+    new = {name: _with(getattr(state, name), value) if name in nested else value for name, value in learned.items()}
+    return dataclasses.replace(state, **new)
+
+
+def _names(state: Any, everything: bool) -> list[str]:
+    """The names of the fields that `_parts` returns, `toy.params` in a nested state."""
+    own = [name for name in field_names(state, "learned") if everything or name == "params"]
+    nested = field_names(state, "nested")
+    return own + [f"{name}.{inner}" for name in nested for inner in _names(getattr(state, name), everything)]
 
 
 def _check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> None:

@@ -173,6 +173,19 @@ def sweep_toys(folder: Path | None, **changed: Any) -> Any:
     return jaxrl.sweep(TOY, CONFIG, folder, **options)
 
 
+def test_all_members_can_start_from_another_run(tmp_path: Path) -> None:
+    """With ten updates of 0.25 or 1 on top of its ten of 1. The groups and sweep.json remember it."""
+    fit(make(CONFIG), CONFIG, tmp_path / "source", pictures=False, **OPTIONS)
+    changed: dict[str, Any] = {"num_envs": [4], "init_from": tmp_path / "source"}
+    started = sweep_toys(tmp_path / "sweep", **changed)
+    assert [row["win_rate"] for row in started.table] == [1.0] * 4  # without it the slower ones would not win
+    about = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
+    assert about["init_from"]["run"] == str(tmp_path / "source")
+    assert sweep_toys(tmp_path / "sweep", **changed).table == started.table
+    with pytest.raises(FileExistsError, match="init_from"):
+        sweep_toys(tmp_path / "sweep", num_envs=[4])
+
+
 def test_static_hyperparameters_make_groups(toy_sweep: Any, toy_folder: Path) -> None:
     abouts = [json.loads(path.read_text()) for path in sorted(toy_folder.glob("*/run.json"))]
     assert [about["config"]["num_envs"] for about in abouts] == [2, 2, 4, 4]
