@@ -87,6 +87,10 @@ class Replay:
 
     def scene(self) -> Scene:
         """The episode as shapes, with captions and a closing banner: `2 + T F` frames."""
+        return self._scene
+
+    @functools.cached_property  # drawn once, for a GIF and an HTML page
+    def _scene(self) -> Scene:
         scene = self.env.draw(self.states, self.params)
         return compose.with_banner(scene, self.outcome.upper(), _COLORS.get(self.outcome, _NEUTRAL))
 

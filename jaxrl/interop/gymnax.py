@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,8 @@ from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
+from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
+from jaxrl.render.scene import Scene
 
 with Extra("gymnax"):
     import gymnax
@@ -20,6 +23,13 @@ with Extra("gymnax"):
     from gymnax.environments import spaces as their_spaces
 
 __all__ = ["FromGymnax", "GymnaxEnv", "from_gymnax", "make", "to_gymnax"]
+
+
+_CLASSIC = ("Acrobot-v1", "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0")
+_MINATAR = tuple(f"{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
+_DRAWN = (*_MINATAR, "Pong-misc", "Catch-bsuite", "PointRobot-misc", "MetaMaze-misc", "FourRooms-misc")
+"""What gymnax draws itself; the classic ones it hands to Gymnasium, which starts pygame anew for each frame."""
+_STEP_SECONDS = 0.1  # of an environment step on screen
 
 
 def to_gymnax(env: Environment) -> GymnaxEnv:
@@ -143,6 +153,25 @@ class FromGymnax(Environment):
         truncated = jnp.asarray(truncated, bool) & ~terminated
         reward = jnp.asarray(reward, jnp.float32).reshape(())
         return self._observed(obs), state, reward, terminated, truncated, info
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        if self.env.name not in _DRAWN:
+            own = self.env.name in _CLASSIC
+            why = f'use jaxrl.make("{self.env.name}"), which has one' if own else "gymnax has no renderer for it"
+            raise NotImplementedError(f"{self.name} has no picture: {why}.")
+        return scene_of(self._frames(unstacked(states), self._params(params)), str(self.name), _STEP_SECONDS)
+
+    def _frames(self, states: list[Any], params: Any) -> Iterator[np.ndarray]:
+        """The pictures of states that gymnax paints, uint8 `[H, W, 3]` each."""
+        from gymnax.visualize import Visualizer
+
+        film = Visualizer(self.env, params, states)
+        with closing(film.fig):
+            film.init()
+            for number in range(len(states)):
+                film.update(number)
+                film.ax.set_title("")  # the captions say it
+                yield pixels(film.fig)
 
     def _observed(self, obs: Any) -> jax.Array:
         counted = isinstance(self._observation_space, spaces.Discrete)

@@ -23,6 +23,7 @@ from jaxrl.interop.common import (
     split_mask,
     stack_agents,
 )
+from jaxrl.render.scene import Scene
 
 with Extra("jaxmarl"):
     import jaxmarl
@@ -218,6 +219,11 @@ class FromJaxMARL(MultiAgentEnvironment):
 
     def agent_mask(self, state: TheirState, params: Any = None) -> jax.Array:
         return state.alive
+
+    def draw(self, states: TheirState, params: Any = None) -> Scene:
+        from jaxrl.interop.jaxmarl_pictures import draw
+
+        return draw(self.env, states.env_state, str(self.name))
 
     def _stacked(self, obs: Any) -> jax.Array:
         space = self._observation_space

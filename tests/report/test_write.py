@@ -85,7 +85,9 @@ def test_curves_show_every_seed_the_iqm_and_its_interval(groups):
 
 
 def test_profiles_fall_from_one_to_zero(groups):
-    for axes in draw_profiles(groups).axes:
+    figure = draw_profiles(groups)
+    assert figure is not None
+    for axes in figure.axes:
         for line in axes.lines:
             share = line.get_ydata()
             assert (share[0], share[-1]) == (1.0, 0.0)
