@@ -9,8 +9,11 @@ from jaxrl.vector import VectorEnv
 
 if TYPE_CHECKING:
     from jaxrl.check import check_env
+    from jaxrl.deploy.params import load_params, save_params
+    from jaxrl.deploy.policy import Policy
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
+    from jaxrl.train.folder.load import load
     from jaxrl.tuning.search import search
     from jaxrl.tuning.sweep import sweep
 
@@ -19,21 +22,29 @@ __version__ = "0.1.0"
 __all__ = [
     "Environment",
     "MultiAgentEnvironment",
+    "Policy",
     "VectorEnv",
     "check_env",
     "evaluate",
     "fit",
     "list_envs",
+    "load",
+    "load_params",
     "make",
     "register",
+    "save_params",
     "search",
     "sweep",
 ]
 
 _LAZY = {  # imported on first use: `import jaxrl` is light
+    "Policy": "jaxrl.deploy.policy",
     "check_env": "jaxrl.check",
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
+    "load": "jaxrl.train.folder.load",
+    "load_params": "jaxrl.deploy.params",
+    "save_params": "jaxrl.deploy.params",
     "search": "jaxrl.tuning.search",
     "sweep": "jaxrl.tuning.sweep",
 }

@@ -144,10 +144,10 @@ class ResumeFlags:
 def resume(argv: list[str]) -> int:
     """`jaxrl resume [RUN]`; returns the exit code."""
     flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume")
-    from jaxrl.train.folder.load import load_run
+    from jaxrl.train.folder.load import load
     from jaxrl.train.rerun import repeated
 
-    run = load_run(flags.run, trust=flags.trust)
+    run = load(flags.run, trust=flags.trust)
     use_cache()
     use_cores()
     options = {**repeated(run), "quiet": flags.quiet, "resume": True}

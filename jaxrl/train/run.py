@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, RunConfig
+from jaxrl.deploy.policy import Policy
 from jaxrl.display import as_html
 from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.cost.time_split import rollout_share
@@ -26,9 +28,9 @@ from jaxrl.train.lineage import Lineage
 from jaxrl.train.live.progress import make_progress
 from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop
-from jaxrl.train.members import Members
+from jaxrl.train.members import Members, best_member, member_of
 from jaxrl.train.metrics import RowMaker, columns
-from jaxrl.train.pictures.artifacts import best_member, save_pictures
+from jaxrl.train.pictures.artifacts import save_pictures
 from jaxrl.train.programs import Programs, compile_programs
 from jaxrl.train.summary import evaluation_lines
 
@@ -74,6 +76,19 @@ class Result:
     """The compiled programs, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, or `"on_row"`; None if it ran to its end."""
+    algo: Algorithm = dataclasses.field(repr=False)
+    """The algorithm that `state` belongs to."""
+    config: RunConfig = dataclasses.field(repr=False)
+    """The configuration."""
+
+    @functools.cached_property
+    def policy(self) -> Policy:
+        """The policy that was learned, of a run with one seed.
+
+        Raises:
+            ValueError: There are several seeds: `jaxrl.load(run_dir).member(0).policy` is that of the first one.
+        """
+        return Policy(self.algo, self.config.make_env(), self.state)
 
     def __repr__(self) -> str:
         return "\n".join([f"Result: {self._headline}", *evaluation_lines(self.evaluation)])
@@ -184,10 +199,12 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
         if training.time_split:
             share = rollout_share(training.algo, loop.programs, len(training.members), training.mesh)
             begun.about["rollout_share"] = progress.measured(share)
-        result = _train(loop, begun.path, begun.about, begun.continues, updates, on_row)
+        result = _train(loop, training, begun.path, begun.about, begun.continues, on_row)
         if begun.folder is not None and recording.pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
-            state = best_member(result.state, result.evaluation, len(training.members))
+            state = result.state
+            if len(training.members) > 1:
+                state = member_of(state, best_member(result.evaluation))
             save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
         loop.saver.finish()
         progress.phase(f"stopped by {result.stopped}" if result.stopped else "done")
@@ -224,7 +241,7 @@ def _description(
 
 
 def _train(
-    loop: Loop, path: Path | None, about: dict[str, Any], resume: bool, segment: Segment, on_row: RowHook
+    loop: Loop, training: Training, path: Path | None, about: dict[str, Any], resume: bool, on_row: RowHook
 ) -> Result:
     """Train from the first or the restored state to the final evaluation, and keep run.json up to date."""
 
@@ -232,7 +249,7 @@ def _train(
         about.update(facts)
         loop.saver.note(about)
 
-    programs = loop.programs
+    programs, segment = loop.programs, training.updates
     note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
     state = _first_state(loop, resume, segment)
     try:
@@ -266,6 +283,8 @@ def _train(
         steps_per_second=steps_per_second,
         programs=programs,
         stopped=loop.stopped,
+        algo=training.algo,
+        config=training.config,
     )
 
 
