@@ -45,11 +45,12 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             raise TypeError(f"{name} is a random key, which the format does not have; save its jax.random.key_data.")
         array = np.asarray(leaf)
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
         if array.dtype not in _DTYPES.values():
             raise TypeError(
                 f"Parameters are arrays of numbers, but {name} is a {type(leaf).__name__} of {array.dtype}."
             )
-        arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+        arrays[name] = array
     write_bytes(path, numpy_format.save(arrays))
 
 

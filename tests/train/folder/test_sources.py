@@ -178,7 +178,7 @@ def test_a_network_of_ones_own_is_kept_and_found_again(tmp_path: Path) -> None:
     forget()
     run = load(tmp_path / "run")
     assert run.config.network == str(tmp_path / "run" / "source" / "my_net.py:Net")
-    chex.assert_trees_all_equal(run.restore().params, result.state.params)
+    chex.assert_trees_all_equal(run.state.params, result.state.params)
     RunFolder(tmp_path / "run").write({name: value for name, value in about.items() if name != "trust_id"})
     forget()
     with pytest.raises(UntrustedRunError, match=r"source/my_net.py, where its network is defined"):
