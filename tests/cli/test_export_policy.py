@@ -22,12 +22,12 @@ def test_the_policy_goes_into_a_file(workplace: Path, capsys: pytest.CaptureFixt
     main(["train", "toy", "--run-dir", "run", "--num-seeds", "2", *QUICK])
     for ending in ("safetensors", "stablehlo", "py"):
         main(["export", "run", "--member", "1", "--out", f"policy.{ending}"])
-        assert f"Wrote policy.{ending}: Policy(toy/countdown, 1 parameters, with a memory)" in capsys.readouterr().out
+        assert f"Wrote policy.{ending}: Policy(toy/countdown, 1 parameters)" in capsys.readouterr().out
     params = jaxrl.load_params("policy.safetensors")
     np.testing.assert_array_equal(params["params"]["theta"], jaxrl.load("run").state.params["theta"][1])
     scope: dict = {}
     exec(Path("policy.py").read_text(), scope)
-    assert scope["act"]([[1.0], [2.0]])[0].tolist() == [1, 1]
+    assert scope["act"]([[1.0], [2.0]]).tolist() == [1, 1]
 
     assert "--per-seed has no effect on a policy" in wrong(capsys, "export", "run", "--no-per-seed", "--out", "a.py")
     assert "--member has no effect on metrics; for the policy" in wrong(capsys, "export", "run", "--member", "1")

@@ -1,16 +1,13 @@
 """`jaxrl.load`: one line gives a run's config, state and policy, of one member out of several, the last or the best."""
 
-import itertools
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 import toy_algorithm as toy
 from toy_runs import assert_same_state, run
 
 import jaxrl
-from jaxrl.errors import CheckpointError
 from jaxrl.train.members import member_of
 
 CONFIG = toy.Config(act_from=0.0)
@@ -62,16 +59,9 @@ def test_a_member_is_a_run_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_best_state_is_asked_for_by_name(tmp_path: Path) -> None:
-    """The toy wins from update 5 on, so the first evaluation after that is the best one."""
+    """The toy wins from update 5 on, and the first of equal scores is kept."""
     config = toy.Config(act_from=5.0)
-    run(toy.make(config), config, tmp_path / "run", eval_every=3)
-    scores = [row["win_rate"] for row in jaxrl.load(tmp_path / "run").folder.evaluations.read()]
+    run(toy.make(config), config, tmp_path / "run", eval_every=5)
     best = jaxrl.load(tmp_path / "run", best=True)
-    after = [update for update in itertools.count(0, 3) if update <= 9] + [10]
-    assert int(best.state.update) == after[int(np.argmax(scores))] == 6
-    assert int(jaxrl.load(tmp_path / "run").state.update) == 10
-    assert jax.tree.structure(best.policy.params) == jax.tree.structure(jaxrl.load(tmp_path / "run").policy.params)
-    config_folder = tmp_path / "plain"
-    run(toy.make(config), config, config_folder)
-    with pytest.raises(CheckpointError, match="no best checkpoint: they are kept when --eval-every is given"):
-        jaxrl.load(config_folder, best=True)
+    assert (int(best.state.update), int(jaxrl.load(tmp_path / "run").state.update)) == (5, 10)
+    assert best.policy.predict(np.ones(1)) == 1
