@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import io
 import itertools
+import json
+import re
 import textwrap
 from typing import Any
 
@@ -84,7 +86,7 @@ def numpy_module(inference: Inference) -> str:
         preparation += _MASK.format(shape=shape_text(arguments["action_mask"].shape))
     alone = "(action[0], tuple(leaf[0] for leaf in carry))" if memory else "action[0]"
     return _MODULE.format(
-        env=inference.env,
+        env=re.sub(r"[^\w/:.?=&-]", " ", inference.env),  # it may be anybody's, and this becomes code
         signature=given.replace("carry, reset", "carry=None, reset=None").replace("action_mask", "action_mask=None"),
         summary=_summary(inference),
         dtype=obs.dtype,
@@ -112,7 +114,7 @@ def _named_inputs(inference: Inference, program: Program) -> tuple[dict[Value, s
     paths, leaves = zip(*jax.tree_util.tree_flatten_with_path(inference.params)[0], strict=True)
     own = [jax.tree_util.keystr(path, simple=True, separator="/") for path in paths]
     weights = {name: np.asarray(leaf) for name, leaf in zip(own, leaves, strict=True)}
-    names = [f'W["{name}"]' for name in own]
+    names = [f"W[{json.dumps(name)}]" for name in own]
     for name, argument in inference.arguments.items():
         names += [f"carry[{i}]" for i in range(len(argument))] if name == "carry" else [name]
     return dict(zip(program.inputs, names, strict=True)), weights

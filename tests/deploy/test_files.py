@@ -100,6 +100,15 @@ def test_numpy_computes_what_other_networks_have() -> None:
     np.testing.assert_allclose(scope["act"](obs), odds_and_ends(params, obs), rtol=1e-4, atol=1e-5)
 
 
+def test_names_cannot_become_code() -> None:
+    name = '"]; raise SystemExit #"""'
+    obs = jax.ShapeDtypeStruct((2, 1), jnp.float32)
+    inference = Inference(f"own\n{name}", lambda params, obs: obs * params[name], {name: np.float32(2)}, {"obs": obs})
+    scope: dict[str, Any] = {}
+    exec(numpy_module(inference), scope)
+    assert scope["act"]([[1.0], [2.0]]).tolist() == [[2.0], [4.0]]
+
+
 @pytest.mark.parametrize("kind", ["continuous", "lstm", "team"])
 def test_stablehlo_plays_like_the_policy(kind: str, tmp_path: Path) -> None:
     s = subject(kind)
