@@ -9,10 +9,13 @@ from jaxrl.vector import VectorEnv
 
 if TYPE_CHECKING:
     from jaxrl.check import check_env
+    from jaxrl.deploy.params import load_params, save_params
+    from jaxrl.deploy.policy import Policy
     from jaxrl.rl.annealing import register_schedule
     from jaxrl.train.callbacks import Callback
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.fit import fit
+    from jaxrl.train.folder.load import load
     from jaxrl.train.start import InitFrom
     from jaxrl.tuning.search import search
     from jaxrl.tuning.sweep import sweep
@@ -24,14 +27,18 @@ __all__ = [
     "Environment",
     "InitFrom",
     "MultiAgentEnvironment",
+    "Policy",
     "VectorEnv",
     "check_env",
     "evaluate",
     "fit",
     "list_envs",
+    "load",
+    "load_params",
     "make",
     "register",
     "register_schedule",
+    "save_params",
     "search",
     "sweep",
 ]
@@ -39,10 +46,14 @@ __all__ = [
 _LAZY = {  # imported on first use: `import jaxrl` is light
     "Callback": "jaxrl.train.callbacks",
     "InitFrom": "jaxrl.train.start",
+    "Policy": "jaxrl.deploy.policy",
     "check_env": "jaxrl.check",
     "evaluate": "jaxrl.train.evaluate",
     "fit": "jaxrl.train.fit",
+    "load": "jaxrl.train.folder.load",
+    "load_params": "jaxrl.deploy.params",
     "register_schedule": "jaxrl.rl.annealing",
+    "save_params": "jaxrl.deploy.params",
     "search": "jaxrl.tuning.search",
     "sweep": "jaxrl.tuning.sweep",
 }

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = [
     {"errors", "spaces", "keys", "fields", "stats", "display", "render", "algorithm"},
     {"environment"},
-    {"checked", "source_file", "vector", "wrappers", "replay"},
+    {"checked", "source_file", "vector", "wrappers", "replay", "deploy"},
     {"registry", "check", "envs", "interop", "nn", "rl"},
     {"acting"},
     {"algos"},

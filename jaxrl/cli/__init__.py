@@ -27,7 +27,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
-  jaxrl export [RUN]            metrics for other tools: CSV, TensorBoard, wandb, with CleanRL's names or ours
+  jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
   jaxrl plan ALGO --env ID      parameters, FLOPs, memory, time on more devices, before anything runs

@@ -14,6 +14,7 @@ __all__ = ["main"]
 
 _EXTRAS = {  # extra -> modules it installs
     "viz": ("matplotlib", "PIL"),
+    "deploy": ("safetensors", "flatbuffers"),
     "wandb": ("wandb",),
     "tensorboard": ("tensorboardX",),
     "peers": ("jaxmarl", "gymnasium"),

@@ -1,4 +1,4 @@
-"""`jaxrl export`: convert a run's metrics for other tools after training."""
+"""`jaxrl export`: a run's metrics for other tools, or its policy for another program."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import tyro
 
+from jaxrl.deploy.files import FORMATS
 from jaxrl.train.folder.disk import refuse_link, why
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
@@ -20,7 +21,9 @@ __all__ = ["export"]
 
 @dataclasses.dataclass(frozen=True)
 class ExportFlags:
-    """Export a run's metrics to other tools: CSV files, TensorBoard or wandb, with CleanRL's names or ours."""
+    """Export a run's metrics to other tools (CSV files, TensorBoard or wandb, with CleanRL's names or ours), or with
+    --out F.stablehlo, F.py or F.safetensors its policy to another program.
+    """
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
@@ -31,15 +34,51 @@ class ExportFlags:
     per_seed: bool = True
     """One file, folder or wandb run for each seed, instead of one with the mean over all of them."""
     out: Path | None = None
-    """Output folder; RUN/export if left out."""
+    """Output folder; RUN/export if left out. For the policy, a file: .stablehlo for JAX, .py for NumPy alone,
+    .safetensors for the parameters."""
+    member: int | None = None
+    """Of a policy: index of the seed in a run with several; the best one if left out."""
+    best: bool = False
+    """Of a policy: use the best checkpoint of a run with --eval-every, instead of the last."""
     trust: bool = False
-    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here; only the
-    learning rate needs it."""
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here; of the
+    metrics, only the learning rate needs it."""
 
 
 def export(argv: list[str]) -> int:
     """`jaxrl export [RUN]`; returns the exit code."""
     flags = tyro.cli(ExportFlags, args=argv, prog="jaxrl export")
+    if flags.out is not None and flags.out.suffix in FORMATS:
+        _refuse(flags, ("to", "format", "per_seed"), f"a policy, which the ending of {flags.out} asks for")
+        return _export_policy(flags, flags.out)
+    _refuse(
+        flags, ("member", "best"), f"metrics; for the policy, give --out a file with the ending {' or '.join(FORMATS)}"
+    )
+    return _export_metrics(flags)
+
+
+def _export_policy(flags: ExportFlags, out: Path) -> int:
+    """Write the policy into a file."""
+    from jaxrl.train.folder.load import load
+
+    policy = load(flags.run, best=flags.best, trust=flags.trust).member(flags.member).policy
+    try:
+        policy.export(out)
+    except OSError as error:
+        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
+    print(f"Wrote {out}: {policy}")
+    return 0
+
+
+def _refuse(flags: ExportFlags, names: tuple[str, ...], what: str) -> None:
+    """Raise ValueError if one of these flags was given."""
+    for field in dataclasses.fields(flags):
+        if field.name in names and getattr(flags, field.name) != field.default:
+            raise ValueError(f"--{field.name.replace('_', '-')} has no effect on {what}.")
+
+
+def _export_metrics(flags: ExportFlags) -> int:
+    """Write the metrics into a folder."""
     folder = RunFolder.open(flags.run or latest_run())
     rows = folder.metrics.read()
     if not rows:

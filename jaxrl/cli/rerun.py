@@ -36,10 +36,10 @@ def rerun_run(argv: list[str]) -> int:
     flags = tyro.cli(RerunFlags, args=argv, prog="jaxrl rerun")
     use_cache()
     use_cores()
-    from jaxrl.train.folder.load import load_run
+    from jaxrl.train.folder.load import load
     from jaxrl.train.rerun import compare_rows, rerun, warnings_for
 
-    run = load_run(flags.run, trust=flags.trust)
+    run = load(flags.run, trust=flags.trust)
     run_dir = flags.run_dir or new_run_dir(f"rerun-{run.about['algorithm']}", run.config.env)
     for sentence in warnings_for(run.about):
         print(f"Not the same as then: {sentence}", file=sys.stderr)

@@ -13,7 +13,7 @@ from jaxrl.cli.cores import use_cores
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.cli.numbers import WHOLE
 from jaxrl.cli.train import train
-from jaxrl.train.folder.load import LoadedRun, load_run
+from jaxrl.train.folder.load import Run, load
 
 __all__ = ["resume"]
 
@@ -44,7 +44,7 @@ def resume(argv: list[str]) -> int:
     from jaxrl.train.folder.continuation import ended, goal_reached, is_finished
     from jaxrl.train.rerun import repeated
 
-    run = load_run(flags.run, trust=flags.trust)
+    run = load(flags.run, trust=flags.trust)
     config = run.config if flags.total_timesteps is None else _longer(run, flags.total_timesteps)
     options = {**repeated(run), "quiet": flags.quiet, "resume": True}
     if flags.total_timesteps is not None and goal_reached(run.about, options):
@@ -60,7 +60,7 @@ def resume(argv: list[str]) -> int:
         return train(run.module, config, run.folder.path, options)
 
 
-def _longer(run: LoadedRun, total_timesteps: int) -> Any:
+def _longer(run: Run, total_timesteps: int) -> Any:
     """The config of a run that is made longer.
 
     Raises:

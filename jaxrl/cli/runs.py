@@ -11,7 +11,7 @@ import tyro
 
 from jaxrl.cli.cache import use_cache
 from jaxrl.fields import as_seed
-from jaxrl.train.folder.load import LoadedRun, load_run
+from jaxrl.train.folder.load import load
 
 __all__ = ["evaluate_run", "render_run"]
 
@@ -42,9 +42,9 @@ def evaluate_run(argv: list[str]) -> int:
     from jaxrl.train.programs import member_keys
     from jaxrl.train.summary import evaluation_lines
 
-    run = load_run(flags.run, trust=flags.trust)
+    run = load(flags.run, best=flags.best, trust=flags.trust)
     use_cache()
-    state, members = run.restore(flags.best), run.about["num_seeds"]
+    state, members = run.state, run.num_members
 
     def play(state: Any, key: jax.Array) -> Any:
         return evaluate(run.algo, run.env, state, key, flags.episodes, greedy=flags.greedy)
@@ -92,10 +92,10 @@ def render_run(argv: list[str]) -> int:
     from jaxrl.train.pictures.artifacts import record_episodes
 
     _check_out(flags)
-    run = load_run(flags.run, trust=flags.trust)
+    run = load(flags.run, trust=flags.trust)
     out = flags.out or refuse_link(run.folder.path / ("replay.gif" if flags.episodes == 1 else "grid.gif"))
     use_cache()
-    state = _member(run, flags.member)
+    state = run.member(flags.member).state
     replays = record_episodes(run.algo, run.env, state, flags.episodes, flags.seed, flags.max_steps)
     try:
         save(replays if flags.episodes > 1 else replays[0], out)
@@ -120,16 +120,3 @@ def _check_out(flags: RenderFlags) -> None:
         raise ValueError(f"An HTML page plays one episode: name {flags.out} .gif or .mp4, or leave out --episodes.")
     if suffix == ".mp4":
         find_ffmpeg()
-
-
-def _member(run: LoadedRun, member: int | None) -> Any:
-    """The state of one member."""
-    from jaxrl.train.pictures.artifacts import best_member, member_of
-
-    members = run.about["num_seeds"]
-    if member is not None and not 0 <= member < members:
-        raise ValueError(f"--member must be from 0 to {members - 1} in this run, got {member}.")
-    state, evaluation = run.restore(), run.about.get("evaluation")
-    if members > 1 and (member is not None or evaluation is None):
-        return member_of(state, member or 0)
-    return best_member(state, evaluation or {}, members)

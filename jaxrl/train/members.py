@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.fields import as_seed
+from jaxrl.train.metrics import metric_of
 
-__all__ = ["Members", "describe_member", "seed_keys", "traced_fields"]
+__all__ = ["Members", "best_member", "describe_member", "member_of", "seed_keys", "traced_fields"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,3 +85,20 @@ def describe_member(own: Mapping[str, Any]) -> str:
     """A short description of a member, for example `seed 3, lr=0.1`."""
     values = (f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in own.items() if k != "seed")
     return ", ".join([f"seed {own['seed']}" if "seed" in own else "", *values]).removeprefix(", ")
+
+
+def best_member(evaluation: Mapping[str, Any]) -> int:
+    """The number of the member with the best score in an evaluation's summary, whose numbers are lists."""
+    scores = np.asarray(evaluation[metric_of(evaluation)], np.float64)
+    return int(np.nan_to_num(scores, nan=-np.inf).argmax())
+
+
+def member_of(state: Any, member: int) -> Any:
+    """The state of one member, taken from leaves `[M, …]`."""
+
+    def pick(leaf: jax.Array) -> jax.Array:
+        # Cloning does not consume the keys: the whole state can still be trained on.
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return (jax.random.clone(leaf) if is_key else leaf)[member]
+
+    return jax.tree.map(pick, state)

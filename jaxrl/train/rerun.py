@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxrl.train.fit import fit
-from jaxrl.train.folder.load import LoadedRun
+from jaxrl.train.folder.load import Run
 from jaxrl.train.folder.provenance import device_names, differences, git_state, versions
 from jaxrl.train.result import Result
 from jaxrl.train.run import SearchRun, Segment
@@ -36,7 +36,7 @@ class Comparison(NamedTuple):
         return self.rows > 0 and self.first is None
 
 
-def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
+def rerun(run: Run, run_dir: str | Path, quiet: bool = False) -> Result:
     """Train from the beginning with everything in run.json: config, options, members, mesh, notes.
 
     On the same kind of device with the same versions, the curve is the same bit for bit. Loggers other than
@@ -62,7 +62,7 @@ def rerun(run: LoadedRun, run_dir: str | Path, quiet: bool = False) -> Result:
     return fit(run.algo, run.config, run_dir, **options)
 
 
-def repeated(run: LoadedRun) -> dict[str, Any]:
+def repeated(run: Run) -> dict[str, Any]:
     """The arguments, read from run.json, with which `fit` repeats or continues a run.
 
     Raises:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxrl.algorithm import Algorithm, RunConfig
+from jaxrl.deploy.policy import Policy
 from jaxrl.display import as_html
 from jaxrl.errors import CheckpointError
 from jaxrl.train.programs import Programs
@@ -44,6 +47,19 @@ class Result:
     """The compiled programs, for another `fit`."""
     stopped: str | None
     """Why training ended early: the name of a signal, `"goal"` or `"callback"`; None if it ran to its end."""
+    algo: Algorithm
+    """The algorithm that `state` belongs to."""
+    config: RunConfig
+    """The configuration."""
+
+    @functools.cached_property
+    def policy(self) -> Policy:
+        """The policy that was learned, of a run with one seed.
+
+        Raises:
+            ValueError: There are several seeds: `jaxrl.load(run_dir).member(0).policy` is that of the first one.
+        """
+        return Policy(self.algo, self.config.make_env(), self.state)
 
     def __repr__(self) -> str:
         return "\n".join([f"Result: {self._headline}", *evaluation_lines(self.evaluation)])

@@ -25,9 +25,9 @@ from jaxrl.train.lineage import Lineage
 from jaxrl.train.live.progress import make_progress
 from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop
-from jaxrl.train.members import Members
+from jaxrl.train.members import Members, best_member, member_of
 from jaxrl.train.metrics import RowMaker, columns
-from jaxrl.train.pictures.artifacts import best_member, save_pictures
+from jaxrl.train.pictures.artifacts import save_pictures
 from jaxrl.train.programs import Programs, compile_programs
 from jaxrl.train.result import Result, UnsavedError
 from jaxrl.train.start import Start
@@ -157,7 +157,9 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
         result = _train(loop, training, begun, goal, own)
         if begun.folder is not None and recording.pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
-            state = best_member(result.state, result.evaluation, len(training.members))
+            state = result.state
+            if len(training.members) > 1:
+                state = member_of(state, best_member(result.evaluation))
             save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
         loop.saver.finish()
         progress.phase(f"stopped by {result.stopped}" if result.stopped not in (None, "goal") else "done")
@@ -242,6 +244,8 @@ def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnC
         steps_per_second=steps_per_second,
         programs=programs,
         stopped=loop.stopped,
+        algo=training.algo,
+        config=training.config,
     )
 
 

@@ -15,7 +15,7 @@ from jax.tree_util import keystr
 from jaxrl.algorithm import Algorithm, RunConfig, field_names
 from jaxrl.fields import typed
 from jaxrl.train.devices import hosts
-from jaxrl.train.folder.load import LoadedRun, load_run
+from jaxrl.train.folder.load import Run, load
 from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.folder.same_run import differences
 from jaxrl.train.members import Members, traced_fields
@@ -97,7 +97,7 @@ class Start:
             TypeError: `initial_state` is no train state.
             FileNotFoundError: There is no run.
             CheckpointError: It has no good checkpoint.
-            UntrustedRunError: See `load_run`.
+            UntrustedRunError: See `load`.
         """
         if self.initial_state is not None:
             if not isinstance(self.initial_state, type(self._shape)):
@@ -138,11 +138,10 @@ class Start:
         """The fields that are taken over, as arrays on the host, and a sentence that says which."""
         source = self.init_from
         assert source is not None
-        run = load_run(source.run, trust=source.trust)
+        run = load(source.run, best=source.best, trust=source.trust)
         count = len(self._members)
         member = _chosen_member(run, source.member, count if self._alike else 0)
-        old = run.restore(source.best)
-        old = old if member is None else member_of(old, member)
+        old = run.state if member is None else member_of(run.state, member)
         one_for_all = count > 1 and (member is not None or run.about["num_seeds"] == 1)
         here, there = _parts(self._shape, source.learner), _parts(old, source.learner)
         wanted = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), here)
@@ -158,7 +157,7 @@ class Start:
         return arrays, f"Starts with {', '.join(names)} of {whose}." + (f" New are: {anew}." if anew else "")
 
 
-def _chosen_member(run: LoadedRun, member: int | None, members: int) -> int | None:
+def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
     """The member of another run to start from; None if it has one for each of the new run's, or only one.
 
     Args:
@@ -217,7 +216,7 @@ def _described(tree: Any) -> dict[str, str]:
     }
 
 
-def _what_fits(run: LoadedRun, config: Any) -> str:
+def _what_fits(run: Run, config: Any) -> str:
     """What has to be the same, as far as it differs: the spaces, otherwise the fields of the configs."""
     new = config.make_env()
     facts = {

@@ -22,7 +22,7 @@ from jaxrl.nn.memory import CORES
 from jaxrl.nn.torso import ACTIVATIONS
 from jaxrl.rl.optimizer import OPTIMIZERS
 from jaxrl.rl.value import VALUES
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.members import Members
 from jaxrl.tuning.member_groups import chosen_seeds, make_groups
@@ -302,7 +302,7 @@ def test_a_run_from_before_what_has_no_effect_was_refused_can_be_opened(tmp_path
     config = ppo.Config(env="probe/constant_reward", memory_size=128, **SIZES)
     folder = RunFolder.create(tmp_path / "run")
     folder.write(describe_run(config, 1))
-    assert load_run(tmp_path / "run").config == settled(config) == dataclasses.replace(config, memory_size=64)
+    assert load(tmp_path / "run").config == settled(config) == dataclasses.replace(config, memory_size=64)
 
 
 def test_seeds_that_are_one_for_jax_are_refused():

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxrl.cli import main
-from jaxrl.train.folder.load import LoadedRun
+from jaxrl.train.folder.load import Run
 
 TOYS = Path(__file__).resolve().parent.parent / "train"
 
@@ -126,7 +126,7 @@ def test_a_rerun_brings_the_same_numbers(run: Path, capsys: pytest.CaptureFixtur
 def test_other_numbers_are_told_with_what_may_be_the_reason(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def copied(original: LoadedRun, run_dir: Path, quiet: bool) -> SimpleNamespace:
+    def copied(original: Run, run_dir: Path, quiet: bool) -> SimpleNamespace:
         shutil.copytree(original.folder.path, run_dir)
         rows = (run_dir / "metrics.jsonl").read_text().splitlines()
         rows[4] = json.dumps({**json.loads(rows[4]), "win_rate": [0.5, 0.25]})

@@ -22,6 +22,7 @@ LONG = [
     "your_own_algorithm.md",
     "interop.md",
     "wrappers.md",
+    "deploy.md",
     "from_jaxmarl.md",
     "from_purejaxrl.md",
     "from_cleanrl.md",

@@ -46,3 +46,16 @@ def test_domain_randomisation_generalises() -> None:
 
 def test_domain_randomisation_is_short() -> None:
     assert len((EXAMPLES / "domain_randomisation.py").read_text().splitlines()) <= 80
+
+
+def test_deploy_in_gymnasium_is_short() -> None:
+    assert len((EXAMPLES / "deploy_in_gymnasium.py").read_text().splitlines()) <= 80
+
+
+@pytest.mark.slow
+def test_deploy_in_gymnasium_plays_well_and_the_same_in_three_ways() -> None:
+    pytest.importorskip("gymnasium")
+    returns = [float(line.split()[-1]) for line in run("deploy_in_gymnasium.py").splitlines()]
+    assert len(returns) == 3
+    assert len(set(returns)) == 1
+    assert returns[0] >= 450

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 
 __all__ = ["KINDS", "Keepsakes", "Kind", "differences", "find", "run_folders", "status"]
 
@@ -127,7 +127,7 @@ def _other(run: Path, reference: Path) -> Iterator[str]:
             first = next((i for i, (a, b) in enumerate(zip(rows, others, strict=False)) if a != b), "the end")
             yield f"{name} differs from row {first} on ({len(rows)} rows instead of {len(others)})"
     try:
-        same = _same(load_run(run).restore(), load_run(reference).restore())
+        same = _same(load(run).state, load(reference).state)
     except Exception as error:  # whatever is wrong with it
         yield f"the last checkpoint is not good: {error!r}"
     else:

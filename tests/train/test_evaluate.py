@@ -12,7 +12,7 @@ import jaxrl
 from jaxrl.algorithm import Algorithm
 from jaxrl.spaces import Box, Discrete
 from jaxrl.train.evaluate import evaluate
-from jaxrl.train.pictures.artifacts import member_of
+from jaxrl.train.members import member_of
 from jaxrl.train.programs import member_keys
 
 EPISODES = 16

@@ -23,7 +23,7 @@ from jaxrl.cli import export, report, runs, watch
 from jaxrl.errors import CheckpointError
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.checkpoint import Checkpoints
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.result import Result
@@ -246,7 +246,7 @@ def test_a_run_on_a_read_only_file_system_can_be_looked_at(
     shutil.copytree(folder, disk / "run")
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     place, out = str(disk / "run"), tmp_path / "out"
-    assert_same_state(load_run(place).restore(), whole.state)
+    assert_same_state(load(place).state, whole.state)
     assert runs.evaluate_run([place, "--episodes", "2"]) == 0
     assert watch.watch([place, "--once"]) == 0
     assert export.export([place, "--out", str(out / "csv")]) == 0

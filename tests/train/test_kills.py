@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from toy_runs import read_rows, timeless
 
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 
 TOYS = Path(__file__).parent
 
@@ -114,7 +114,7 @@ def disturbed(shell: Shell, train: list[str], kills: int, rng: random.Random) ->
 
 def assert_same_run(one: Path, other: Path) -> None:
     """Bit for bit the same final states; the same rows, each once and in order."""
-    states = [jax.tree.leaves(load_run(path).restore()) for path in (one, other)]
+    states = [jax.tree.leaves(load(path).state) for path in (one, other)]
     for a, b in zip(*states, strict=True):
         if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
             a, b = jax.random.key_data(a), jax.random.key_data(b)

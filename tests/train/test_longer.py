@@ -12,7 +12,7 @@ from toy_runs import assert_same_state, read_rows, run, timeless
 from jaxrl import algos
 from jaxrl.algos import ppo
 from jaxrl.cli import main
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.rerun import warnings_for
@@ -140,7 +140,7 @@ def test_goals_longer_runs_and_other_starts_from_the_command_line(
 
     main(["train", "toy", "--run-dir", "b", "--init-from", "a", "--init-best", *quick])
     assert "Starts with params of" in capsys.readouterr().err
-    options = load_run("b").about["options"]
+    options = load("b").about["options"]
     assert options["init_from"] == {"run": str(toys / "a"), "learner": False, "best": True, "member": None}
     with pytest.raises(SystemExit):
         main(["train", "toy", "--run-dir", "c", "--init-learner", *quick])

@@ -8,7 +8,7 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl.train.fit import fit
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.rerun import compare_rows, rerun, warnings_for
 
@@ -27,7 +27,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_same_numbers_come_out(original: Path, tmp_path: Path) -> None:
-    rerun(load_run(original), tmp_path / "again", quiet=True)
+    rerun(load(original), tmp_path / "again", quiet=True)
     before, after = RunFolder(original), RunFolder(tmp_path / "again")
     assert [row["timesteps"] for row in after.metrics.read()] == [24, 48, 72, 80]
     found = compare_rows(before.metrics.read(), after.metrics.read())
@@ -39,7 +39,7 @@ def test_the_same_numbers_come_out(original: Path, tmp_path: Path) -> None:
 
 
 def test_another_seed_is_told_apart(original: Path, tmp_path: Path) -> None:
-    run = load_run(original)
+    run = load(original)
     other = run._replace(about={**run.about, "members": [{"seed": 5}, {"seed": 9}, {"seed": 3}]})
     rerun(other, tmp_path / "other", quiet=True)
     found = compare_rows(run.folder.metrics.read(), RunFolder(tmp_path / "other").metrics.read())
@@ -63,7 +63,7 @@ def test_runs_of_different_length_are_compared_as_far_as_both_go() -> None:
 
 
 def test_what_differs_from_then_is_told_before(original: Path) -> None:
-    about = load_run(original).about
+    about = load(original).about
     clean = {**about, "git": None if about["git"] is None else {**about["git"], "dirty": False}}
     assert all("git" in sentence or "it now" in sentence for sentence in warnings_for(clean))
     [*_, device] = warnings_for({**clean, "devices": ["gpu:0 NVIDIA H200"]})

@@ -16,7 +16,7 @@ from jaxrl.algos import ippo, ppo
 from jaxrl.envs.classic import CartPole
 from jaxrl.errors import UnknownNameError
 from jaxrl.source_file import load_source
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.wrappers import RandomParams, Stage
 
 B = 8
@@ -206,11 +206,11 @@ def test_a_run_keeps_its_worlds_and_goes_on_exactly(tmp_path: Path):
     whole = jaxrl.fit(ppo.make(config), config, tmp_path / "whole", **options)
     jaxrl.fit(ppo.make(config), config, tmp_path / "run", callbacks=[lambda row: row["timesteps"] >= 64], **options)
     mine.write_text(WORLDS.read_text() + "\n")
-    run = load_run(tmp_path / "run")
+    run = load(tmp_path / "run")
     assert run.about["config"]["params"] == "source/mine.py:draw"
     assert run.about["sources"]["params"]["file"] == "source/mine.py"
     mine.unlink()
-    run = load_run(tmp_path / "run")
+    run = load(tmp_path / "run")
     resumed = jaxrl.fit(run.algo, run.config, tmp_path / "run", resume=True, **options)
     for a, b in zip(*(jax.tree.leaves((r.state.params, r.state.runner)) for r in (whole, resumed)), strict=True):
         np.testing.assert_array_equal(a, b)

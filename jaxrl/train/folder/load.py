@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
 from jaxrl.algorithm import Algorithm
+from jaxrl.deploy.policy import Policy
 from jaxrl.environment import Environment
 from jaxrl.errors import CheckpointError
 from jaxrl.fields import settled
-from jaxrl.train.folder.checkpoint import CheckpointReader
+from jaxrl.train.folder.checkpoint import CheckpointReader, Restored
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, latest_run
 from jaxrl.train.folder.sources import NAMED, changed, restored
 from jaxrl.train.folder.trust import check_own_code, trusted_class
 from jaxrl.train.folder.typed import spelled
+from jaxrl.train.members import best_member, member_of
 from jaxrl.train.programs import initial_state, member_keys
 
-__all__ = ["LoadedRun", "load_run"]
+__all__ = ["Run", "load"]
 
 
-class LoadedRun(NamedTuple):
-    """A run made ready for use."""
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run in a folder, ready for use; see `load`. The folder is only read."""
 
     folder: RunFolder
     about: dict[str, Any]
@@ -35,33 +40,73 @@ class LoadedRun(NamedTuple):
     module: ModuleType
     """The algorithm's module."""
     config: Any
+    """The configuration; of a `member`, with its own seed and hyperparameters."""
     algo: Algorithm
     env: Environment
+    restored: Callable[[], Restored] = dataclasses.field(repr=False)
+    """Reads the checkpoint, once."""
+    index: int | None = None
+    """Which member this is, if the run has several and one of them was chosen."""
 
-    def restore(self, best: bool = False) -> Any:
-        """The train state of the newest good checkpoint; with several seeds its leaves are `[M, …]`.
+    @property
+    def num_members(self) -> int:
+        """M, the seeds or members that `state` holds."""
+        return self.about["num_seeds"] if self.index is None else 1
 
-        With `best` it is the state that had the best score in an evaluation during training. The folder is only read.
+    @functools.cached_property
+    def state(self) -> Any:
+        """The train state of the checkpoint; with several seeds its leaves are `[M, …]`.
 
         Raises:
             CheckpointError: There is none, none is good, or it does not fit the config in run.json.
         """
-        place = self.folder.best if best else self.folder.checkpoints
-        if best and not place.exists():
-            raise CheckpointError(
-                f"{self.folder.path} has no best checkpoint: they are kept when --eval-every is given."
+        state = self.restored().state
+        return state if self.index is None else member_of(state, self.index)
+
+    @functools.cached_property
+    def policy(self) -> Policy:
+        """The policy of a run with one seed, or of a `member`.
+
+        Raises:
+            CheckpointError: See `state`.
+            ValueError: There are several seeds.
+        """
+        if self.num_members > 1:
+            raise ValueError(
+                f"{self.folder.path} holds {self.num_members} seeds, and each has a policy of its own; choose one by "
+                f"run.member(0).policy, or the best by run.member().policy."
             )
-        with _told(self.folder.path):
-            keys = jax.eval_shape(lambda: member_keys(self.config.seed, self.about["num_seeds"]))
-            shape = jax.eval_shape(partial(initial_state, self.algo, self.about["num_seeds"]), keys)
-        return CheckpointReader(place).restore(shape).state
+        return Policy(self.algo, self.env, self.state)
+
+    def member(self, index: int | None = None) -> Run:
+        """The run of one seed or member out of several: its `state` has no axis of members.
+
+        Args:
+            index: The member, from 0. None takes the one with the best score in the final evaluation or, for
+                `load(…, best=True)`, in the evaluation of that state; the first one if there was none.
+
+        Raises:
+            ValueError: There is no such member.
+        """
+        count = self.num_members
+        if index is None:
+            evaluation = self.restored().extra.get("evaluation") or self.about.get("evaluation")
+            index = best_member(evaluation) if evaluation and count > 1 else 0
+        if not 0 <= index < count:
+            raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
+        if count == 1:
+            return self
+        own = self.about["members"][index] if self.about["members"] else {"seed": self.config.seed + index}
+        return dataclasses.replace(self, config=dataclasses.replace(self.config, **own), index=index)
 
 
-def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRun:
-    """The run in a folder, or the latest one in runs/ for None.
+def load(path: str | Path | None = None, *, best: bool = False, trust: bool = False) -> Run:
+    """The run in a folder, or the latest one in runs/ for None: its `config`, `state` and `policy`.
 
     Args:
         path: The folder, which is only read.
+        best: Whether to take the state that had the best score in an evaluation during training (they are made with
+            `eval_every`), instead of the last one.
         trust: Whether the folder may name a module to import that is none of jaxrl's algorithms, although this user has
             not made the run on this machine.
 
@@ -69,6 +114,7 @@ def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRu
         FileNotFoundError: There is no run.
         UntrustedRunError: Code would be executed that nobody has vouched for.
         ValueError: run.json is damaged, or describes a run that cannot be made here.
+        CheckpointError: The best state was not kept.
     """
     folder = RunFolder.open(latest_run() if path is None else path)
     about = folder.read()
@@ -76,6 +122,8 @@ def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRu
     check_own_code(about, folder.path, trust)
     for sentence in changed(about):
         print(sentence, file=sys.stderr)
+    if best and not folder.best.exists():
+        raise CheckpointError(f"{folder.path} has no best checkpoint: they are kept when --eval-every is given.")
     module = sys.modules[config_class.__module__]
     with _told(folder.path):
         # What had no effect then is refused now, so it is left out.
@@ -84,7 +132,17 @@ def load_run(path: str | Path | None = None, *, trust: bool = False) -> LoadedRu
         config = settled(config_from_json(config_class, content))
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})
-        return LoadedRun(folder, about, module, config, module.make(config), config.make_env())
+        algo = module.make(config)
+        read = functools.cache(lambda: _restored(folder, algo, config.seed, about["num_seeds"], best))
+        return Run(folder, about, module, config, algo, config.make_env(), read)
+
+
+def _restored(folder: RunFolder, algo: Algorithm, seed: int, members: int, best: bool) -> Restored:
+    """The newest good checkpoint, or the best one."""
+    with _told(folder.path):
+        keys = jax.eval_shape(lambda: member_keys(seed, members))
+        shape = jax.eval_shape(partial(initial_state, algo, members), keys)
+    return CheckpointReader(folder.best if best else folder.checkpoints).restore(shape)
 
 
 @contextlib.contextmanager

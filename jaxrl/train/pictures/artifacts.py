@@ -9,21 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import Environment
 from jaxrl.replay import Replay, record
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.health.mishap import in_words
-from jaxrl.train.metrics import metric_of
 from jaxrl.train.pictures.curve import save_curve
 
 __all__ = [
     "FILM_STEPS",
-    "best_member",
-    "member_of",
     "record_episode",
     "record_episodes",
     "save_pictures",
@@ -136,22 +131,3 @@ def record_episodes(
             )
             break
     return replays
-
-
-def best_member(state: Any, evaluation: dict[str, Any], members: int) -> Any:
-    """The state of the member with the best score in an evaluation's summary; `state` itself for one member."""
-    if members == 1:
-        return state
-    scores = np.nan_to_num(np.asarray(evaluation[metric_of(evaluation)], np.float64), nan=-np.inf)
-    return member_of(state, int(scores.argmax()))
-
-
-def member_of(state: Any, member: int) -> Any:
-    """The state of one member, taken from leaves `[M, …]`."""
-
-    def pick(leaf: jax.Array) -> jax.Array:
-        # Cloning does not consume the keys: the whole state can still be trained on.
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return (jax.random.clone(leaf) if is_key else leaf)[member]
-
-    return jax.tree.map(pick, state)

@@ -14,7 +14,7 @@ import pytest
 
 from jaxrl.cli.hosts import EXIT_LOST, HostFlags, joined
 from jaxrl.train.devices import hosts
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 
 PPO = "train ppo --env classic/cartpole --hidden 8 --num-envs 16 --num-steps 8 --total-timesteps 38400 --log-every 10"
 COMMAND = [*PPO.split(), "--eval-episodes", "4", "--checkpoint-every-updates", "50", "--no-pictures"]
@@ -61,11 +61,11 @@ def wait_for_rows(run: Path, rows: int, processes: list[subprocess.Popen]) -> No
 
 
 def params_of(run: Path) -> list[np.ndarray]:
-    return jax.tree.leaves(load_run(run).restore().params)
+    return jax.tree.leaves(load(run).state.params)
 
 
 def losses_of(run: Path) -> list[dict]:
-    return [row["losses"] for row in load_run(run).folder.metrics.read()]
+    return [row["losses"] for row in load(run).folder.metrics.read()]
 
 
 def assert_same_run(one: Path, other: Path) -> None:
@@ -97,7 +97,7 @@ def test_two_processes_stop_together_and_go_on_as_one_run(tmp_path: Path, alone:
 
     codes, outputs = ended(start_two(run))  # the same command again
     assert codes == [0, 0], outputs
-    assert load_run(run).about["mesh"] == {"member": 1, "data": 2}
+    assert load(run).about["mesh"] == {"member": 1, "data": 2}
     assert_same_run(run, alone)
 
 
@@ -129,7 +129,7 @@ def test_seeds_on_two_processes(tmp_path: Path):
     two = start_two(run, "--num-seeds", "2", "--eval-every", "100")
     codes, outputs = ended(two)
     assert codes == [0, 0], outputs
-    assert load_run(run).about["mesh"] == {"member": 2, "data": 1}
+    assert load(run).about["mesh"] == {"member": 2, "data": 1}
     codes, outputs = ended([start(single, "--num-seeds", "2", "--eval-every", "100", devices=2)])
     assert codes == [0], outputs
     assert_same_run(run, single)

@@ -9,7 +9,7 @@ import jaxrl
 from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.best import keep_best
 from jaxrl.train.folder.checkpoint import Checkpoints
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.metrics import score
 
@@ -57,8 +57,8 @@ def test_a_run_with_evaluations_can_be_loaded_at_its_best(tmp_path):
     jaxrl.fit(algo, config, tmp_path / "run", eval_every=2, **options)
     rows = RunFolder.open(tmp_path / "run").evaluations.read()
     best = max(rows[1:], key=score)
-    state = load_run(tmp_path / "run").restore(best=True)
+    state = load(tmp_path / "run", best=True).state
     assert int(state.update) * config.steps_per_update == best["timesteps"]
     jaxrl.fit(algo, config, tmp_path / "plain", **options)
     with pytest.raises(CheckpointError, match="no best checkpoint: they are kept when --eval-every is given"):
-        load_run(tmp_path / "plain").restore(best=True)
+        load(tmp_path / "plain", best=True)

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 import toy_algorithm as toy
 
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, config_to_json, describe_run, latest_run
 
 
@@ -80,7 +80,7 @@ def test_run_json_is_enough_to_build_everything_again(tmp_path: Path) -> None:
     config = toy.Config(seed=3, sizes=(5,))
     folder = RunFolder.create(tmp_path / "run")
     folder.write(describe_run(config, num_seeds=2))
-    run = load_run(folder.path)
+    run = load(folder.path)
     assert run.config == config
     assert run.module is toy
     assert isinstance(run.env, toy.Countdown)

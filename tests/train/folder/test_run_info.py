@@ -9,7 +9,7 @@ import toy_algorithm as toy
 from toy_runs import ALGO, CONFIG, run
 
 from jaxrl.train.folder.json_file import DamagedFileError
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.row_check import RowCheck, check_members
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, config_to_json, describe_run
 from jaxrl.train.folder.run_info import Options, read_run_info
@@ -52,7 +52,7 @@ def test_what_does_not_fit_together_is_told(tmp_path: Path, facts: dict[str, Any
 
 def test_every_option_that_fit_records_is_known(tmp_path: Path) -> None:
     run(run_dir=tmp_path / "run")
-    assert set(load_run(tmp_path / "run").about["options"]) == set(Options.__annotations__)
+    assert set(load(tmp_path / "run").about["options"]) == set(Options.__annotations__)
 
 
 def test_infinite_hyperparameters_survive(tmp_path: Path) -> None:
@@ -62,11 +62,11 @@ def test_infinite_hyperparameters_survive(tmp_path: Path) -> None:
     members = [{"seed": 0, "act_from": float("inf")}, {"seed": 1, "act_from": 1}]
     folder.write({**describe_run(config, 2), "members": members})
     assert folder.read()["members"] == members
-    assert load_run(folder.path).config == config
+    assert load(folder.path).config == config
     members[1]["act_from"] = "high"
     folder.write({**describe_run(config, 2), "members": members})
     with pytest.raises(ValueError, match=r"cannot be made again here: its config does not fit .act_from must be"):
-        load_run(folder.path)
+        load(folder.path)
 
 
 ROW = {"timesteps": 8, "seconds": 0.5, "return_mean": [1.0, None], "losses": {"policy": [0.1, 0.2]}}

@@ -14,7 +14,7 @@ import toy_algorithm
 import jaxrl
 from jaxrl import algos, registry, source_file
 from jaxrl.algos import ppo
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.sources import not_loadable
 from jaxrl.train.folder.trust import UntrustedRunError
@@ -68,10 +68,10 @@ def test_another_process_uses_the_kept_files_and_says_if_the_originals_differ(
 ) -> None:
     (made.parent / "mine.py").write_text("raise RuntimeError('the new version must not run')\n")
     (made.parent / "my_env.py").unlink()
-    run = load_run(made)
+    run = load(made)
     assert type(run.env).__name__ == "Mine"
     assert f"{made.parent / 'mine.py'} has changed since this run was made" in capsys.readouterr().err
-    state = run.restore()
+    state = run.state
     again = rerun(run, made.parent / "again", quiet=True)
     chex.assert_trees_all_equal(state.params, again.state.params)
     assert RunFolder(made.parent / "again").read()["sources"]["env"]["sha256"] == run.about["sources"]["env"]["sha256"]
@@ -86,7 +86,7 @@ def test_a_run_is_continued_with_its_kept_files(tmp_path: Path) -> None:
     jaxrl.fit(module.make(config), config, tmp_path / "run", callbacks=[lambda row: row["timesteps"] >= 40], **shared)
     forget()
     (tmp_path / "my_env.py").write_text("raise RuntimeError\n")
-    run = load_run(tmp_path / "run")
+    run = load(tmp_path / "run")
     done = jaxrl.fit(run.algo, run.config, run.folder.path, **{**repeated(run), "resume": True, "quiet": True})
     chex.assert_trees_all_equal(done.state.params, whole.state.params)
 
@@ -109,7 +109,7 @@ def test_a_strangers_run_executes_nothing_without_trust(
         place = made / "source" / f"{name}.py"
         place.write_text(f"import pathlib; pathlib.Path({str(canary)!r}).touch()\n" + place.read_text())
     with pytest.raises(ValueError, match="is not the file that the run was made with"):
-        load_run(made)
+        load(made)
     assert not canary.exists()
 
 
@@ -118,9 +118,9 @@ def test_without_a_record_of_this_user_the_files_are_not_executed(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     with pytest.raises(UntrustedRunError, match=r"would execute .*source/mine.py.* --trust"):
-        load_run(made)
+        load(made)
     assert not source_file._FILES
-    assert type(load_run(made, trust=True).env).__name__ == "Mine"
+    assert type(load(made, trust=True).env).__name__ == "Mine"
 
 
 def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +131,11 @@ def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch:
     config = ppo.Config(env=f"{tmp_path}/my_env.py:Mine", **sizes)
     jaxrl.fit(ppo.make(config), config, tmp_path / "run", **OPTIONS)
     forget()
-    assert type(load_run(tmp_path / "run").env).__name__ == "Mine"
+    assert type(load(tmp_path / "run").env).__name__ == "Mine"
     forget()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     with pytest.raises(UntrustedRunError, match=r"source/my_env.py, where its environment is defined.*--trust"):
-        load_run(tmp_path / "run")
+        load(tmp_path / "run")
 
 
 def test_what_no_other_process_can_load_is_said_while_it_can_be_mended(
@@ -176,12 +176,12 @@ def test_a_network_of_ones_own_is_kept_and_found_again(tmp_path: Path) -> None:
     assert about["config"]["network"] == "source/my_net.py:Net"
     (tmp_path / "my_net.py").unlink()
     forget()
-    run = load_run(tmp_path / "run")
+    run = load(tmp_path / "run")
     assert run.config.network == str(tmp_path / "run" / "source" / "my_net.py:Net")
-    chex.assert_trees_all_equal(run.restore().params, result.state.params)
+    chex.assert_trees_all_equal(run.state.params, result.state.params)
     RunFolder(tmp_path / "run").write({name: value for name, value in about.items() if name != "trust_id"})
     forget()
     with pytest.raises(UntrustedRunError, match=r"source/my_net.py, where its network is defined"):
-        load_run(tmp_path / "run")
+        load(tmp_path / "run")
     with pytest.raises(ValueError, match=r"hidden=.* has no effect with network="):
         dataclasses.replace(config, hidden=(7,)).make_env()

@@ -11,7 +11,7 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl.algos import ippo
-from jaxrl.train.folder.load import load_run
+from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.folder.trust import UntrustedRunError, known_class, trusted_class, vouch
 
@@ -69,7 +69,7 @@ def test_the_librarys_own_algorithms_are_no_question(tmp_path: Path) -> None:
     about = describe_run(ippo.Config(), 1)
     assert vouch(about) == {}
     folder.write(about)
-    run = load_run(folder.path)
+    run = load(folder.path)
     assert run.module is ippo
     assert run.config == ippo.Config()
 
@@ -123,11 +123,11 @@ def test_what_is_no_config_is_neither_imported_nor_called(
     folder.write({**describe_run(toy.Config(), 1), "config_class": config_class, "config": config})
     imported = set(sys.modules)
     with pytest.raises(ValueError, match=r"would execute|names .* as its algorithm's config"):
-        load_run(folder.path)
+        load(folder.path)
     assert set(sys.modules) == imported
     if config_class.partition(":")[0] in (*imported, "../mine", ""):
         with pytest.raises(ValueError, match=r"names .* as its algorithm's config"):
-            load_run(folder.path, trust=True)
+            load(folder.path, trust=True)
     assert not (tmp_path / "executed").exists()
 
 

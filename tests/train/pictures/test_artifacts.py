@@ -15,22 +15,7 @@ from jaxrl import render
 from jaxrl.render.scene import Circle, Scene
 from jaxrl.replay import Replay
 from jaxrl.train.pictures import artifacts
-from jaxrl.train.pictures.artifacts import best_member, member_of, record_episode, record_episodes, save_replays
-
-
-def test_the_best_member_is_shown() -> None:
-    state = {"w": jnp.arange(3.0), "key": jax.random.split(jax.random.key(0), 3)}
-    played = {"return_mean": [5.0, 4.0, 3.0], "win_rate": [0.1, 0.9, float("nan")]}
-    assert float(best_member(state, played, 3)["w"]) == 1.0
-    del played["win_rate"]
-    assert float(best_member(state, played, 3)["w"]) == 0.0
-    assert best_member(state, played, 1) is state
-
-
-def test_looking_at_a_member_leaves_its_key_unused() -> None:
-    state = {"key": jax.random.split(jax.random.key(0), 3)}
-    jax.random.uniform(member_of(state, 1)["key"])
-    jax.vmap(jax.random.uniform)(state["key"])
+from jaxrl.train.pictures.artifacts import record_episode, record_episodes, save_replays
 
 
 def test_a_recorded_episode_is_played_by_the_policy() -> None:

@@ -1,0 +1,101 @@
+"""What a pure function computes, as a flat list of steps: to see what it reads, and to write it in another language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend import core
+
+__all__ = ["Program", "Step", "Value", "trace"]
+
+_CALLS = {  # primitives that only call another function, and the parameter that holds it
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Value:
+    """An array of a program."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    constant: Any = None
+    """What it is, if that is known while tracing."""
+
+
+class Step(NamedTuple):
+    """One operation."""
+
+    op: str
+    """The name of JAX's primitive."""
+    params: dict[str, Any]
+    args: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+class Program(NamedTuple):
+    """The steps of a function, without those that its results do not depend on."""
+
+    inputs: tuple[Value, ...]
+    """A value for each leaf of the arguments."""
+    steps: tuple[Step, ...]
+    outputs: tuple[Value, ...]
+    """A value for each leaf of the result."""
+
+    def reads(self) -> list[bool]:
+        """Of each input, whether the outputs depend on it."""
+        used = {value for step in self.steps for value in step.args} | set(self.outputs)
+        return [value in used for value in self.inputs]
+
+
+def trace(function: Callable[..., Any], *args: Any) -> Program:
+    """The program of `function` for arguments of the given shapes, with the functions that it calls written out.
+
+    Loops and branches stay one step each.
+    """
+    closed = jax.make_jaxpr(function)(*args)
+    inputs = tuple(_value_of(variable) for variable in closed.jaxpr.invars)
+    steps: list[Step] = []
+    outputs = tuple(_written_out(closed.jaxpr, closed.consts, inputs, steps))
+    needed, kept = set(outputs), []
+    for step in reversed(steps):
+        if needed.intersection(step.results):
+            needed.update(step.args)
+            kept.append(step)
+    return Program(inputs, tuple(reversed(kept)), outputs)
+
+
+def _written_out(jaxpr: Any, consts: Any, args: Any, steps: list[Step]) -> list[Value]:
+    """Append the steps of a jaxpr, called with the values `args`; returns its results."""
+    known = {variable: _value_of(variable, const) for variable, const in zip(jaxpr.constvars, consts, strict=True)}
+    known |= zip(jaxpr.invars, args, strict=True)
+
+    def read(atom: Any) -> Value:
+        return _value_of(atom, np.asarray(atom.val)) if isinstance(atom, core.Literal) else known[atom]
+
+    for eqn in jaxpr.eqns:
+        given = tuple(map(read, eqn.invars))
+        body = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
+        if body is None:
+            results = tuple(map(_value_of, eqn.outvars))
+            steps.append(Step(eqn.primitive.name, eqn.params, given, results))
+        else:
+            inner, inner_consts = (body.jaxpr, body.consts) if isinstance(body, core.ClosedJaxpr) else (body, ())
+            results = _written_out(inner, inner_consts, given, steps)
+        known |= zip(eqn.outvars, results, strict=True)
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _value_of(atom: Any, constant: Any = None) -> Value:
+    return Value(tuple(atom.aval.shape), atom.aval.dtype, constant)
