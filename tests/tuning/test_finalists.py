@@ -63,7 +63,7 @@ def test_finalists_follow_their_lineages_with_every_tuning_seed() -> None:
     for trial, own in zip(train_finalists(asked, both, EVERY), both, strict=True):
         assert trial.point == own[-1]
         assert trial.timesteps == CONFIG.total_timesteps
-        np.testing.assert_allclose(trial.scores, [sum(EVERY * echo.gain(point["lr"]) for point in own)] * 2, rtol=1e-5)
+        assert trial.scores == [pytest.approx(sum(EVERY * echo.gain(point["lr"]) for point in own), rel=1e-5)] * 2
     again: Any = {"every_updates": EVERY, "points": both[0]}
     alone = jaxrl.fit(
         echo.make(CONFIG), CONFIG, members=asked.members([{}]), search=SearchRun(lineage=again), **asked.options
@@ -100,7 +100,7 @@ def test_if_every_finalist_diverges_the_best_member_wins(monkeypatch: pytest.Mon
 def test_finalists_are_healthy_members_of_different_lineages(scores: list[float], expected: list[int]) -> None:
     rates = np.array([[1e-3, 1e-3], [1e-3, 1e-3], [1e-3, 2e-3], [1e-3, 3e-3]], np.float32)
     parent = np.array([[0, 0], [1, 1], [2, 1], [3, 0]])
-    past = Past(echo.Hyperparams(rates, np.zeros((4, 2))), np.zeros((4, 2)), parent)
+    past = Past(echo.Hyperparams(rates, np.zeros((4, 2))), jnp.zeros((4, 2)), jnp.array(parent))
     state = SimpleNamespace(past=past, params={"theta": np.array(scores, np.float32)})
     result: Any = SimpleNamespace(state=state, evaluation={"return_mean": scores}, metrics={})
     found = grown(task(), result, 18, 3)
