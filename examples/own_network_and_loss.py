@@ -38,8 +38,9 @@ class Residual(nn.Module):
 def regularised(agent: Any, h: Any, params: Any, batch: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PPO's loss and a small penalty on the weights; each device adds its share."""
     total, facts = ppo.loss(agent, h, params, batch)
-    penalty = 1e-5 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params))
-    return total + penalty / num_devices(), {**facts, "penalty": penalty / num_devices()}
+    squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params)]
+    penalty = 1e-5 * jnp.stack(squares).sum() / num_devices()
+    return total + penalty, {**facts, "penalty": penalty}
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ import types
 import typing
 from collections.abc import Collection
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-__all__ = ["MAX_SEED", "as_seed", "as_whole", "settled", "typed"]
+__all__ = ["MAX_SEED", "Name", "as_seed", "as_whole", "settled", "typed"]
 
 MAX_SEED = 2**32 - 1
 """JAX makes keys from seeds modulo 2^32, so a larger seed would silently repeat another run."""
@@ -22,6 +22,12 @@ MAX_SEED = 2**32 - 1
 _TINY, _HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 Config = TypeVar("Config")
+
+if TYPE_CHECKING:
+    Name = Any
+else:
+    Name = str
+"""A field that holds a name; the config also takes the thing itself, such as an environment, and keeps its name."""
 
 
 def typed(name: str, hint: Any, value: Any) -> Any:

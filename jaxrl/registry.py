@@ -8,7 +8,7 @@ import importlib
 import importlib.metadata
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
@@ -171,7 +171,7 @@ def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
             f"{attribute!r} in {place} is no class or function that returns an environment, but a "
             f"{type(factory).__name__}."
         )
-    return factory
+    return cast(Callable[..., Environment], factory)
 
 
 def _object(label: str) -> Environment:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,28 +17,30 @@ from jaxrl.vector import VectorEnv
 
 pytestmark = pytest.mark.quick
 
-CONFIG = ppo.Config(env="CartPole-v1", lr=1e-3)
-ALGO = ppo.make(CONFIG)
-ENV = CONFIG.make_env()
+CONFIG: Any = ppo.Config(env="CartPole-v1", lr=1e-3)
+ALGO: Any = ppo.make(CONFIG)
+ENV: Any = CONFIG.make_env()
+PPO: Any = ppo
 KEY = jax.random.key(0)
-STATE = SimpleNamespace(params=None, normaliser=None)
+evaluate: Any = jaxrl.evaluate
+STATE: Any = SimpleNamespace(params=None, normaliser=None)
 
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        (lambda: jaxrl.evaluate(ppo, ENV, STATE, KEY), r"not the module ppo; give ppo.make\(config\)"),
+        (lambda: jaxrl.evaluate(PPO, ENV, STATE, KEY), r"not the module ppo; give ppo.make\(config\)"),
         (lambda: jaxrl.evaluate(CONFIG, ENV, STATE, KEY), r"such as ppo.make\(config\), not a Config"),
-        (lambda: jaxrl.evaluate(ALGO, "CartPole-v1", STATE, KEY), r"such as jaxrl.make\('CartPole-v1'\), not a str"),
-        (lambda: jaxrl.evaluate(ALGO, type(ENV), STATE, KEY), "not the class CartPole"),
-        (lambda: jaxrl.evaluate(ALGO, ENV, STATE, 0), r"give jax.random.key\(0\)"),
-        (lambda: jaxrl.fit(ppo, CONFIG), r"not the module ppo; give ppo.make\(config\)"),
+        (lambda: evaluate(ALGO, "CartPole-v1", STATE, KEY), r"such as jaxrl.make\('CartPole-v1'\), not a str"),
+        (lambda: evaluate(ALGO, type(ENV), STATE, KEY), "not the class CartPole"),
+        (lambda: evaluate(ALGO, ENV, STATE, 0), r"give jax.random.key\(0\)"),
+        (lambda: jaxrl.fit(PPO, CONFIG), r"not the module ppo; give ppo.make\(config\)"),
         (lambda: jaxrl.fit(CONFIG, ALGO), r"such as ppo.make\(config\), not a Config"),
-        (lambda: jaxrl.fit(ALGO, ppo.Config), r"not the class Config; give Config\(\)"),
+        (lambda: jaxrl.fit(ALGO, PPO.Config), r"not the class Config; give Config\(\)"),
         (lambda: sweep(ALGO, CONFIG, lr=[1e-3]), "such as jaxrl.algos.ppo, not what its make returned"),
         (lambda: ALGO.act(SimpleNamespace(state=STATE), jnp.zeros((2, 4))), "not a SimpleNamespace; give its .state"),
         (lambda: ALGO.act(STATE, [[0.0, 0.0, 0.0, 0.0]]), "not a list; give jnp.asarray"),
-        (lambda: VectorEnv(ppo, 4), "such as what jaxrl.make returns, not a module"),
+        (lambda: VectorEnv(PPO, 4), "such as what jaxrl.make returns, not a module"),
         (lambda: ENV.reset(0), r"give jax.random.key\(0\)"),
     ],
 )

@@ -18,6 +18,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.config import OnPolicyConfig
 from jaxrl.checked import Effect
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import as_multi_agent
 
@@ -32,7 +33,7 @@ def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
 class TeamConfig(OnPolicyConfig):
     """The fields that IPPO and MAPPO add. The defaults aim at a high win rate on smax/3m within seconds on a CPU."""
 
-    env: str = "smax/3m"
+    env: Name = "smax/3m"
     total_timesteps: int = 4_400_000
     num_envs: int = 128
     num_steps: int = 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.checked import (
@@ -20,17 +20,13 @@ from jaxrl.checked import (
     check_log_info,
 )
 from jaxrl.environment import Environment
+from jaxrl.fields import Name
 from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.source_file import class_name, load_named
 from jaxrl.spaces import Box, Space
 from jaxrl.wrappers import RandomParams
 
 __all__ = ["NetworkLayer", "RunLayer", "has_memory"]
-
-if TYPE_CHECKING:  # besides names, a config takes an environment and classes, and keeps their names
-    EnvName = ClassName = Any
-else:
-    EnvName, ClassName = str, str
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
@@ -70,7 +66,7 @@ def _load_network(name: str) -> Callable[..., Any]:
 class RunLayer(CheckedConfig):
     """What is run: the environment, its copies, and for how long."""
 
-    env: EnvName = "smax/3m"
+    env: Name = "smax/3m"
     """Environment; `jaxrl envs` lists them. In Python also an environment or a class of your own."""
     params: str = ""
     """Parameters drawn anew for every episode, by a function in a file or module of your own, such as
@@ -181,7 +177,7 @@ class NetworkLayer(CheckedConfig):
     """Normalise each layer of the torso before its activation."""
     channels: tuple[int, ...] = ()
     """Features of each convolution for pictures; () means 32 64 64 for large ones and 16 for those below 36 pixels."""
-    network: ClassName | None = None
+    network: Name | None = None
     """Torso of your own instead of hidden layers and convolutions, ./FILE.py:CLASS, in Python also the class: a Flax
     module that maps vectors or pictures to features."""
 

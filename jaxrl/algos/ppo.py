@@ -24,6 +24,7 @@ from jaxrl.acting.rollout import RunnerState, Transition, init_runner, refresh_p
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
 from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
@@ -44,7 +45,7 @@ __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
 class Config(OnPolicyConfig):
     """PPO's configuration. The defaults suit the classic control tasks."""
 
-    env: str = "classic/cartpole"
+    env: Name = "classic/cartpole"
     total_timesteps: int = 100_000
     num_envs: int = 16
     num_steps: int = 64

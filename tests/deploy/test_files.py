@@ -92,11 +92,11 @@ def odds_and_ends(params: dict[str, jax.Array], obs: jax.Array) -> jax.Array:
 def test_numpy_computes_what_other_networks_have() -> None:
     rng = np.random.default_rng(0)
     (b,) = jax.export.symbolic_shape("b")
-    params = {"heads": rng.normal(size=(2, 13, 3)).astype(np.float32)}
+    params: Any = {"heads": rng.normal(size=(2, 13, 3)).astype(np.float32)}
     inference = Inference("anything", odds_and_ends, params, {"obs": jax.ShapeDtypeStruct((b, 4), jnp.float32)})
     scope: dict[str, Any] = {}
     exec(numpy_module(inference), scope)
-    obs = rng.normal(size=(5, 4)).astype(np.float32)
+    obs: Any = rng.normal(size=(5, 4)).astype(np.float32)
     np.testing.assert_allclose(scope["act"](obs), odds_and_ends(params, obs), rtol=1e-4, atol=1e-5)
 
 

@@ -20,8 +20,9 @@ from jaxrl.deploy.policy import Policy
 def test_a_loop_plays_like_the_algorithm(kind: str) -> None:
     s = subject(kind)
     s.policy.reset()
+    mask: Any = s.mask
     for obs, reset, action in zip(s.obs, s.reset, expected(kind), strict=True):
-        found = s.policy.predict(obs, reset=reset, **s.mask)
+        found: Any = s.policy.predict(obs, reset=reset, **mask)
         assert (found.dtype, found.shape) == (action.dtype, action.shape)
         np.testing.assert_allclose(found, action, rtol=1e-4, atol=1e-5)
 

@@ -151,7 +151,8 @@ def test_a_network_of_ones_own_gets_vectors_or_pictures_of_floats(space, obs, ex
 def test_layer_norm_comes_before_the_activation():
     x = jax.random.normal(jax.random.key(0), (7, 5))
     y, variables = MLP((6,), "relu", layer_norm=True).init_with_output(jax.random.key(1), x)
-    before = x @ variables["params"]["Dense_0"]["kernel"]
+    kernel: Any = variables["params"]["Dense_0"]["kernel"]
+    before = x @ kernel
     centred = before - before.mean(-1, keepdims=True)
     np.testing.assert_allclose(y, nn.relu(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)), atol=1e-5)
 

@@ -167,7 +167,7 @@ class Net(nn.Module):
 
 def test_a_network_of_ones_own_is_kept_and_found_again(tmp_path: Path) -> None:
     (tmp_path / "my_net.py").write_text(NET)
-    tiny = {"num_envs": 2, "num_steps": 4, "num_minibatches": 1, "update_epochs": 1, "total_timesteps": 16}
+    tiny: Any = {"num_envs": 2, "num_steps": 4, "num_minibatches": 1, "update_epochs": 1, "total_timesteps": 16}
     config = ppo.Config(env="probe/constant_reward", network=f"{tmp_path}/my_net.py:Net", **tiny)
     result = jaxrl.fit(ppo.make(config), config, tmp_path / "run", **OPTIONS)
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(result.state.params)]
