@@ -25,10 +25,6 @@ def test_ippo_from_scratch_runs_with_several_seeds() -> None:
     assert re.search(r"81,920 steps .* win rate 0\.\d+ 0\.\d+$", lines[-1])
 
 
-def test_ippo_from_scratch_is_short() -> None:
-    assert len((EXAMPLES / "ippo_from_scratch.py").read_text().splitlines()) <= 200
-
-
 @pytest.mark.slow
 def test_ippo_from_scratch_wins() -> None:
     last = run("ippo_from_scratch.py").splitlines()[-1]
@@ -44,12 +40,30 @@ def test_domain_randomisation_generalises() -> None:
     assert long < 100 < 200 < long_too
 
 
-def test_domain_randomisation_is_short() -> None:
-    assert len((EXAMPLES / "domain_randomisation.py").read_text().splitlines()) <= 80
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_examples_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= (200 if path.stem == "ippo_from_scratch" else 80)
 
 
-def test_deploy_in_gymnasium_is_short() -> None:
-    assert len((EXAMPLES / "deploy_in_gymnasium.py").read_text().splitlines()) <= 80
+@pytest.mark.slow
+def test_own_environment_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = run("own_environment.py")
+    assert float(re.findall(r"return +([\d.]+)", said)[0]) == 1.0
+    assert (tmp_path / "runs" / "catch" / "replay.gif").is_file()
+
+
+@pytest.mark.slow
+def test_own_network_and_loss_are_used() -> None:
+    said = run("own_network_and_loss.py")
+    assert float(re.findall(r"return +([\d.]+)", said)[0]) >= 400
+    assert re.search(r"penalty: \[0\.\d+ 0\.\d+\]", said)
+
+
+@pytest.mark.slow
+def test_strangers_understand_each_other_worse() -> None:
+    own, others = map(float, re.findall(r"partner (-?[\d.]+), with another's (-?[\d.]+)", run("cross_play.py"))[0])
+    assert others < own - 10
 
 
 @pytest.mark.slow
