@@ -110,9 +110,6 @@ class SMAX(MultiAgentEnvironment):
             enemy_params,
         )
 
-    def _params(self, params: Params | None) -> Params:
-        return self._default_params if params is None else params
-
     @property
     def default_params(self) -> Params:
         return self._default_params
@@ -169,8 +166,7 @@ class SMAX(MultiAgentEnvironment):
     ) -> Step:
         if own_params and self.enemy_policy is not None:  # the kernel knows one policy only
             return super().batch_step_env(keys, state, action, params, own_params=True)
-        params = self._kernel_params(params, own_params)
-        return batch_first(self.step_env(keys, batch_last(state), batch_last(action), params))
+        return batch_first(self.step_env(keys, *batch_last((state, action)), self._kernel_params(params, own_params)))
 
     def batch_step(
         self,
@@ -186,13 +182,11 @@ class SMAX(MultiAgentEnvironment):
             return super().batch_step(keys, state, action, params, reset_to, own_params=own_params)
         params = self._kernel_params(params, own_params)
         step_keys, reset_keys = self.split_key(keys)
-        stepped = self._advance(step_keys, batch_last(state), batch_last(action), params)
-        final, reward, terminated, truncated, info = stepped
-        final_obs = self._observe(final, params)
+        final, reward, terminated, truncated, info = self._advance(step_keys, *batch_last((state, action)), params)
         # Choosing the state first leaves one observation to build, unless the caller also uses the final one.
         fresh, done = self._spawn(reset_keys, params), terminated | truncated
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
-        info = {**info, "final_observation": final_obs, "final_state": final}
+        info = {**info, "final_observation": self._observe(final, params), "final_state": final}
         return batch_first((self._observe(state, params), state, reward, terminated, truncated, info))
 
     def _kernel_params(self, params: Params | None, own_params: bool) -> Params:
