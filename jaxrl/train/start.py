@@ -18,9 +18,8 @@ from jaxrl.train.devices import hosts
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.folder.same_run import differences
-from jaxrl.train.members import Members, traced_fields
+from jaxrl.train.members import Members, member_of, traced_fields
 from jaxrl.train.metrics import metric_of
-from jaxrl.train.pictures.artifacts import member_of
 from jaxrl.train.programs import Programs, initial_state
 
 __all__ = ["InitFrom", "Start"]

@@ -20,7 +20,11 @@ def test_a_round_trip_changes_nothing(tmp_path: Path) -> None:
     numbers = np.random.default_rng(0).integers(0, 256, (3, 5, 8), np.uint8)
     params = {
         "torso": {dtype: (numbers > 99 if dtype == "bool" else numbers).astype(jnp.dtype(dtype)) for dtype in DTYPES},
-        "odd": {"nan": np.float32([np.nan, -0.0, np.inf]), "scalar": np.int32(7), "none": np.zeros((0, 3), np.float32)},
+        "odd": {
+            "nan": np.asarray([np.nan, -0.0, np.inf], np.float32),
+            "scalar": np.int32(7),
+            "none": np.zeros((0, 3), np.float32),
+        },
         "not in order": {"rows": numbers.astype(np.float32).T, "big-endian": np.arange(3, dtype=">f4")},
         "jax": jnp.arange(4.0),
     }

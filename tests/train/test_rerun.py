@@ -1,5 +1,6 @@
 """A run again, from its run.json alone."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_the_same_numbers_come_out(original: Path, tmp_path: Path) -> None:
 
 def test_another_seed_is_told_apart(original: Path, tmp_path: Path) -> None:
     run = load(original)
-    other = run._replace(about={**run.about, "members": [{"seed": 5}, {"seed": 9}, {"seed": 3}]})
+    other = dataclasses.replace(run, about={**run.about, "members": [{"seed": 5}, {"seed": 9}, {"seed": 3}]})
     rerun(other, tmp_path / "other", quiet=True)
     found = compare_rows(run.folder.metrics.read(), RunFolder(tmp_path / "other").metrics.read())
     assert not found.same
