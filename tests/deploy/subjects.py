@@ -33,7 +33,7 @@ class Subject(NamedTuple):
     policy: Policy
     obs: np.ndarray
     """`[T, B, …]`."""
-    mask: dict[str, np.ndarray]
+    mask: dict[str, Any]
     """`action_mask[B, …]`, if there are masks."""
     reset: np.ndarray
     """bool `[T, B]`."""

@@ -76,7 +76,7 @@ def test_numpy_refuses_what_it_cannot_compute() -> None:
         numpy_module(inference)
 
 
-def odds_and_ends(params: dict[str, jax.Array], obs: jax.Array) -> jax.Array:
+def odds_and_ends(params: Any, obs: Any) -> jax.Array:
     """Operations of networks that the policies above do not have."""
     x = jnp.concatenate([obs, jnp.flip(obs, 1), obs[:, ::2]], axis=1)
     x = jnp.pad(x, ((0, 0), (1, 2)), constant_values=0.5)

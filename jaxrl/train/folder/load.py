@@ -43,7 +43,7 @@ class Run:
     """The configuration; of a `member`, with its own seed and hyperparameters."""
     algo: Algorithm
     env: Environment
-    restored: Callable[[], Restored] = dataclasses.field(repr=False)
+    checkpoint: Callable[[], Restored] = dataclasses.field(repr=False)
     """Reads the checkpoint, once."""
     index: int | None = None
     """Which member this is, if the run has several and one of them was chosen."""
@@ -60,7 +60,7 @@ class Run:
         Raises:
             CheckpointError: There is none, none is good, or it does not fit the config in run.json.
         """
-        state = self.restored().state
+        state = self.checkpoint().state
         return state if self.index is None else member_of(state, self.index)
 
     @functools.cached_property
@@ -90,7 +90,7 @@ class Run:
         """
         count = self.num_members
         if index is None:
-            evaluation = self.restored().extra.get("evaluation") or self.about.get("evaluation")
+            evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
             index = best_member(evaluation) if evaluation and count > 1 else 0
         if not 0 <= index < count:
             raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
@@ -133,8 +133,8 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})
         algo = module.make(config)
-        read = functools.cache(lambda: _restored(folder, algo, config.seed, about["num_seeds"], best))
-        return Run(folder, about, module, config, algo, config.make_env(), read)
+        checkpoint = functools.cache(lambda: _restored(folder, algo, config.seed, about["num_seeds"], best))
+        return Run(folder, about, module, config, algo, config.make_env(), checkpoint)
 
 
 def _restored(folder: RunFolder, algo: Algorithm, seed: int, members: int, best: bool) -> Restored:
