@@ -157,13 +157,13 @@ def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
 
     name = about["config_class"]
     code = {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
-    code |= {role: about["config"].get(role, about["env"]) for role in _named(about)}
+    code |= {role: ":".join(own) for role, own in _named(about).items()}
     return code | {f"{role}_sha256": source["sha256"] for role, source in about.get("sources", {}).items()}
 
 
 def _named(about: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """See `named_code`."""
-    return named_code({"env": about["env"], **about["config"]})
+    return named_code({"env": about.get("env", ""), **about.get("config", {})})
 
 
 def _place() -> Path:
