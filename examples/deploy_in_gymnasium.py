@@ -69,11 +69,8 @@ def main() -> None:
     args = parser.parse_args()
     policy = jaxrl.load(args.run).member().policy if args.run else trained(args.total_timesteps)
     with tempfile.TemporaryDirectory() as folder:
-        ways = {
-            "predict": policy.predict,
-            "JAX": with_jax(policy, Path(folder)),
-            "NumPy": with_numpy(policy, Path(folder)),
-        }
+        place = Path(folder)
+        ways = {"predict": policy.predict, "JAX": with_jax(policy, place), "NumPy": with_numpy(policy, place)}
         for way, act in ways.items():
             print(f"{way:<8} mean return {mean_return(act, args.episodes):5.1f}")
 

@@ -95,7 +95,7 @@ def test_a_critic_of_pictures_has_convolutions(rivals):
     algo = mappo.make(config)
     torso = algo.init(jax.random.key(0)).params["critic"]["params"]["torso"]["Torso_0"]
     assert torso["CNN_0"]["Conv_0"]["kernel"].shape == (3, 3, 2 * N, 16)
-    assert torso["MLP_0"]["Dense_0"]["kernel"].shape == (4 * 3 * 32 + 2 * rivals, 8)
+    assert torso["MLP_0"]["Dense_0"]["kernel"].shape == (4 * 3 * 16 + 2 * rivals, 8)
 
 
 @pytest.mark.usefixtures("toys")

@@ -85,11 +85,13 @@ def test_shards_are_as_many_as_split_everything_evenly(fields, shards):
     assert ippo.Config(**fields).shards == shards
 
 
-def test_share_torso_and_critic_hidden_are_mappos_own():
+def test_a_critic_without_a_torso_of_its_own_has_no_layers_of_its_own():
     with pytest.raises(ValueError, match="share_torso must be False: mappo's critic"):
         mappo.Config(share_torso=True)
-    with pytest.raises(ValueError, match="critic_hidden must have at least one layer"):
-        mappo.Config(critic_hidden=())
+    with pytest.raises(ValueError, match="critic_hidden must have positive sizes"):
+        mappo.Config(critic_hidden=(0,))
+    with pytest.raises(ValueError, match=r"critic_hidden=.* has no effect with share_torso=True"):
+        ippo.Config(critic_hidden=(7,)).make_env()
 
 
 def test_every_number_must_be_finite_and_a_number():
@@ -198,11 +200,15 @@ OTHER: dict[str, Any] = {
     "num_shards": 2,
     "sharing": "none",
     "critic_hidden": (7,),
+    "layer_norm": True,
+    "channels": (7,),
+    "network": "flax.linen:LayerNorm",
 }
 
 
 IDLE_ALONE = {
-    *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh")
+    *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh"),
+    "channels",
 }
 
 
