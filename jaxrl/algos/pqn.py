@@ -25,6 +25,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.on_policy import collect, learn, own_networks
 from jaxrl.algos.q_config import Hyperparams, QConfig
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
 from jaxrl.nn.heads import QHead
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import number_param_sets
@@ -41,7 +42,7 @@ __all__ = ["PRESETS", "Config", "make", "make_train"]
 class Config(QConfig):
     """PQN's configuration. The defaults suit CartPole."""
 
-    env: str = "classic/cartpole"
+    env: Name = "classic/cartpole"
     total_timesteps: int = 200_000
     num_envs: int = 32
     num_steps: int = 64

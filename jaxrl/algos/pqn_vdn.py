@@ -22,6 +22,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo, pqn
 from jaxrl.algos.q_config import Hyperparams, QConfig
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import as_multi_agent
 
@@ -32,7 +33,7 @@ __all__ = ["PRESETS", "Config", "make", "make_train"]
 class Config(QConfig):
     """PQN-VDN's configuration."""
 
-    env: str = "smax/3m"
+    env: Name = "smax/3m"
     total_timesteps: int = 4_000_000
     num_envs: int = 128
     num_steps: int = 32

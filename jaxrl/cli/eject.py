@@ -177,7 +177,7 @@ class _Book:
                 if target and target[1] is None and _is_inlined(target[0]):  # ppo.update becomes update
                     self._add(target[0], node.attr)
                     edits.append(node)
-            if isinstance(node, ast.Name):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):  # a field called update needs no update
                 self._need(node.id, module, own, imports)
         self._found[name] = dataclasses.replace(definition, text=_edited(definition, edits))
 
