@@ -32,7 +32,7 @@ from jaxrl.nn.sharing import number_param_sets
 from jaxrl.rl.devices import psum
 from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.returns import lambda_returns
-from jaxrl.spaces import Space
+from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -125,7 +125,9 @@ def loss(
 
 def q_networks(config: QConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
     """A `QNetwork` for each parameter set."""
-    network = QNetwork(config, env.observation_space(), env.action_space().n)
+    space = env.action_space()
+    assert isinstance(space, Discrete)  # the configuration refuses others
+    network = QNetwork(config, env.observation_space(), space.n)
     return own_networks(network, partial(_new_carry, config), env, param_sets)
 
 

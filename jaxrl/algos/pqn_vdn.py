@@ -57,7 +57,7 @@ PRESETS: dict[str, Config] = {
 def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PQN's loss with one error for each team that has a living member, however many they are."""
     alive = batch.observation.agent_mask
-    living = team_sum(jnp.ones(alive.shape), alive, agent.env.teams)
+    living = team_sum(jnp.ones(alive.shape, jnp.float32), alive, agent.env.teams)
     return pqn.loss(agent, h, params, batch, alive / jnp.maximum(living, 1.0))
 
 

@@ -93,11 +93,11 @@ class EpsilonGreedy(distrax.Distribution):
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         """The log-probability of the action `value[...]`."""
-        return self._choice().log_prob(value)
+        return jnp.asarray(self._choice().log_prob(value))
 
     def entropy(self) -> jax.Array:
         """The entropy in nats, `[...]`."""
-        return self._choice().entropy()
+        return jnp.asarray(self._choice().entropy())
 
     def mode(self) -> jax.Array:
         """The action of the highest value, int32 `[...]`: the first of several."""
