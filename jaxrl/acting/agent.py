@@ -32,6 +32,11 @@ class Networks(NamedTuple):
     """`new_carry(B)`: the memory at the beginning of B episodes."""
 
 
+def _as_it_is(state: Any, policy: Any) -> Any:
+    del state
+    return policy
+
+
 class Agent(NamedTuple):
     """Everything that is built once from a configuration."""
 
@@ -44,6 +49,10 @@ class Agent(NamedTuple):
     """`loss(agent, h, params, batch) -> (scalar, {name: scalar})`."""
     central: bool = False
     """Whether the critic sees the global state."""
+    behaviour: Callable[[Any, Any], Any] = _as_it_is
+    """`behaviour(state, policy) -> distribution`: from which actions are drawn, given a train state and its policy."""
+    team_value: Callable[[jax.Array, jax.Array, tuple[int, ...]], jax.Array] = team_value
+    """`team_value(value[..., N], agent_mask[..., N], teams)`: what the values of a team's members mean for each."""
 
 
 def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
@@ -57,7 +66,9 @@ def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
 
 
 def rollout_policy(agent: Agent, state: Any) -> Policy:
-    """A policy that samples actions and stores `log_prob` and `value` `[B, N]`, and the value after a step.
+    """A policy that draws actions as the agent behaves.
+
+    It stores `log_prob` and `value` `[B, N]`, and the value after a step.
 
     Args:
         agent: The actor-critic.
@@ -68,11 +79,11 @@ def rollout_policy(agent: Agent, state: Any) -> Policy:
         seen = normalised(state.normaliser, _one_moment(observation), agent.param_sets)
         carry, distribution, prediction = agent.networks.apply(state.params, carry, seen, reset[None])
         value = agent.config.value.decode(prediction)[0]
-        return carry, distribution, team_value(value, observation.agent_mask, agent.env.teams)
+        return carry, distribution, agent.team_value(value, observation.agent_mask, agent.env.teams)
 
     def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
         carry, distribution, value = evaluate(carry, observation, reset)
-        action, log_prob = sample_actions(distribution, keys)
+        action, log_prob = sample_actions(agent.behaviour(state, distribution), keys)
         return carry, action, {"log_prob": log_prob, "value": value}
 
     def bootstrap(carry: Any, observation: Observation) -> jax.Array:
@@ -103,7 +114,7 @@ def act(
     observation = _one_moment(Observation(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool)))
     observation = normalised(state.normaliser, observation, agent.param_sets)
     carry, policy, _ = agent.networks.apply(state.params, carry, observation, reset[None])
-    action = policy.mode() if key is None else policy.sample(seed=key)
+    action = policy.mode() if key is None else agent.behaviour(state, policy).sample(seed=key)
     return action[0], carry
 
 

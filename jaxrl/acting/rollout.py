@@ -22,6 +22,7 @@ __all__ = [
     "refresh_pool",
     "rollout",
     "sample_actions",
+    "team_sum",
     "team_value",
 ]
 
@@ -184,6 +185,12 @@ def team_value(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) 
     A team shares its reward, so a dead member still receives the team's future reward, but it observes nothing and so
     cannot predict it. This makes a sacrifice worth what it gains for the team.
     """
+    count = team_sum(jnp.ones_like(value), agent_mask, teams)
+    mean = team_sum(value, agent_mask, teams) / jnp.maximum(count, 1)
+    return jnp.where(agent_mask, value, mean)
+
+
+def team_sum(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) -> jax.Array:
+    """The sum of `value[..., N]` over the living members of each agent's team, the same for all of them, `[..., N]`."""
     mates = agent_mask[..., None, :] & np.equal.outer(teams, teams)
-    summed, count = jnp.where(mates, value[..., None, :], 0.0).sum(-1), mates.sum(-1)
-    return jnp.where(agent_mask, value, summed / jnp.maximum(count, 1))
+    return jnp.where(mates, value[..., None, :], 0.0).sum(-1)

@@ -11,7 +11,7 @@ from jaxrl.source_file import load_source
 
 __all__ = ["find", "load", "names"]
 
-_MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo")}
+_MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo", "pqn", "pqn_vdn")}
 _PROMISED = ("Config", "PRESETS", "make")
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config import OnPolicyConfig
-from jaxrl.checked import Effect
-from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.algos.layers import SharingLayer
+from jaxrl.algos.learning import OptimizerName
+from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import as_multi_agent
@@ -25,29 +26,19 @@ from jaxrl.wrappers import as_multi_agent
 __all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 
-def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
-    return as_multi_agent(env()).num_agents > 1
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TeamConfig(OnPolicyConfig):
+class TeamConfig(SharingLayer, OnPolicyConfig):
     """The fields that IPPO and MAPPO add. The defaults aim at a high win rate on smax/3m within seconds on a CPU."""
 
     env: Name = "smax/3m"
     total_timesteps: int = 4_400_000
     num_envs: int = 128
     num_steps: int = 32
-    optimizer: Literal["adam", "muon"] = "muon"
+    optimizer: OptimizerName = "muon"
     lr: float = 3e-3
     gae_lambda: float = 0.97
     clip_eps: float = 0.1
     ent_coef: float = 0.005
-    sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
-    """Which agents share parameters: all, those with the same role, none, or a group number for each agent."""
-
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
-    )
 
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""

@@ -1,4 +1,4 @@
-"""What the configurations of all algorithms have in common, in layers: the run and the networks."""
+"""What the configurations of all algorithms have in common, in layers: the run, the networks, and who shares them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from jaxrl.environment import Environment
 from jaxrl.fields import Name
 from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.source_file import class_name, load_named
-from jaxrl.spaces import Box, Space
-from jaxrl.wrappers import RandomParams
+from jaxrl.spaces import Space
+from jaxrl.wrappers import RandomParams, as_multi_agent
 
-__all__ = ["NetworkLayer", "RunLayer", "has_memory"]
+__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "has_memory"]
+
+ActivationName = Literal["relu", "tanh", "silu", "gelu"]
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
@@ -40,8 +42,8 @@ def has_memory(config: Any, _: Any) -> bool:
     return config.memory != "none"
 
 
-def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
-    return isinstance(env().action_space(), Box)
+def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
+    return as_multi_agent(env()).num_agents > 1
 
 
 def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
@@ -155,24 +157,18 @@ class RunLayer(CheckedConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkLayer(CheckedConfig):
-    """The networks of policy and critic."""
+    """The networks."""
 
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
-    activation: Literal["relu", "tanh", "silu", "gelu"] = "tanh"
+    activation: ActivationName = "tanh"
     """Activation function between layers."""
     memory: Literal["none", "gru", "lstm", "s5"] = "none"
     """Memory within an episode; none is feed-forward."""
     memory_size: int = 64
     """Number of features in the memory."""
     head_hidden: tuple[int, ...] = ()
-    """Layers of the policy head and of the value head, after torso and memory."""
-    squash: bool = False
-    """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
-    share_torso: bool = True
-    """Share one torso (and memory) between policy and value, instead of one each."""
-    critic_hidden: tuple[int, ...] = ()
-    """Layers of the critic's own torso; () means those of hidden."""
+    """Layers of each head, after torso and memory."""
     layer_norm: bool = False
     """Normalise each layer of the torso before its activation."""
     channels: tuple[int, ...] = ()
@@ -183,17 +179,15 @@ class NetworkLayer(CheckedConfig):
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "hidden": LAYERS,
-        **dict.fromkeys(("head_hidden", "critic_hidden", "channels"), SIZES),
+        **dict.fromkeys(("head_hidden", "channels"), SIZES),
         "memory_size": COUNT,
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("memory_size", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
-        Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
         Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
         Effect("channels", ("network",), _has_no_network, "leave out network"),
         Effect("hidden", ("network",), _has_no_network, "leave out network"),
         Effect("layer_norm", ("network",), _has_no_network, "leave out network"),
-        Effect("critic_hidden", ("share_torso",), lambda c, _: not c.share_torso, "choose share_torso=False"),
     )
 
     def __post_init__(self) -> None:
@@ -218,3 +212,15 @@ class NetworkLayer(CheckedConfig):
         network = _load_network(c.network) if own and c.network else None
         layers = (hidden or c.hidden, c.activation, c.memory, c.memory_size)
         return partial(Encoder, *layers, space, c.layer_norm, c.channels, network)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SharingLayer(CheckedConfig):
+    """Whose networks they are."""
+
+    sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
+    """Which agents share parameters: all, those with the same role, none, or a group number for each agent."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
+    )

@@ -7,7 +7,6 @@ an axis of N agents, with N = 1 for PPO: IPPO and MAPPO are this file with other
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,22 +15,21 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks, act_alone, make_collector, rollout_policy
+from jaxrl.acting.agent import Agent, Networks, act_alone, make_collector
 from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Observation
-from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import RunnerState, Transition, init_runner, refresh_pool, rollout
+from jaxrl.acting.normaliser import Normaliser, new_normaliser
+from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.algos.on_policy import collect, learn, own_networks
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
-from jaxrl.nn.sharing import init_param_sets, per_agent
-from jaxrl.rl.advantage import bootstrap_values, gae, normalise
-from jaxrl.rl.devices import num_devices, psum, shard_keys
-from jaxrl.rl.epochs import update_epochs
+from jaxrl.rl.advantage import gae, normalise
+from jaxrl.rl.devices import psum
 from jaxrl.rl.losses import clipped_surrogate
 from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.optimizer import new_opt_state
@@ -76,7 +74,7 @@ class TrainState:
 
     params: Learned[Any]
     opt_state: Learned[Any]
-    hyperparams: Replicated[Hyperparams]
+    hyperparams: Replicated[Any]
     normaliser: Learned[Normaliser]
     runner: PerEnvironment[RunnerState]
     key: Replicated[jax.Array]
@@ -119,7 +117,7 @@ class ActorCritic(nn.Module):
         return new_carry, distribution, prediction
 
 
-def init(agent: Agent, key: jax.Array, hyperparams: Hyperparams | None = None) -> TrainState:
+def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
     """A fresh train state. Consumes `key`."""
     check_key(key, "init")
     config = agent.config
@@ -140,49 +138,11 @@ def init(agent: Agent, key: jax.Array, hyperparams: Hyperparams | None = None) -
 
 def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
-    config, param_sets = agent.config, agent.param_sets
-    h = config.annealed(state.hyperparams, state.update)
-    collector = make_collector(agent, state.update)
-    for_rollout = (config.num_steps, collector.keys_per_step)
-    for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
-    pooled, acting, learning = config.reset == "pool", math.prod(for_rollout), math.prod(for_shuffle)
-    key, keys = shard_keys(state.key, config.shards, acting + learning + pooled)
-    keys_rollout = keys[:acting].reshape(*for_rollout, -1)
-    keys_shuffle = keys[acting : acting + learning].reshape(*for_shuffle, -1)
-
-    runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
-    policy = rollout_policy(agent, state)
-    runner, traj, sums = rollout(collector, policy, runner, keys_rollout, config.train_length)
-    normaliser, discounted, reward = scaled_rewards(state.normaliser, runner.discounted, traj, param_sets, h.gamma)
-
-    cut = traj.cut[..., None]
-    discount = h.gamma * (1.0 - traj.terminated[..., None])
-    next_value = bootstrap_values(traj.extras["value"], traj.bootstrap, cut)
-    advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
-    observation = normalised(state.normaliser, traj.observation, param_sets)
-    params, opt_state, losses = update_epochs(
-        partial(agent.loss, agent, h),
-        state.params,
-        state.opt_state,
-        sequences(traj._replace(observation=observation), advantage, config.train_length),
-        keys_shuffle,
-        num_envs=config.num_envs // num_devices(),
-        num_minibatches=config.num_minibatches,
-        optimizer=config.optimizer,
-        lr=h.lr,
-        max_grad_norm=h.max_grad_norm,
-        target_kl=config.target_kl,
-    )
-    state = dataclasses.replace(
-        state,
-        params=params,
-        opt_state=opt_state,
-        normaliser=update_obs_stats(normaliser, traj.observation, param_sets),
-        runner=runner._replace(discounted=discounted),
-        key=key,
-        update=state.update + 1,
-    )
-    return state, {**psum(sums), "losses": losses}
+    h = agent.config.annealed(state.hyperparams, state.update)
+    state, seen = collect(agent, state, h)
+    advantage = gae(seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.gae_lambda)
+    batch = sequences(seen.traj, advantage, agent.config.train_length)
+    return learn(agent, state, h, batch, seen, agent.config.target_kl)
 
 
 def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
@@ -229,18 +189,7 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
         one = initial_carry(config.memory, config.memory_size, batch_shape)
         return (one,) if config.share_torso else (one, one)
 
-    def init(key: jax.Array) -> Any:
-        obs = jnp.zeros((1, 1, *env.observation_space().shape), env.observation_space().dtype)
-        return network.init(key, carry_of(1), obs, jnp.ones((1, 1), bool), None)
-
-    mapped = per_agent(network.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
-
-    @jax.jit  # a rollout calls it twice per step, and this way it is traced once
-    def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
-        reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
-        return mapped(params, carry, observation.obs, reset, observation.action_mask)
-
-    return Networks(lambda key: init_param_sets(init, key, param_sets), apply, lambda n: carry_of(n, env.num_agents))
+    return own_networks(network, carry_of, env, param_sets)
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:

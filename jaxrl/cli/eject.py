@@ -25,12 +25,16 @@ __all__ = ["eject", "main"]
 _INLINED = ("jaxrl.algos", "jaxrl.acting")
 _READING = (
     "jaxrl.algos.layers",
+    "jaxrl.algos.learning",
     "jaxrl.algos.config",
+    "jaxrl.algos.q_config",
     "jaxrl.acting.collector",
     "jaxrl.acting.rollout",
     "jaxrl.acting.normaliser",
     "jaxrl.acting.agent",
+    "jaxrl.algos.on_policy",
     "jaxrl.algos.ppo",
+    "jaxrl.algos.pqn",
 )
 _WIDTH = 120
 
@@ -38,11 +42,20 @@ _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", 
 _PLACES = {  # of definitions; the rest follows from the module or the kind of definition
     "Networks": "Networks",
     "actor_critic": "Networks",
+    "own_networks": "Networks",
+    "q_networks": "Networks",
+    "_new_carry": "Networks",
     "networks": "Networks",
     "loss": "Loss",
+    "team_loss": "Loss",
     "Batch": "Loss",
     "TrainState": "Update",
     "init": "Update",
+    "Experience": "Update",
+    "collect": "Update",
+    "learn": "Update",
+    "current_epsilon": "Update",
+    "explore": "Update",
     "update": "Update",
     "sequences": "Update",
     "make": "The algorithm",
@@ -164,7 +177,7 @@ class _Book:
                 if target and target[1] is None and _is_inlined(target[0]):  # ppo.update becomes update
                     self._add(target[0], node.attr)
                     edits.append(node)
-            if isinstance(node, ast.Name):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):  # a field called update needs no update
                 self._need(node.id, module, own, imports)
         self._found[name] = dataclasses.replace(definition, text=_edited(definition, edits))
 

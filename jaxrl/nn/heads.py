@@ -16,7 +16,7 @@ from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.torso import MLP
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["CategoricalHead", "GaussianHead", "MultiCategoricalHead", "ValueHead", "mask_size", "policy_head"]
+__all__ = ["CategoricalHead", "GaussianHead", "MultiCategoricalHead", "QHead", "ValueHead", "mask_size", "policy_head"]
 
 
 def policy_head(
@@ -113,6 +113,21 @@ class GaussianHead(nn.Module):
         low, high = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
         center, half = jnp.asarray((high + low) / 2), jnp.asarray((high - low) / 2)
         return distributions.normal(center + half * mean, half * std, len(shape))
+
+
+class QHead(nn.Module):
+    """The values of A actions, and the greedy choice among those that the mask, bool `[..., A]` or None, allows."""
+
+    num_actions: int
+    sizes: tuple[int, ...] = ()
+    activation: str = "tanh"
+    layer_norm: bool = False
+
+    @nn.compact
+    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.EpsilonGreedy:
+        features = MLP(self.sizes, self.activation, self.layer_norm)(features)
+        values = Dense(self.num_actions, kernel_init=orthogonal(1.0), name="output")(features)
+        return distributions.EpsilonGreedy(values, mask)
 
 
 class ValueHead(nn.Module):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = ["CURVES", "Schedule", "annealed", "by_name", "lost_later", "parse_schedule", "register_schedule"]
+__all__ = ["CURVES", "Schedule", "annealed", "by_name", "lost_later", "parse_schedule", "ramp", "register_schedule"]
 
 Curve = Callable[[jax.Array], jax.Array]
 """`curve(progress) -> factor`: the share of the run that is done, 0 … 1, to what the initial value is multiplied by."""
@@ -140,6 +140,23 @@ def annealed(schedule: str, initial: jax.Array | float, update: jax.Array | int,
         initial = initial * rise
     factor = _OWN[curve](progress) if curve in _OWN else CURVES[curve](progress)
     return initial * (final + (1.0 - final) * factor if final else factor)
+
+
+def ramp(
+    start: jax.Array | float, finish: jax.Array | float, share: jax.Array | float, update: jax.Array, num_updates: int
+) -> jax.Array:
+    """What moves linearly from `start` to `finish` during the first `share` of a run, and stays there.
+
+    Args:
+        start: The value at update 0.
+        finish: The value from update `share * num_updates` on.
+        share: 0 … 1; with 0 it is `finish` at once.
+        update: Updates done before.
+        num_updates: Updates in the whole run.
+    """
+    left = 1.0 - jnp.float32(update) / jnp.maximum(share * num_updates, 1e-6)
+    left = jnp.where(share > 0, jnp.clip(left, 0.0, 1.0), 0.0)
+    return finish + (start - finish) * left
 
 
 def _number(text: str, number: str, default: float) -> float:

@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 
 from jaxrl.rl.devices import num_devices, pcast_varying, psum
 
-__all__ = ["OPTIMIZERS", "adam", "gradient_step", "muon", "new_opt_state"]
+__all__ = ["OPTIMIZERS", "adam", "gradient_step", "muon", "new_opt_state", "radam"]
 
 _RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
 
@@ -53,7 +53,15 @@ def muon(as_params: Unravel) -> optax.GradientTransformation:
     return optax.GradientTransformation(init, update)
 
 
-OPTIMIZERS: dict[str, Callable[[Unravel], optax.GradientTransformation]] = {"adam": adam, "muon": muon}
+def radam(as_params: Unravel) -> optax.GradientTransformation:
+    """Rectified Adam (Liu et al. 2020, https://arxiv.org/abs/1908.03265): plain momentum until enough is known of the
+    gradient's variance, after about five steps.
+    """
+    del as_params
+    return optax.scale_by_radam(eps=1e-5)
+
+
+OPTIMIZERS: dict[str, Callable[[Unravel], optax.GradientTransformation]] = {"adam": adam, "muon": muon, "radam": radam}
 
 
 def new_opt_state(params: Any, optimizer: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxrl.rl.losses import clipped_value_loss
 
-__all__ = ["VALUES", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to_bins"]
+__all__ = ["VALUES", "GreedyValue", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to_bins"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +85,15 @@ class HLGauss:
         del old_value, clip_eps
         target = jnp.clip(target, self.low, self.high)
         return cross_entropy(prediction, to_bins(target, self.edges, self.ratio * self.width))
+
+
+@dataclasses.dataclass(frozen=True)
+class GreedyValue:
+    """The prediction is the values `[..., A]` of all actions, and the value is that of the best."""
+
+    def decode(self, prediction: jax.Array) -> jax.Array:
+        """The value `[...]`: the largest of the predictions."""
+        return prediction.max(axis=-1)
 
 
 VALUES: dict[str, type[ScalarValue] | type[HLGauss]] = {"mse": ScalarValue, "hlgauss": HLGauss}

@@ -8,7 +8,7 @@ from family import agent_of
 import jaxrl
 from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Collector
-from jaxrl.acting.rollout import Policy, init_runner, rollout, team_value
+from jaxrl.acting.rollout import Policy, init_runner, rollout, team_sum, team_value
 from jaxrl.algos import ippo, mappo
 from jaxrl.rl.advantage import bootstrap_values
 from jaxrl.vector import VectorEnv
@@ -72,3 +72,10 @@ def test_where_there_is_no_global_state_the_critic_sees_all_observations():
     assert global_state_size(jaxrl.make("smax/3m")) == 72
     assert agent_of(mappo.make(mappo.Config(env="probe/death"))).central
     assert not agent_of(ippo.make(ippo.Config(env="probe/death"))).central
+
+
+def test_a_teams_value_is_the_sum_over_its_living_members():
+    value = jnp.array([[1.0, 2.0, 4.0, 8.0, 16.0]] * 3)
+    alive = jnp.array([[True] * 5, [True, False, True, True, False], [False, False, True, True, True]])
+    summed = team_sum(value, alive, (0, 1, 0, 1, 1))
+    np.testing.assert_array_equal(summed, [[5, 26, 5, 26, 26], [5, 8, 5, 8, 8], [4, 24, 4, 24, 24]])

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.algos import ippo, mappo, ppo, pqn, pqn_vdn
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -39,6 +39,8 @@ VARIANTS = {
         mappo,
         mappo.Config(**SMALL, **NORMALISED, **S5, env="mpe/simple_tag", critic_hidden=(8,)),
     ),
+    "pqn": (pqn, pqn.Config(**SMALL, **NORMALISED)),
+    "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **GRU, env="mpe/simple_tag")),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from jaxrl.nn.distributions import SquashedNormal, categorical, multi_categorical, normal
+from jaxrl.nn.distributions import EpsilonGreedy, SquashedNormal, categorical, multi_categorical, normal
 
 LOGITS = np.array([[0.3, -1.0, 2.0, 0.5]], np.float32)
 MASK = np.array([[True, False, True, False]])
@@ -26,6 +26,28 @@ def test_masked_actions_are_never_drawn_and_the_rest_is_renormalised():
     np.testing.assert_allclose(np.exp(policy.log_prob(jnp.array([0]))), expected[0], rtol=1e-5)
     np.testing.assert_allclose(policy.entropy(), -(expected * np.log(expected)).sum(), rtol=1e-5)
     assert policy.mode() == 2
+
+
+@pytest.mark.quick
+def test_exploration_draws_every_allowed_action_alike_and_no_other():
+    policy = EpsilonGreedy(jnp.asarray(LOGITS), jnp.asarray(MASK)).exploring(0.4)
+    expected = np.array([[0.2, 0.0, 0.8, 0.0]])  # the best keeps 0.6, and the two that are allowed share 0.4
+    np.testing.assert_allclose(policy.probs, expected, rtol=1e-6)
+    counts = np.bincount(draws(policy, 4000).ravel(), minlength=4)
+    assert counts[[1, 3]].sum() == 0
+    assert scipy.stats.chisquare(counts[[0, 2]], 4000 * expected[0, [0, 2]]).pvalue > 1e-3
+    np.testing.assert_allclose(np.exp(policy.log_prob(jnp.array([0]))), 0.2, rtol=1e-5)
+    np.testing.assert_allclose(policy.entropy(), -(0.2 * np.log(0.2) + 0.8 * np.log(0.8)), rtol=1e-5)
+    assert policy.mode() == 2
+
+
+def test_the_greedy_choice_is_the_best_allowed_one_whatever_epsilon_is():
+    values = jnp.array([[-5.0, 3.0, -4.0]])
+    masked = EpsilonGreedy(values, jnp.array([[True, False, True]]))
+    for epsilon in (0.0, 0.3, 1.0):
+        assert masked.exploring(epsilon).mode() == 2
+    assert set(np.unique(draws(masked, 200))) == {2}  # nothing is random before exploration
+    assert set(np.unique(draws(masked.exploring(1.0), 200))) == {0, 2}
 
 
 def test_draws_follow_the_probabilities():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.rl.annealing import annealed, parse_schedule, register_schedule
+from jaxrl.rl.annealing import annealed, parse_schedule, ramp, register_schedule
 
 HALF = 0.5 * (1 + np.cos(np.pi / 4))  # of a cosine, after a quarter
 
@@ -25,6 +25,14 @@ HALF = 0.5 * (1 + np.cos(np.pi / 4))  # of a cosine, after a quarter
 def test_values_over_a_run(schedule: str, expected: list[float]) -> None:
     at = jax.jit(jax.vmap(lambda update: annealed(schedule, 3.0, update, 8)))
     np.testing.assert_allclose(at(jnp.array([0, 2, 4, 8, 100])), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.5, [1.0, 0.55, 0.1, 0.1, 0.1]), (1.0, [1.0, 0.775, 0.55, 0.1, 0.1]), (0.0, [0.1] * 5)]
+)
+def test_a_ramp_takes_its_share_of_the_run(share: float, expected: list[float]) -> None:
+    at = jax.jit(jax.vmap(lambda update: ramp(1.0, 0.1, share, update, 8)))
+    np.testing.assert_allclose(at(jnp.array([0, 2, 4, 8, 100])), expected, rtol=1e-6)
 
 
 def test_a_curve_of_ones_own_multiplies_the_initial_value() -> None:

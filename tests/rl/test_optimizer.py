@@ -1,4 +1,4 @@
-"""Adam on one vector, and Muon, against slow NumPy versions."""
+"""Adam and RAdam on one vector, and Muon, against slow NumPy versions."""
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,20 @@ def slow_adam(gradients):
     return out
 
 
+def slow_radam(gradients):
+    """Momentum alone as long as the variance of the second moment is unknown, which is for about five steps."""
+    first, second, out = 0.0, 0.0, []
+    infinite = 2 / (1 - 0.999) - 1
+    for t, g in enumerate(gradients, start=1):
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+        momentum = first / (1 - 0.9**t)
+        length = infinite - 2 * t * 0.999**t / (1 - 0.999**t)
+        known = (length - 4) * (length - 2) * infinite / ((infinite - 4) * (infinite - 2) * length)
+        adaptive = np.sqrt(max(known, 0)) * momentum / (np.sqrt(second / (1 - 0.999**t)) + 1e-5)
+        out.append(adaptive if length >= 5 else momentum)
+    return out
+
+
 def slow_muon(gradients):
     """Nesterov's momentum, unbiased; five Newton-Schulz steps in terms of the singular values; the entries' size."""
     momentum, out = 0.0, []
@@ -63,6 +77,14 @@ def test_adam():
     for t, direction in enumerate(directions("adam", gradients)):
         expected = jax.tree.map(lambda *g, t=t: slow_adam(g)[t], *gradients)
         jax.tree.map(lambda mine, slow: np.testing.assert_allclose(mine, slow, rtol=1e-4), direction, expected)
+
+
+def test_radam():
+    gradients = [parameters(seed) for seed in range(8)]
+    for t, direction in enumerate(directions("radam", gradients)):
+        expected = jax.tree.map(lambda *g, t=t: slow_radam(g)[t], *gradients)
+        # In float32, the length is a small difference of large numbers.
+        jax.tree.map(lambda mine, slow: np.testing.assert_allclose(mine, slow, rtol=0.03), direction, expected)
 
 
 def test_muon_turns_hidden_matrices_and_leaves_the_rest_to_adam():

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.algos import ippo, mappo, ppo, pqn, pqn_vdn
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -33,6 +33,8 @@ VARIANTS = {
         mappo.Config(env="probe/hidden_state", optimizer="adam", critic_hidden=(8,), **GRU, **SMALL),
     ),
     "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
+    "pqn": (pqn, pqn.Config(env="classic/cartpole", normalise_obs=True, **SMALL)),
+    "pqn_vdn gru": (pqn_vdn, pqn_vdn.Config(env="probe/death", **GRU, **SMALL)),
 }
 
 

@@ -41,7 +41,9 @@ def check_equal(name: str, counts: list[int]) -> dict:
     return found
 
 
-@pytest.mark.parametrize(("name", "counts"), [("ppo", [1, 8]), ("ippo gru", [1, 4]), ("mappo", [1, 2])])
+@pytest.mark.parametrize(
+    ("name", "counts"), [("ppo", [1, 8]), ("ippo gru", [1, 4]), ("mappo", [1, 2]), ("pqn_vdn gru", [1, 4])]
+)
 def test_devices_do_not_change_what_is_learned(name, counts):
     found = check_equal(name, counts)
     if name == "ppo":  # whose observations show what was done
@@ -49,7 +51,10 @@ def test_devices_do_not_change_what_is_learned(name, counts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo", "ppo worlds", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru"])
+@pytest.mark.parametrize(
+    "name",
+    ["ppo", "ppo worlds", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru", "pqn", "pqn_vdn gru"],
+)
 def test_1_2_4_and_8_devices_learn_the_same(name):
     check_equal(name, [1, 2, 4, 8])
 

@@ -1,0 +1,139 @@
+"""The two ends of an update that learns from a fresh rollout: collect the experience, then learn from a batch of it.
+
+Between them, an algorithm says what is to be learned: PPO computes advantages there, PQN returns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxrl.acting.agent import Agent, Networks, make_collector, rollout_policy
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
+from jaxrl.acting.rollout import Transition, refresh_pool, rollout
+from jaxrl.algorithm import Metrics
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.nn.sharing import init_param_sets, per_agent
+from jaxrl.rl.advantage import bootstrap_values
+from jaxrl.rl.devices import num_devices, psum, shard_keys
+from jaxrl.rl.epochs import update_epochs
+
+__all__ = ["Experience", "collect", "learn", "own_networks"]
+
+
+class Experience(NamedTuple):
+    """A rollout of T steps, ready for advantages or returns."""
+
+    traj: Transition  # leaves [T, B, ...]; observations are normalised
+    reward: jax.Array  # [T, B, N] scaled
+    discount: jax.Array  # [T, B, 1] gamma, and 0 where the task ended
+    cut: jax.Array  # [T, B, 1] True where the episode ended, terminated or truncated
+    next_value: jax.Array  # [T, B, N] of what the step led to in the same episode
+    keys: jax.Array  # [E, R / S, S / devices] for the shuffles of E epochs
+    sums: dict[str, Any]  # over the episodes that ended
+
+
+def collect(agent: Agent, state: Any, h: Any) -> tuple[Any, Experience]:
+    """Act for T steps: the train state with what acting changes (environments, normaliser, key), and the experience.
+
+    Args:
+        agent: What the configuration is made into.
+        state: The train state.
+        h: The hyperparameters of this update.
+    """
+    config, param_sets = agent.config, agent.param_sets
+    collector = make_collector(agent, state.update)
+    for_rollout = (config.num_steps, collector.keys_per_step)
+    for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
+    pooled, acting, learning = config.reset == "pool", math.prod(for_rollout), math.prod(for_shuffle)
+    key, keys = shard_keys(state.key, config.shards, acting + learning + pooled)
+    keys_rollout = keys[:acting].reshape(*for_rollout, -1)
+    keys_shuffle = keys[acting : acting + learning].reshape(*for_shuffle, -1)
+
+    runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
+    policy = rollout_policy(agent, state)
+    runner, traj, sums = rollout(collector, policy, runner, keys_rollout, config.train_length)
+    normaliser, discounted, reward = scaled_rewards(state.normaliser, runner.discounted, traj, param_sets, h.gamma)
+
+    cut = traj.cut[..., None]
+    experience = Experience(
+        traj=traj._replace(observation=normalised(state.normaliser, traj.observation, param_sets)),
+        reward=reward,
+        discount=h.gamma * (1.0 - traj.terminated[..., None]),
+        cut=cut,
+        next_value=bootstrap_values(traj.extras["value"], traj.bootstrap, cut),
+        keys=keys_shuffle,
+        sums=sums,
+    )
+    state = dataclasses.replace(
+        state,
+        normaliser=update_obs_stats(normaliser, traj.observation, param_sets),
+        runner=runner._replace(discounted=discounted),
+        key=key,
+    )
+    return state, experience
+
+
+def learn(
+    agent: Agent, state: Any, h: Any, batch: Any, experience: Experience, target_kl: float | None = None
+) -> tuple[Any, Metrics]:
+    """All epochs on a batch of the experience, which ends the update: the train state and the metrics.
+
+    Args:
+        agent: What the configuration is made into.
+        state: The train state from `collect`.
+        h: The hyperparameters of this update.
+        batch: What `agent.loss` takes, leaves `[L, R, ...]`: R sequences of L steps.
+        experience: What it was made of.
+        target_kl: See `update_epochs`.
+    """
+    config = agent.config
+    params, opt_state, losses = update_epochs(
+        partial(agent.loss, agent, h),
+        state.params,
+        state.opt_state,
+        batch,
+        experience.keys,
+        num_envs=config.num_envs // num_devices(),
+        num_minibatches=config.num_minibatches,
+        optimizer=config.optimizer,
+        lr=h.lr,
+        max_grad_norm=h.max_grad_norm,
+        target_kl=target_kl,
+    )
+    state = dataclasses.replace(state, params=params, opt_state=opt_state, update=state.update + 1)
+    return state, {**psum(experience.sums), "losses": losses}
+
+
+def own_networks(
+    network: nn.Module, new_carry: Callable[..., Any], env: MultiAgentEnvironment, param_sets: tuple[int, ...]
+) -> Networks:
+    """Networks in which everything about an agent follows from its own observation.
+
+    Args:
+        network: `(carry, obs, reset, mask) -> (carry, distribution, prediction)`.
+        new_carry: `new_carry(*batch_shape)`: its memory at the beginning of an episode.
+        env: The environment.
+        param_sets: The number of each agent's parameter set.
+    """
+
+    def init(key: jax.Array) -> Any:
+        obs = jnp.zeros((1, 1, *env.observation_space().shape), env.observation_space().dtype)
+        return network.init(key, new_carry(1), obs, jnp.ones((1, 1), bool), None)
+
+    mapped = per_agent(network.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
+
+    @jax.jit  # a rollout calls it twice per step, and this way it is traced once
+    def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
+        return mapped(params, carry, observation.obs, reset, observation.action_mask)
+
+    return Networks(lambda key: init_param_sets(init, key, param_sets), apply, lambda n: new_carry(n, env.num_agents))

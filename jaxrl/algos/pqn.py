@@ -1,0 +1,177 @@
+"""PQN: Q-learning from fresh rollouts, without replay or a target network (Gallici et al. 2024,
+https://arxiv.org/abs/2407.04811), for one agent, or for N agents that learn independently.
+
+Run it: `python algos/pqn.py --env classic/cartpole`, or `jaxrl train pqn --env classic/cartpole`. It collects
+experience and learns in epochs of minibatches as PPO does, with another target: returns mixed over all lengths, which
+bootstrap from the best action's value. Normalised layers keep that stable. PQN-VDN is this file with values summed
+over a team.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxrl.acting.agent import Agent, Networks, act, act_alone
+from jaxrl.acting.collector import Observation
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
+from jaxrl.algos import ppo
+from jaxrl.algos.on_policy import collect, learn, own_networks
+from jaxrl.algos.q_config import Hyperparams, QConfig
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
+from jaxrl.nn.heads import QHead
+from jaxrl.nn.memory import initial_carry
+from jaxrl.nn.sharing import number_param_sets
+from jaxrl.rl.devices import psum
+from jaxrl.rl.minibatch import to_sequences
+from jaxrl.rl.returns import lambda_returns
+from jaxrl.spaces import Discrete, Space
+from jaxrl.wrappers import as_multi_agent
+
+__all__ = ["PRESETS", "Config", "make", "make_train"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(QConfig):
+    """PQN's configuration. The defaults suit CartPole."""
+
+    env: Name = "classic/cartpole"
+    total_timesteps: int = 200_000
+    num_envs: int = 32
+    num_steps: int = 64
+    num_minibatches: int = 16
+    hidden: tuple[int, ...] = (128, 128)
+    lr: float = 5e-4
+    q_lambda: float = 0.95
+    normalise_reward: bool = True
+
+
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+}
+
+
+class Batch(NamedTuple):
+    """R sequences of L steps: leaves `[L, R, ...]`."""
+
+    observation: Observation
+    reset: jax.Array  # [L, R]
+    action: jax.Array  # [L, R, N]
+    target: jax.Array  # [L, R, N] what the action's value is to become
+    carry: Any  # [1, R, ...] memory before the first step
+
+
+class QNetwork(nn.Module):
+    """Maps observations `[T, B, ...]` to the greedy policy and to the values `[T, B, A]` of all actions."""
+
+    config: QConfig
+    observation_space: Space
+    num_actions: int
+
+    @nn.compact
+    def __call__(
+        self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
+    ) -> tuple[Any, Any, jax.Array]:
+        c = self.config
+        carry, features = c.encoder(self.observation_space)(name="torso")(carry, obs, reset)
+        policy = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, name="q")(features, mask)
+        return carry, policy, policy.values
+
+
+def update(agent: Agent, state: ppo.TrainState) -> tuple[ppo.TrainState, Metrics]:
+    """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
+    config = agent.config
+    h, epsilon = config.annealed(state.hyperparams, state.update), current_epsilon(config, state)
+    state, seen = collect(agent, state, h)
+    target = lambda_returns(
+        seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.q_lambda
+    )
+    steps = (seen.traj.observation, seen.traj.reset, seen.traj.action, target)
+    batch = Batch(*to_sequences(steps, config.train_length), carry=to_sequences(seen.traj.carry, 1))
+    state, metrics = learn(agent, state, h, batch, seen)
+    return state, {**metrics, "losses": {**metrics["losses"], "epsilon": epsilon}}
+
+
+def loss(
+    agent: Agent, h: Hyperparams, params: Any, batch: Batch, weight: jax.Array | None = None
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """Half the squared error of the chosen actions' values: this device's share of the mean over all devices.
+
+    Args:
+        agent: What the configuration is made into.
+        h: The hyperparameters of this update.
+        params: The parameters that are learned.
+        batch: The minibatch.
+        weight: `[L, R, N]` how much each agent's error counts; None for 1 if it lives and otherwise 0.
+    """
+    del h
+    alive = batch.observation.agent_mask
+    weight = alive.astype(jnp.float32) if weight is None else weight
+    weight = weight / jnp.maximum(psum(weight.sum()), 1.0)
+    carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
+    _, _, q = agent.networks.apply(params, carry, batch.observation, batch.reset)
+    chosen = jnp.where(jax.nn.one_hot(batch.action, q.shape[-1], dtype=bool), q, 0.0).sum(axis=-1)
+    chosen = agent.team_value(chosen, alive, agent.env.teams)
+    value_loss = jnp.sum(0.5 * jnp.square(chosen - batch.target) * weight)
+    return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
+
+
+def q_networks(config: QConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
+    """A `QNetwork` for each parameter set."""
+    space = env.action_space()
+    assert isinstance(space, Discrete)  # the configuration refuses others
+    network = QNetwork(config, env.observation_space(), space.n)
+    return own_networks(network, partial(_new_carry, config), env, param_sets)
+
+
+def _new_carry(config: QConfig, *batch_shape: int) -> Any:
+    return initial_carry(config.memory, config.memory_size, batch_shape)
+
+
+def current_epsilon(config: QConfig, state: ppo.TrainState) -> jax.Array:
+    """The share of random actions in the state's next update."""
+    return config.epsilon(config.annealed(state.hyperparams, state.update), state.update)
+
+
+def explore(config: QConfig, state: ppo.TrainState, policy: Any) -> Any:
+    """The behaviour of a greedy policy: some of its actions are random."""
+    return policy.exploring(current_epsilon(config, state))
+
+
+def make(config: Config, loss: Any = loss) -> Algorithm:
+    """PQN as three pure functions of the train state. With a single agent, inputs and outputs have no agent axis.
+
+    Args:
+        config: What to train, and how.
+        loss: Another loss, with the signature of `loss` above.
+    """
+    env = config.make_env()
+    team = as_multi_agent(env)
+    param_sets = number_param_sets(config.sharing, team.roles)
+    networks = q_networks(config, team, param_sets)
+    agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(explore, config))
+    acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
+    return Algorithm(partial(ppo.init, agent), partial(update, agent), partial(acting, agent))
+
+
+def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
+    """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
+    return scan_updates(make(config), config.num_updates)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: `jaxrl train pqn …`."""
+    from jaxrl.cli import run_algorithm
+
+    run_algorithm(__file__, argv)
+
+
+if __name__ == "__main__":
+    main()

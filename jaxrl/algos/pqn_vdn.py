@@ -1,0 +1,86 @@
+"""PQN-VDN: PQN for teams that share a reward, by value decomposition (Gallici et al. 2024,
+https://arxiv.org/abs/2407.04811; Sunehag et al. 2018, https://arxiv.org/abs/1706.05296). Run it:
+`python algos/pqn_vdn.py --env smax/3m`, or `jaxrl train pqn_vdn --env smax/3m`.
+
+It is PQN (`jaxrl/algos/pqn.py` holds networks, update and loss) with one value for a team: the sum of the values that
+its living members give to their own actions. The sum is learned, so each member learns what its action adds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.acting.agent import Agent, act
+from jaxrl.acting.rollout import team_sum
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
+from jaxrl.algos import ppo, pqn
+from jaxrl.algos.q_config import Hyperparams, QConfig
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
+from jaxrl.nn.sharing import number_param_sets
+from jaxrl.wrappers import as_multi_agent
+
+__all__ = ["PRESETS", "Config", "make", "make_train"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(QConfig):
+    """PQN-VDN's configuration."""
+
+    env: Name = "smax/3m"
+    total_timesteps: int = 4_000_000
+    num_envs: int = 128
+    num_steps: int = 32
+    hidden: tuple[int, ...] = (128, 128)
+    lr: float = 1e-3
+    q_lambda: float = 0.85
+    normalise_reward: bool = True
+
+    def make_env(self) -> MultiAgentEnvironment:
+        """The environment that `env` names; a single-agent one becomes a team of one."""
+        return as_multi_agent(super().make_env())
+
+
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    # An episode has only 25 steps: gamma and lambda match the short horizon.
+    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, gamma=0.9, q_lambda=0.3),
+}
+
+
+def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """PQN's loss with one error for each team that has a living member, however many they are."""
+    alive = batch.observation.agent_mask
+    living = team_sum(jnp.ones(alive.shape, jnp.float32), alive, agent.env.teams)
+    return pqn.loss(agent, h, params, batch, alive / jnp.maximum(living, 1.0))
+
+
+def make(config: Config, loss: Any = team_loss) -> Algorithm:
+    """PQN-VDN as three pure functions of the train state."""
+    env = config.make_env()
+    param_sets = number_param_sets(config.sharing, env.roles)
+    networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
+    agent = Agent(config, env, param_sets, networks, loss, behaviour=behaviour, team_value=team_sum)
+    return Algorithm(partial(ppo.init, agent), partial(pqn.update, agent), partial(act, agent))
+
+
+def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
+    """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
+    return scan_updates(make(config), config.num_updates)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: `jaxrl train pqn_vdn …`."""
+    from jaxrl.cli import run_algorithm
+
+    run_algorithm(__file__, argv)
+
+
+if __name__ == "__main__":
+    main()
