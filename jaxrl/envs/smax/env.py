@@ -99,16 +99,11 @@ class SMAX(MultiAgentEnvironment):
         self.agents = tuple(names)
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
-        self._default_params = default_params(
-            types,
-            map_size,
-            max_steps,
-            won_battle_bonus,
-            damage_reward,
-            see_enemy_actions,
-            walls_cause_death,
-            enemy_params,
-        )
+        rules = (map_size, max_steps, won_battle_bonus, damage_reward, see_enemy_actions, walls_cause_death)
+        self._default_params = default_params(types, *rules, enemy_params)
+
+    def _params(self, params: Params | None) -> Params:
+        return self._default_params if params is None else params
 
     @property
     def default_params(self) -> Params:
@@ -166,7 +161,8 @@ class SMAX(MultiAgentEnvironment):
     ) -> Step:
         if own_params and self.enemy_policy is not None:  # the kernel knows one policy only
             return super().batch_step_env(keys, state, action, params, own_params=True)
-        return batch_first(self.step_env(keys, *batch_last((state, action)), self._kernel_params(params, own_params)))
+        params = self._kernel_params(params, own_params)
+        return batch_first(self.step_env(keys, batch_last(state), batch_last(action), params))
 
     def batch_step(
         self,
@@ -182,7 +178,8 @@ class SMAX(MultiAgentEnvironment):
             return super().batch_step(keys, state, action, params, reset_to, own_params=own_params)
         params = self._kernel_params(params, own_params)
         step_keys, reset_keys = self.split_key(keys)
-        final, reward, terminated, truncated, info = self._advance(step_keys, *batch_last((state, action)), params)
+        stepped = self._advance(step_keys, batch_last(state), batch_last(action), params)
+        final, reward, terminated, truncated, info = stepped
         # Choosing the state first leaves one observation to build, unless the caller also uses the final one.
         fresh, done = self._spawn(reset_keys, params), terminated | truncated
         state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, final)
