@@ -43,12 +43,12 @@ class Config(QConfig):
     """PQN's configuration. The defaults suit CartPole."""
 
     env: Name = "classic/cartpole"
-    total_timesteps: int = 200_000
+    total_timesteps: int = 500_000
     num_envs: int = 32
     num_steps: int = 64
     num_minibatches: int = 16
     hidden: tuple[int, ...] = (128, 128)
-    lr: float = 5e-4
+    lr: float = 2e-4
     q_lambda: float = 0.95
     normalise_reward: bool = True
 

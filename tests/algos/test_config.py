@@ -226,6 +226,10 @@ def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
     elif field == "log_info":
         with pytest.raises(ValueError, match="the info of probe/constant_reward has no number 'won'; it has none"):
             _program(mappo.Config, {field: ("won",)})
+    elif field == "network":
+        with pytest.raises(ValueError, match=r"hidden=.* has no effect with network="):
+            _program(mappo.Config, {field: OTHER[field]})
+        assert _program(mappo.Config, {field: OTHER[field], "hidden": mappo.Config.hidden}) != plain
     elif field == "params":  # a probe has none
         with pytest.raises(TypeError, match="has no parameters"):
             _program(mappo.Config, {field: OTHER[field]})
