@@ -14,7 +14,14 @@ from jaxrl.algos import mappo, ppo
 from jaxrl.nn.torso import Torso, is_picture
 
 B, N = 4, 2
-SMALL: dict[str, Any] = {"num_envs": B, "num_steps": 4, "total_timesteps": 32, "hidden": (8,), "optimizer": "adam"}
+SMALL: dict[str, Any] = {
+    "num_envs": B,
+    "num_steps": 4,
+    "total_timesteps": 32,
+    "num_minibatches": 4,
+    "hidden": (8,),
+    "optimizer": "adam",
+}
 
 
 def config_of(name: str, seen: str, **fields: Any) -> Any:
