@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jaxrl.display import as_html
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import as_seed, typed
-from jaxrl.vector import VectorEnv
 
 __all__ = [
     "COUNT",
@@ -152,20 +151,19 @@ def check_log_info(env: Environment, names: Collection[str]) -> None:
 
 def _info_numbers(env: Environment) -> list[str]:
     """The names of the numbers in an environment's info."""
-    venv = VectorEnv(env, 1)
     agents = (env.num_agents,) if isinstance(env, MultiAgentEnvironment) else ()
     space = env.action_space()
 
     def step(key: jax.Array) -> dict[str, Any]:
         key_reset, key_step = jax.random.split(key)
-        _, state = venv.reset(key_reset)
-        return venv.step(key_step, state, jnp.zeros((1, *agents, *space.shape), space.dtype))[-1]
+        _, state = env.reset(key_reset)
+        return env.step(key_step, state, jnp.zeros((*agents, *space.shape), space.dtype))[-1]
 
     info = jax.eval_shape(step, jax.eval_shape(lambda: jax.random.key(0)))
     return [
         name
         for name, leaf in info.items()
-        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= 1 + len(agents)
+        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= len(agents)
     ]
 
 

@@ -155,6 +155,11 @@ class Environment:
         """Which discrete actions can be chosen in `state`: bool `[A]` (by default: all of them)."""
         return jnp.ones(_num_actions(self.action_space(params)), bool)
 
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether `action_mask` is implemented; a wrapper returns the answer of the environment inside."""
+        return type(self).action_mask not in (Environment.action_mask, MultiAgentEnvironment.action_mask)
+
     def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
         """The F states that `step_env(key, …)` passes through, for smooth pictures: leaves `[F, …]`, its result last.
 

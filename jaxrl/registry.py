@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.source_file import class_name, load_named
+from jaxrl.source_file import class_reference, load_named
 
 __all__ = ["canonical", "list_envs", "lives_here", "make", "name_of", "own_code", "own_params", "register"]
 
@@ -115,7 +115,7 @@ def name_of(env: Any) -> Any:
         _OBJECTS[label] = env
         return f"{_OBJECT}:{label}"
     if isinstance(env, type) and issubclass(env, Environment):
-        return class_name(env)
+        return class_reference(env)
     return env
 
 

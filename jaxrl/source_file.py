@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["SourceFile", "check_not_loading", "class_name", "load_named", "load_source", "source_of"]
+__all__ = ["SourceFile", "check_not_loading", "class_reference", "load_named", "load_source", "source_of"]
 
 _PREFIX = "jaxrl_file_"
 _FILES: dict[str, SourceFile] = {}  # by the name of the module
@@ -82,7 +82,7 @@ def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleTyp
 
 
 def load_named(place: str, attribute: str, hint: str = "") -> Any:
-    """What a file, or a module that can be imported, calls by a name; see `class_name`.
+    """What a file, or a module that can be imported, calls by a name; see `class_reference`.
 
     Args:
         place: The path of a file that ends in .py, or the name of a module.
@@ -108,7 +108,7 @@ def load_named(place: str, attribute: str, hint: str = "") -> Any:
     return getattr(module, attribute)
 
 
-def class_name(kind: type) -> str:
+def class_reference(kind: type) -> str:
     """The name by which `load_named` finds a class: `./my_net.py:Net` or `package.module:Net`."""
     file = source_of(kind)
     return f"{kind.__module__ if file is None else file.path}:{kind.__qualname__}"

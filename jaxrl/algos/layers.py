@@ -22,7 +22,7 @@ from jaxrl.checked import (
 from jaxrl.environment import Environment
 from jaxrl.fields import Name
 from jaxrl.nn.torso import Encoder, is_picture
-from jaxrl.source_file import class_name, load_named
+from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 from jaxrl.wrappers import RandomParams, as_multi_agent
 
@@ -192,7 +192,7 @@ class NetworkLayer(CheckedConfig):
 
     def __post_init__(self) -> None:
         if isinstance(self.network, type):
-            object.__setattr__(self, "network", class_name(self.network))
+            object.__setattr__(self, "network", class_reference(self.network))
         super().__post_init__()
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")

@@ -47,10 +47,8 @@ class Config(QConfig):
     num_envs: int = 32
     num_steps: int = 64
     num_minibatches: int = 16
-    hidden: tuple[int, ...] = (128, 128)
     lr: float = 2e-4
     q_lambda: float = 0.95
-    normalise_reward: bool = True
 
 
 PRESETS: dict[str, Config] = {
@@ -88,7 +86,8 @@ class QNetwork(nn.Module):
 def update(agent: Agent, state: ppo.TrainState) -> tuple[ppo.TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
     config = agent.config
-    h, epsilon = config.annealed(state.hyperparams, state.update), current_epsilon(config, state)
+    h = config.annealed(state.hyperparams, state.update)
+    epsilon = config.epsilon(h, state.update)
     state, seen = collect(agent, state, h)
     target = lambda_returns(
         seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.q_lambda

@@ -37,10 +37,8 @@ class Config(QConfig):
     total_timesteps: int = 4_000_000
     num_envs: int = 128
     num_steps: int = 32
-    hidden: tuple[int, ...] = (128, 128)
     lr: float = 1e-3
     q_lambda: float = 0.85
-    normalise_reward: bool = True
 
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""

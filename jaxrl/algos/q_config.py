@@ -36,10 +36,12 @@ class Hyperparams:
 class QConfig(SharingLayer, LearningLayer):
     """Fields of every algorithm that learns the values of actions from its own fresh rollouts."""
 
+    hidden: tuple[int, ...] = (128, 128)
     layer_norm: bool = True
     activation: ActivationName = "relu"
     optimizer: OptimizerName = "radam"
     max_grad_norm: float = 10.0
+    normalise_reward: bool = True
     q_lambda: float = 0.65
     """Mixes returns of all lengths: 0 bootstraps after each step, 1 at the end of the rollout only."""
     eps_start: float = 1.0

@@ -12,13 +12,21 @@ import importlib
 import inspect
 import itertools
 import sys
-from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 import tyro
 
 from jaxrl import algos
+from jaxrl.cli.syntax import (
+    Import,
+    defined,
+    extent,
+    from_import,
+    import_group,
+    imports_of,
+    needed_at_once,
+    without_modules,
+)
 
 __all__ = ["eject", "main"]
 
@@ -62,10 +70,6 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "make_train": "The algorithm",
     "main": "The algorithm",
 }
-
-
-_Import = tuple[str, str | None, str]
-"""Module, what is imported of it (None: the module itself), and the name that it gets."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +129,7 @@ class _Book:
     def __init__(self, module: ModuleType) -> None:
         self._modules: dict[str, ast.Module] = {}
         self._found: dict[str, _Definition] = {}
-        self._imports: set[_Import] = set()
+        self._imports: set[Import] = set()
         for name in ("Config", "PRESETS", "make", "make_train", "main"):
             self._add(module.__name__, name)
 
@@ -137,7 +141,7 @@ class _Book:
         def place(definition: _Definition) -> None:
             if definition.name in placed:
                 return
-            for name in _needed_at_once(definition.node):
+            for name in needed_at_once(definition.node):
                 if name in self._found and name != definition.name:
                     place(self._found[name])
             placed[definition.name] = definition
@@ -153,10 +157,10 @@ class _Book:
         for module, imported, bound in sorted(self._imports, key=str):
             if imported is None:
                 text = f"import {module}" if bound == module else f"import {module} as {bound}"
-                statements.append((_import_group(module), True, module, text))
+                statements.append((import_group(module), True, module, text))
             else:
                 names.setdefault(module, []).append(imported if imported == bound else f"{imported} as {bound}")
-        statements += [(_import_group(m), False, m, _from_import(m, each)) for m, each in names.items()]
+        statements += [(import_group(m), False, m, from_import(m, each, _WIDTH)) for m, each in names.items()]
         groups = itertools.groupby(sorted(statements, key=lambda s: (s[0], not s[1], s[2])), key=lambda s: s[0])
         return "\n\n".join("\n".join(s[3] for s in group) for _, group in groups)
 
@@ -168,8 +172,8 @@ class _Book:
                 raise ValueError(f"{module}.{name} and {self._found[name].module}.{name} cannot stand in one file.")
             return
         self._found[name] = definition
-        own = {n for node in self._tree(module).body for n in _defined(node)}
-        imports = _imports_of(self._tree(module))
+        own = {n for node in self._tree(module).body for n in defined(node)}
+        imports = imports_of(self._tree(module), _is_inlined)
         edits: list[ast.Attribute] = []
         for node in ast.walk(definition.node):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -179,9 +183,11 @@ class _Book:
                     edits.append(node)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):  # a field called update needs no update
                 self._need(node.id, module, own, imports)
-        self._found[name] = dataclasses.replace(definition, text=_edited(definition, edits))
+        self._found[name] = dataclasses.replace(
+            definition, text=without_modules(definition.text, definition.order[1], edits)
+        )
 
-    def _need(self, name: str, module: str, own: set[str], imports: dict[str, _Import]) -> None:
+    def _need(self, name: str, module: str, own: set[str], imports: dict[str, Import]) -> None:
         """Whatever a name in a definition of `module` means."""
         if name in own:
             self._add(module, name)
@@ -196,8 +202,8 @@ class _Book:
         tree = self._tree(module)
         source = inspect.getsource(importlib.import_module(module)).splitlines()
         for index, node in enumerate(tree.body):
-            if name in _defined(node):
-                first, last = _extent(tree, index, source)
+            if name in defined(node):
+                first, last = extent(tree, index, source)
                 text = "\n".join(source[first:last])
                 return _Definition(module, name, text, node, (_module_rank(module), first))
         raise ValueError(f"{module} defines no {name} at its top, so it cannot be copied.")
@@ -236,87 +242,3 @@ def _module_rank(module: str) -> int:
 
 def _is_inlined(module: str) -> bool:
     return any(module == package or module.startswith(package + ".") for package in _INLINED)
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    """The names that a statement at the top of a module defines."""
-    if isinstance(node, ast.ClassDef | ast.FunctionDef):
-        return [node.name]
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
-
-
-def _imports_of(tree: ast.Module) -> dict[str, _Import]:
-    """What a module imports at its top, by the name that it gets there."""
-    found: dict[str, _Import] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            found |= {a.asname or a.name: (a.name, None, a.asname or a.name) for a in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
-            for alias in node.names:
-                module, name, bound = str(node.module), alias.name, alias.asname or alias.name
-                whole = isinstance(getattr(importlib.import_module(module), name, None), ModuleType)
-                inlined = whole and _is_inlined(f"{module}.{name}")
-                found[bound] = (f"{module}.{name}", None, bound) if inlined else (module, name, bound)
-    return found
-
-
-def _extent(tree: ast.Module, index: int, source: list[str]) -> tuple[int, int]:
-    """The lines of a statement, with its decorators, the comment above it and the docstring below it."""
-    node = tree.body[index]
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]) - 1
-    while first and source[first - 1].startswith("#"):
-        first -= 1
-    last = node.end_lineno or node.lineno
-    if isinstance(node, ast.Assign | ast.AnnAssign) and index + 1 < len(tree.body):
-        below = tree.body[index + 1]
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            last = below.end_lineno or last
-    return first, last
-
-
-def _edited(definition: _Definition, edits: list[ast.Attribute]) -> str:
-    """The text with `module.name` as `name`."""
-    lines = definition.text.splitlines()
-    for node in sorted(edits, key=lambda n: (n.lineno, n.col_offset), reverse=True):
-        line = node.lineno - 1 - definition.order[1]
-        lines[line] = lines[line][: node.col_offset] + node.attr + lines[line][node.end_col_offset :]
-    return "\n".join(lines)
-
-
-def _needed_at_once(node: ast.stmt) -> Iterator[str]:
-    """The names that must be defined before a statement runs: bases, decorators, defaults, values."""
-    if isinstance(node, ast.FunctionDef):
-        roots: list[Any] = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
-    elif isinstance(node, ast.ClassDef):
-        values = [n.value for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign) and n.value]
-        roots = [*node.decorator_list, *node.bases, *values]
-    else:
-        roots = [node.value] if isinstance(node, ast.Assign | ast.AnnAssign) and node.value else []
-    for root in roots:
-        yield from (
-            n.id if isinstance(n, ast.Name) else n.attr
-            for n in ast.walk(root)
-            if isinstance(n, ast.Name | ast.Attribute)
-        )
-
-
-def _import_group(module: str) -> int:
-    """Standard library, other packages, jaxrl."""
-    package = module.partition(".")[0]
-    return 0 if package in sys.stdlib_module_names else 2 if package == "jaxrl" else 1
-
-
-def _from_import(module: str, names: list[str]) -> str:
-    """On one line, or one name a line."""
-    ordered = sorted(names, key=_by_kind)
-    line = f"from {module} import {', '.join(ordered)}"
-    if len(line) <= _WIDTH:
-        return line
-    return "\n".join([f"from {module} import (", *(f"    {name}," for name in ordered), ")"])
-
-
-def _by_kind(name: str) -> tuple[int, str]:
-    """Constants, classes, functions."""
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import tyro
 
 from jaxrl.deploy.files import FORMATS
-from jaxrl.train.folder.disk import refuse_link, why
+from jaxrl.train.folder.disk import refuse_link, why, writing
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
 from jaxrl.train.folder.trust import trusted_class
@@ -62,10 +62,8 @@ def _export_policy(flags: ExportFlags, out: Path) -> int:
     from jaxrl.train.folder.load import load
 
     policy = load(flags.run, best=flags.best, trust=flags.trust).member(flags.member).policy
-    try:
+    with writing(out):
         policy.export(out)
-    except OSError as error:
-        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
     print(f"Wrote {out}: {policy}")
     return 0
 

@@ -88,7 +88,7 @@ def render_run(argv: list[str]) -> int:
     flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render")
     as_seed("--seed", flags.seed)
     from jaxrl.render import save
-    from jaxrl.train.folder.disk import refuse_link, why
+    from jaxrl.train.folder.disk import refuse_link, writing
     from jaxrl.train.pictures.artifacts import record_episodes
 
     _check_out(flags)
@@ -97,10 +97,8 @@ def render_run(argv: list[str]) -> int:
     use_cache()
     state = run.member(flags.member).state
     replays = record_episodes(run.algo, run.env, state, flags.episodes, flags.seed, flags.max_steps)
-    try:
+    with writing(out):
         save(replays if flags.episodes > 1 else replays[0], out)
-    except OSError as error:
-        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
     print(f"Wrote {out}")
     return 0
 

@@ -10,7 +10,8 @@ import jax.export
 
 from jaxrl.deploy.inference import Inference
 from jaxrl.deploy.numpy_module import numpy_module
-from jaxrl.deploy.params import save_params, write_bytes
+from jaxrl.deploy.params import save_params
+from jaxrl.durable import replace_file
 from jaxrl.errors import MissingExtraError
 
 __all__ = ["FORMATS", "export"]
@@ -26,9 +27,9 @@ def export(inference: Inference, path: Path) -> Path:
     if path.suffix == ".safetensors":
         save_params(path, inference.params)
     elif path.suffix == ".py":
-        write_bytes(path, numpy_module(inference).encode())
+        replace_file(path, numpy_module(inference).encode())
     elif path.suffix == ".stablehlo":
-        write_bytes(path, _stablehlo(inference))
+        replace_file(path, _stablehlo(inference))
     else:
         raise ValueError(f"The ending of the file is its format: {', '.join(FORMATS)}; got {path.name}.")
     return path

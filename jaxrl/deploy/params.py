@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.durable import replace_file
 from jaxrl.errors import MissingExtraError
 
-__all__ = ["flattened", "load_params", "nested", "save_params", "write_bytes"]
+__all__ = ["flattened", "load_params", "nested", "save_params"]
 
 _DTYPES: dict[str, np.dtype] = {
     **{f"I{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
@@ -51,7 +51,7 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
                 f"Parameters are arrays of numbers, but {name} is a {type(leaf).__name__} of {array.dtype}."
             )
         arrays[name] = array
-    write_bytes(path, numpy_format.save(arrays))
+    replace_file(Path(path), numpy_format.save(arrays))
 
 
 def load_params(path: str | Path) -> dict[str, Any]:
@@ -110,14 +110,6 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
             inner = inner.setdefault(key, {})
         inner[last] = leaf
     return params
-
-
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Replace a file in one go: whoever reads it sees the old content or the new one."""
-    path = Path(path)
-    new = path.with_name(f"{path.name}.new")
-    new.write_bytes(content)
-    os.replace(new, path)
 
 
 def _safetensors(what: str) -> Any:

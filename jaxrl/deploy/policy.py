@@ -52,7 +52,7 @@ class Policy:
         space, self._action_space = env.observation_space(), env.action_space()
         self._obs = jax.ShapeDtypeStruct((*agents, *space.shape), space.dtype)
         self._mask = None
-        if isinstance(self._action_space, Discrete) and _has_masks(env):
+        if isinstance(self._action_space, Discrete) and env.has_action_mask:
             self._mask = jax.ShapeDtypeStruct((*agents, self._action_space.n), bool)
         self._needed = Needed(algo, state, self._obs)
         self.params = self._needed.params
@@ -216,11 +216,6 @@ class Policy:
                 f"The policy takes one observation {list(own)}, or a batch [B, {str(list(own))[1:]}; got {list(shape)}."
             )
         return shape == own
-
-
-def _has_masks(env: Environment) -> bool:
-    """Whether there may be states in which some actions cannot be chosen."""
-    return type(env).action_mask not in (Environment.action_mask, MultiAgentEnvironment.action_mask)
 
 
 def _count(batch_size: int | None) -> str:

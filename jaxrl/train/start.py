@@ -18,8 +18,7 @@ from jaxrl.train.devices import hosts
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.folder.same_run import differences
-from jaxrl.train.members import Members, member_of, traced_fields
-from jaxrl.train.metrics import metric_of
+from jaxrl.train.members import Members, best_member, member_of, traced_fields
 from jaxrl.train.programs import Programs, initial_state
 
 __all__ = ["InitFrom", "Start"]
@@ -172,8 +171,7 @@ def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
     if member is not None:
         return member
     evaluation = run.about.get("evaluation") or {}
-    scores = np.array(evaluation.get(metric_of(evaluation), [np.nan] * count), np.float64)
-    return int(np.nan_to_num(scores, nan=-np.inf).argmax())
+    return best_member(evaluation) if evaluation else 0
 
 
 def _parts(state: Any, everything: bool) -> dict[str, Any]:

@@ -116,6 +116,10 @@ class Wrapper(Environment):
     def batch_observation(self, state: Any, params: Any = None, *, own_params: bool = False) -> Any:
         return self.env.batch_observation(self.env_state(state), self._params(params), own_params=own_params)
 
+    @property
+    def has_action_mask(self) -> bool:
+        return self.env.has_action_mask
+
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.env.action_mask(self.env_state(state), self.env_params(state, params))
 

@@ -73,6 +73,13 @@ def test_a_wrapped_team_is_a_team(wrap: Any):
 
 
 @pytest.mark.quick
+@every_wrapper
+def test_an_environment_has_masks_if_the_one_inside_has_them(wrap: Any):
+    for inside, masks in ((jaxrl.make("smax/3m"), True), (CartPole(), False), (as_multi_agent(CartPole()), False)):
+        assert (inside.has_action_mask, wrap(inside).has_action_mask) == (masks, masks)
+
+
+@pytest.mark.quick
 def test_states_are_looked_at_by_the_environment_inside():
     inside = jaxrl.make("smax/3m")
     env: Any = TimeLimit(StickyActions(inside), 20)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["check_writable", "refuse_link", "why"]
+__all__ = ["check_writable", "refuse_link", "why", "writing"]
 
 _REASONS = {
     "the disk is full": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
@@ -46,6 +48,19 @@ def check_writable(folder: Path) -> None:
             probe.unlink(missing_ok=True)
     except OSError as error:
         raise OSError(f"Nothing can be written in {folder}: {why(error, folder)}. Choose another --run-dir.") from error
+
+
+@contextlib.contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """While the file is written that `--out` names: an OSError says why it cannot be, and what to type.
+
+    Raises:
+        OSError: The message is one sentence.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
 
 
 def refuse_link(path: Path) -> Path:

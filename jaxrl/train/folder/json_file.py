@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
+
+from jaxrl.durable import replace_file
 
 __all__ = ["DamagedFileError", "parse", "plain", "read_json", "to_json", "write_json"]
 
@@ -27,20 +27,7 @@ def write_json(path: Path, content: dict[str, Any], indent: int | None = 2) -> N
     Raises:
         OSError: It cannot be written; the old file is unchanged.
     """
-    text = to_json(content, indent) + "\n"
-    new = path.with_name(f"{path.name}.new")
-    try:
-        new.unlink(missing_ok=True)
-        with new.open("x", encoding="utf-8") as file:  # "x" creates a file instead of following a link
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut could leave an empty file under the old name
-        os.replace(new, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    replace_file(path, (to_json(content, indent) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -92,13 +79,3 @@ def plain(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [plain(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make sure that a new file name is on disk as well, if the system supports it."""
-    with contextlib.suppress(OSError):
-        place = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(place)
-        finally:
-            os.close(place)
