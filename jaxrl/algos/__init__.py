@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.registry import canonical
 from jaxrl.source_file import load_source
 
-__all__ = ["find", "load", "names"]
+__all__ = ["find", "load", "names", "preset_for"]
 
 _MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo", "pqn", "pqn_vdn")}
 _PROMISED = ("Config", "PRESETS", "make")
@@ -52,3 +55,18 @@ def load(name: str | Path) -> ModuleType:
 def find(module: str) -> ModuleType | None:
     """The algorithm that is the module of this name; None for any other name, and nothing is imported then."""
     return next((load(name) for name, own in _MODULES.items() if own == module), None)
+
+
+def preset_for(presets: Mapping[str, Any], env: str) -> str:
+    """The preset that suits an environment best: its own, which its name ends with, or its family's, or `default`.
+
+    For example `3m` for `smax/3m`, and `mpe` for `mpe/simple_tag`.
+
+    Args:
+        presets: The `PRESETS` of an algorithm.
+        env: The name of the environment, or an alias.
+    """
+    name = canonical(env).partition("?")[0]
+    own = [preset for preset, config in presets.items() if config.env == name and name.endswith(preset)]
+    family = name.partition("/")[0]
+    return own[0] if own else family if family in presets else "default"

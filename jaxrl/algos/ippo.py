@@ -28,7 +28,7 @@ __all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TeamConfig(SharingLayer, OnPolicyConfig):
-    """The fields that IPPO and MAPPO add. The defaults aim at a high win rate on smax/3m within seconds on a CPU."""
+    """The fields that IPPO and MAPPO add."""
 
     env: Name = "smax/3m"
     total_timesteps: int = 4_400_000
@@ -47,12 +47,7 @@ class TeamConfig(SharingLayer, OnPolicyConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(TeamConfig):
-    """IPPO's configuration. Deep torsos pay off on smax/3m; on larger battles, such as 8m, two layers are better."""
-
-    total_timesteps: int = 4_000_000
-    hidden: tuple[int, ...] = (64, 64, 64, 64)
-    gae_lambda: float = 0.95
-    ent_coef: float = 0.002
+    """IPPO's configuration. The defaults suit all of SMAX; `PRESETS` has better ones for some battles."""
 
 
 # In the particle world, returns are larger than SMAX's and an episode has only 25 steps: the critic must neither
@@ -60,17 +55,16 @@ class Config(TeamConfig):
 _MPE: dict[str, Any] = {
     "optimizer": "adam",
     "lr": 1e-3,
-    "hidden": (64, 64),
     "gamma": 0.95,
-    "gae_lambda": 0.97,
-    "ent_coef": 0.005,
     "clip_value": False,
     "share_torso": False,
 }
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    "8m": Config(env="smax/8m", total_timesteps=8_000_000, hidden=(64, 64)),
+    # Four layers and little entropy win the last per cent of small battles, and lose 3s5z_vs_3s6z entirely.
+    "3m": Config(total_timesteps=4_000_000, hidden=(64, 64, 64, 64), gae_lambda=0.95, ent_coef=0.002),
+    "8m": Config(env="smax/8m", total_timesteps=8_000_000, gae_lambda=0.95, ent_coef=0.002),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(

@@ -32,7 +32,7 @@ class SearchFlags:
     """How to run the search."""
 
     preset: str | None = None
-    """Named defaults of the algorithm, which the other flags override."""
+    """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     method: Literal["random", "grid", "halving", "pbt", "optuna"] = "random"
     """Search method; pbt and optuna adapt as they go, halving ends bad points early."""
     budget: int = 16

@@ -44,7 +44,7 @@ class SweepFlags(StartFlags, LoggerFlags):
     """How to run the sweep."""
 
     preset: str | None = None
-    """Named defaults of the algorithm, which the other flags override."""
+    """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     num_seeds: int = 1
     """Seeds per combination; the m-th has seed + m."""
     samples: int = 8

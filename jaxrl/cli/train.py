@@ -90,7 +90,7 @@ class RunFlags(StartFlags, LoggerFlags):
     """How to run the training."""
 
     preset: str | None = None
-    """Named defaults of the algorithm, which the other flags override."""
+    """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     num_seeds: int = 1
     """Seeds to train side by side; the m-th has seed + m."""
     mesh: MeshFlags = MeshFlags()
@@ -145,6 +145,8 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(Path(name).stem, config.env))
+    if flags.preset not in (None, "default", _value_in(argv, "--preset")) and not flags.quiet:
+        print(f"Uses the preset {flags.preset}, which suits {config.env}; --preset default takes the general defaults.")
     options = flags.options()
     config.make_env()  # reports an unknown name before anything is compiled
     use_cache()
@@ -211,14 +213,19 @@ def parse_flags(
 ) -> tuple[Any, Any]:
     """Parse the algorithm's config and the command's own flags (with their defaults) from one flat list of flags.
 
+    Without --preset, it is the one that suits the environment; `preset` of the returned flags says which.
     Values of a preset that have no effect with the other flags go back to their defaults. Flags that are `tried` with
     several values are ignored for this.
     """
-    preset = _preset_in(argv)
     presets: dict[str, Any] = module.PRESETS
+    preset = _value_in(argv, "--preset")
     if preset is not None and preset not in presets:
         raise UnknownNameError(f"{name} has no preset {preset!r}. {nearest(preset, list(presets))}")
-    default = module.Config() if preset is None else presets[preset]
+    if preset is None:  # several environments are compared with the same settings
+        env = _value_in(argv, "--env") or module.Config().env
+        preset = "default" if "env" in tried else algos.preset_for(presets, env)
+    default = presets[preset] if preset in presets else module.Config()
+    flags = dataclasses.replace(flags, preset=preset)
     config_type = Annotated[type(default), tyro.conf.arg(name="")]
     run_type = Annotated[type(flags), tyro.conf.arg(name="")]
     given = given_fields(argv)
@@ -243,12 +250,12 @@ def given_fields(argv: list[str]) -> set[str]:
     return {*names, *(name.removeprefix("no_") for name in names)}
 
 
-def _preset_in(argv: list[str]) -> str | None:
-    """The value of `--preset`, which is needed before parsing because the other flags' defaults depend on it."""
+def _value_in(argv: list[str], flag: str) -> str | None:
+    """The value of a flag that is needed before parsing because the other flags' defaults depend on it."""
     for i, word in enumerate(argv):
-        if word == "--preset" and i + 1 < len(argv):
+        if word == flag and i + 1 < len(argv):
             return argv[i + 1]
-        if word.startswith("--preset="):
+        if word.startswith(f"{flag}="):
             return word.partition("=")[2]
     return None
 

@@ -257,6 +257,37 @@ def test_every_preset_is_accepted():
             module.make(preset)
 
 
+@pytest.mark.parametrize(
+    ("name", "env", "preset"),
+    [
+        ("ippo", "smax/3m", "3m"),
+        ("ippo", "3m", "3m"),  # JaxMARL's name for it
+        ("ippo", "smax/3s5z_vs_3s6z", "default"),
+        ("ippo", "smax/25m", "default"),  # no smax/5m
+        ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
+        ("mappo", "smax/3m", "default"),  # though the preset jaxmarl is for the same battle
+        ("mappo", "mpe/simple_speaker_listener", "speaker_listener"),
+        ("ppo", "MountainCarContinuous-v0", "mountain_car_continuous"),
+        ("ppo", "./my_env.py:MyEnv", "default"),
+    ],
+)
+def test_an_environment_chooses_its_preset(name, env, preset):
+    assert algos.preset_for(MODULES[name].PRESETS, env) == preset
+    module, words = MODULES[name], ["--env", env]
+    config, run = parse_flags(name, module, words)
+    assert (run.preset, config.env) == (preset, env)
+    assert dataclasses.replace(config, env="") == dataclasses.replace(module.PRESETS[preset], env="")
+    plain, run = parse_flags(name, module, [*words, "--preset", "default"])
+    assert (run.preset, plain) == ("default", module.Config(env=env))
+
+
+def test_environments_that_are_compared_share_their_settings():
+    words = ["--env", "smax/3m", "smax/2s3z"]
+    config, run, space = read_space("ippo", ippo, words, SweepFlags(), "sweep")
+    assert (run.preset, space) == ("default", {"env": ["smax/3m", "smax/2s3z"]})
+    assert config == ippo.Config()
+
+
 def flags(*words, name="ippo"):
     return parse_flags(name, MODULES[name], list(words))[0]
 
