@@ -22,6 +22,10 @@ from jaxrl.registry import canonical
 __all__ = ["PEERS", "Compiled", "Hosted", "total"]
 
 
+_CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+_MINATAR = tuple(f"{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
+
+
 class Compiled(NamedTuple):
     """Environments as pure functions, which can be measured as one compiled scan."""
 
@@ -83,8 +87,8 @@ def _jaxmarl_env(env_id: str) -> Any:
 
 
 def gymnax(env_id: str, num_envs: int) -> Compiled:
-    """Classic control."""
-    name = _gymnasium_id(env_id, "gymnax")
+    """Classic control, and MinAtar."""
+    name = _same(env_id, "gymnax", (*_CLASSIC, *_MINATAR))
     with _needed("gymnax", "gymnax"):
         import gymnax
     env, params = gymnax.make(name)
@@ -104,7 +108,7 @@ def gymnax(env_id: str, num_envs: int) -> Compiled:
 
 def envpool(env_id: str, num_envs: int) -> Hosted:
     """Classic control in C++, with all copies stepped by one thread per core and NumPy inputs and outputs."""
-    name = _gymnasium_id(env_id, "envpool")
+    name = _same(env_id, "envpool", _CLASSIC)
     with _needed("envpool", "envpool"):
         envpool = importlib.import_module("envpool")  # large, so it is not installed for type checkers
     with warnings.catch_warnings():  # about the reduced precision of bounds in Gymnasium's spaces
@@ -127,9 +131,8 @@ def envpool(env_id: str, num_envs: int) -> Hosted:
 PEERS: dict[str, Callable[[str, int], Compiled | Hosted]] = {"jaxmarl": jaxmarl, "gymnax": gymnax, "envpool": envpool}
 
 
-def _gymnasium_id(env_id: str, library: str) -> str:
-    """Gymnasium's id for one of our classic control tasks."""
-    ids = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+def _same(env_id: str, library: str, ids: tuple[str, ...]) -> str:
+    """The library's id for one of our environments, out of those that it shares with us."""
     for name in ids:
         if canonical(name) == canonical(env_id):
             return name

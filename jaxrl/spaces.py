@@ -113,7 +113,7 @@ class Box(Space):
     def sample(self, key: jax.Array) -> jax.Array:
         """A uniform draw between finite bounds; a clipped standard normal one if a bound is infinite."""
         low, high = (np.broadcast_to(np.asarray(b, np.float64), self.shape) for b in (self.low, self.high))
-        if np.issubdtype(self.dtype, np.integer):
+        if np.issubdtype(self.dtype, np.integer) or self.dtype == bool:
             bounds = low.astype(np.int32), high.astype(np.int32) + 1
             return jax.random.randint(key, self.shape, *bounds, jnp.int32).astype(self.dtype)
         low, high = low.astype(np.float32), high.astype(np.float32)

@@ -18,6 +18,7 @@ SPACES = [
     Box(0.0, np.inf, ()),
     Box(np.array([-1.0, 0.0], np.float32), np.array([0.0, np.inf], np.float32), (2,)),
     Box(0, 255, (4, 4, 3), np.uint8),
+    Box(0, 1, (4, 4), bool),
 ]
 
 
@@ -44,6 +45,8 @@ def test_every_element_is_drawn_equally_often():
         np.testing.assert_allclose(np.bincount(column, minlength=n) / 6000, 1 / n, atol=0.03)
     pixels = Box(0, 3, (4000,), np.uint8).sample(jax.random.key(1))
     np.testing.assert_allclose(np.bincount(pixels, minlength=4) / 4000, 1 / 4, atol=0.03)
+    flags = Box(0, 1, (4000,), bool).sample(jax.random.key(2))
+    np.testing.assert_allclose(flags.mean(), 1 / 2, atol=0.03)
 
 
 @pytest.mark.parametrize(

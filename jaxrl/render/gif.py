@@ -82,12 +82,15 @@ def _with_shared_palette(frames: Frames) -> tuple[bytes, np.ndarray]:
     _, first = np.unique((sample >> 3) @ np.array([1024, 32, 1]), return_index=True)
     shades = Image.fromarray(sample[first][None]).quantize(_UNCHANGED - len(common), Image.Quantize.MEDIANCUT)
     shades = np.asarray(shades.getpalette(), np.uint8).reshape(-1, 3)[: _UNCHANGED - len(common)]
-    colors = np.concatenate([common, shades])
-    palette = np.concatenate([colors, np.repeat(colors[:1], 256 - len(colors), axis=0)]).tobytes()
+    colors = np.unique(np.concatenate([common, shades]), axis=0)
     source = Image.new("P", (1, 1))
-    source.putpalette(palette)
+    source.putpalette(np.concatenate([colors, np.repeat(colors[:1], 256 - len(colors), axis=0)]).tobytes())
 
     def indices(frame: np.ndarray) -> np.ndarray:
         return np.asarray(Image.fromarray(frame).quantize(palette=source, dither=Image.Dither.NONE))
 
+    # Pillow spends most of the time of a GIF on a palette in which a colour occurs twice, so greys fill the rest.
+    greys = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1)
+    spare = greys[~(greys[:, None] == colors).all(-1).any(-1)][: 256 - len(colors)]
+    palette = np.concatenate([colors, spare]).tobytes()
     return palette, np.stack([indices(frames[number]) for number in range(len(frames))])

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax import spawn
-from jaxrl.envs.smax.draws import uniform_rows
 from jaxrl.envs.smax.dynamics import Bodies, Orders, inside, run_ticks
 from jaxrl.envs.smax.observe import Surroundings
 from jaxrl.envs.smax.scenarios import Scenario

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.draw import draw
-from jaxrl.envs.smax.draws import uniform_rows
 from jaxrl.envs.smax.dynamics import Bodies, Orders
 from jaxrl.envs.smax.options import Options, army, default_params
 from jaxrl.envs.smax.orders import FIRST_ATTACK

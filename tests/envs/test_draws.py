@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.smax.battle import SPAWN_ROWS
-from jaxrl.envs.smax.draws import uniform_rows
 
 KEYS, ROWS, BINS = 100_000, 6, 32
 
