@@ -53,6 +53,19 @@ class Config(QConfig):
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
+    "minatar": Config(
+        env="minatar/breakout",
+        total_timesteps=1_000_000,
+        num_envs=128,
+        num_steps=32,
+        num_minibatches=32,
+        update_epochs=2,
+        lr=5e-4,
+        anneal_lr=True,
+        q_lambda=0.65,
+        eps_decay=0.1,
+        normalise_reward=False,
+    ),
 }
 
 

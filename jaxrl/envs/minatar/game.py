@@ -167,10 +167,10 @@ class Game(Environment):
 
     def observation(self, state: State, params: Any = None) -> jax.Array:
         """Bool `[10, 10, C]`."""
-        rows = jnp.stack(self.planes(state.board), -1)
+        rows = jnp.stack(self.planes(state.board), -1).astype(jnp.int16)
         # Inverted twice: a loop keeps XLA from computing all that leads to a row anew for each of its cells.
         rows = jax.lax.fori_loop(0, 2, lambda _, bits: ~bits, rows)
-        return (rows[:, None, :] >> COLUMNS[:, None]) & 1 != 0
+        return rows[:, None] & (1 << COLUMNS).astype(np.int16)[:, None] != 0
 
     def batch_observation(self, state: State, params: Any = None, *, own_params: bool = False) -> jax.Array:
         """Bool `[B, 10, 10, C]`; that it is written here saves a step from making two of them."""
