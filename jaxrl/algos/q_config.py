@@ -111,8 +111,8 @@ class ReplayQConfig(QLayer, ReplayLayer):
     max_grad_norm: float = 10.0
     double: bool = True
     """Let the learned network choose the next action that the target network values."""
-    td_loss: Literal["huber", "mse"] = "huber"
-    """Loss of an error: huber grows linearly beyond 1, mse is half its square."""
+    td_loss: Literal["mse", "huber"] = "mse"
+    """Loss of an error: mse is half its square, huber grows linearly beyond 1."""
 
     hyperparams_class: ClassVar[type[Any]] = ReplayHyperparams
 
