@@ -44,10 +44,12 @@ class Config(ReplayQConfig):
     num_steps: int = 8
     hidden: tuple[int, ...] = (64, 64)
     lr: float = 1e-3
+    n_step: int = 3
 
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
+    "acrobot": Config(env="classic/acrobot", total_timesteps=300_000),
 }
 
 Mix = Callable[[Agent, Any, jax.Array, Observation], jax.Array]

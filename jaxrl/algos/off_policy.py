@@ -102,10 +102,10 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
     )
 
     def stored(state: TrainState) -> tuple[Steps, Any]:
-        return _stored(next_rollout(agent, state, behaviour_policy(agent, state), 0)[1])
+        return _stored(agent, next_rollout(agent, state, behaviour_policy(agent, state), 0)[1])
 
-    shapes = jax.eval_shape(stored, state)
-    return dataclasses.replace(state, replay=new_replay(*shapes, config.buffer_rollouts))
+    steps, carry = jax.eval_shape(stored, state)
+    return dataclasses.replace(state, replay=new_replay(steps, carry, config.buffer_rollouts))
 
 
 def descend(
@@ -143,7 +143,7 @@ def act_and_learn(agent: Agent, state: TrainState, step: LearnStep = descend) ->
     after, traj, sums, keys = next_rollout(agent, state, behaviour_policy(agent, state), 1 + config.gradient_steps)
     discounted = after.runner.discounted
     normaliser, discounted, _ = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
-    replay = write(state.replay, *_stored(traj))
+    replay = write(state.replay, *_stored(agent, traj))
 
     stored = num_stored(replay)
     ready = (stored >= config.window) & (stored * config.num_envs >= config.learning_starts)
@@ -153,7 +153,7 @@ def act_and_learn(agent: Agent, state: TrainState, step: LearnStep = descend) ->
     # Of the learner only: a buffer that goes through a condition is copied.
     learner, losses = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
 
-    losses = {**psum(losses), "buffer": stored / (config.buffer_rollouts * config.num_steps)}
+    losses = {**psum(losses), "buffer": jnp.float32(stored) / (config.buffer_rollouts * config.num_steps)}
     state = dataclasses.replace(
         after,
         **learner._asdict(),
@@ -165,11 +165,10 @@ def act_and_learn(agent: Agent, state: TrainState, step: LearnStep = descend) ->
     return state, {**psum(sums), "losses": losses}
 
 
-def _stored(traj: Transition) -> tuple[Steps, Any]:
+def _stored(agent: Agent, traj: Transition) -> tuple[Steps, Any]:
     """What the buffer holds of a rollout: the steps, and the memory before each sequence."""
-    truncated = traj.cut & ~traj.terminated
-    steps = Steps(traj.observation, traj.reset, traj.action, traj.reward, traj.terminated, truncated)
-    return steps, traj.carry
+    action, truncated = traj.action.astype(agent.env.action_space().dtype), traj.cut & ~traj.terminated
+    return Steps(traj.observation, traj.reset, action, traj.reward, traj.terminated, truncated), traj.carry
 
 
 def _learn(
@@ -193,7 +192,7 @@ def _learn(
         return step(agent, h, learner, batch, jax.random.wrap_key_data(bits, impl=impl), number)
 
     # Scan over bits, as `rollout` does.
-    numbers = update * config.gradient_steps + 1 + jnp.arange(config.gradient_steps)
+    numbers = update * config.gradient_steps + 1 + jnp.arange(config.gradient_steps, dtype=jnp.int32)
     learner, losses = jax.lax.scan(one, learner, (index, jax.random.key_data(keys[1:]), numbers))
     return learner, jax.tree.map(jnp.mean, losses)
 

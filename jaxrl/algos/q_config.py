@@ -107,8 +107,10 @@ class ReplayHyperparams:
 class ReplayQConfig(QLayer, ReplayLayer):
     """Fields of every algorithm that learns the values of actions from a replay buffer."""
 
+    layer_norm: bool = True
     activation: ActivationName = "relu"
     max_grad_norm: float = 10.0
+    tau: float = 0.02
     double: bool = True
     """Let the learned network choose the next action that the target network values."""
     td_loss: Literal["mse", "huber"] = "mse"

@@ -81,8 +81,12 @@ def draw(replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int
     """
     shards, envs, stride = keys.size, replay.rollouts.shape[0] // keys.size, _stride(replay)
     starts = jnp.maximum((num_stored(replay) - window) // stride + 1, 1)
-    drawn = jax.vmap(lambda key: jax.random.randint(key, (num_draws, rows), 0, envs * starts), out_axes=1)(keys)
-    env = drawn // starts + envs * jnp.arange(shards)[:, None]
+
+    def of_shard(key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (num_draws, rows), 0, envs * starts, jnp.int32)
+
+    drawn = jax.vmap(of_shard, out_axes=1)(keys)
+    env = drawn // starts + envs * jnp.arange(shards, dtype=jnp.int32)[:, None]
     return Index(env.reshape(num_draws, -1), (drawn % starts * stride).reshape(num_draws, -1))
 
 
@@ -96,7 +100,9 @@ def take(replay: Replay, index: Index, window: int) -> tuple[Any, Any]:
     """
     num_rollouts, num_steps = _sizes(replay)
     oldest = jnp.where(replay.rollouts[0] > num_rollouts, replay.rollouts[0] % num_rollouts, 0)
-    rows = (oldest * num_steps + index.start + jnp.arange(window)[:, None]) % (num_rollouts * num_steps)
+    rows = (oldest * num_steps + index.start + jnp.arange(window, dtype=jnp.int32)[:, None]) % (
+        num_rollouts * num_steps
+    )
 
     def read(leaf: jax.Array, rows: jax.Array) -> jax.Array:
         flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])
