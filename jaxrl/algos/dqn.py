@@ -39,7 +39,7 @@ class Config(ReplayQConfig):
     """DQN's configuration. The defaults suit CartPole."""
 
     env: Name = "classic/cartpole"
-    total_timesteps: int = 200_000
+    total_timesteps: int = 300_000
     num_envs: int = 16
     num_steps: int = 8
     hidden: tuple[int, ...] = (64, 64)
@@ -49,7 +49,7 @@ class Config(ReplayQConfig):
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    "acrobot": Config(env="classic/acrobot", total_timesteps=300_000),
+    "acrobot": Config(env="classic/acrobot"),
 }
 
 Mix = Callable[[Agent, Any, jax.Array, Observation], jax.Array]
