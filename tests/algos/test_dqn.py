@@ -107,13 +107,12 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(n, double, td_loss):
     for (_, row, i), each in zip(errors, slope / len(errors), strict=True):
         gradient[:, action[0, row, i]] += each * obs[0, row, i]
 
-    observation = Observation(*map(jnp.asarray, (obs.astype(np.float32),)), None, jnp.asarray(mask), jnp.asarray(alive))
+    mask[0] = True  # what was done was allowed
+    observation = Observation(jnp.float32(obs), None, jnp.asarray(mask), jnp.asarray(alive))
     flags = (jnp.asarray(ends == "terminated"), jnp.asarray(ends == "truncated"))
     no_reset = jnp.zeros(shape[:2], bool)
-    steps = Steps(observation, no_reset, jnp.asarray(action), jnp.asarray(reward.astype(np.float32)), *flags)
+    steps = Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
     loss = partial(dqn.loss, linear_agent(config), config.hyperparams)
-    # A forbidden action is never the chosen one, but nothing of it must reach the loss through a mask either.
-    steps = steps._replace(observation=observation._replace(action_mask=observation.action_mask.at[0].set(True)))
     got, slopes = jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0])(jnp.float32(params))
     np.testing.assert_allclose(got, expected, rtol=1e-5)
     np.testing.assert_allclose(slopes, gradient, atol=1e-5)
@@ -202,7 +201,9 @@ def test_a_vmapped_seed_equals_the_seed_alone_and_no_update_copies_the_buffer():
     assert not np.allclose(metrics["losses"]["q"][0], metrics["losses"]["q"][1])
     for compiled, trained in ((together, states), (alone, state)):
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(trained.replay))
-        assert compiled.memory_analysis().temp_size_in_bytes < 0.1 * size
+        used = compiled.memory_analysis()
+        assert used is not None
+        assert used.temp_size_in_bytes < 0.1 * size
 
 
 OPTIONS: dict[str, Any] = {"quiet": True, "pictures": False, "eval_episodes": 4, "log_every": 1}
@@ -221,13 +222,14 @@ def test_a_run_resumes_bit_for_bit_across_a_wrap_of_the_buffer(tmp_path):
     config = dqn.Config(**SMALL)
     whole, resumed = jaxrl.fit(dqn.make(config), config, **OPTIONS), stopped_and_resumed(config, tmp_path / "run")
     for a, b in zip(jax.tree.leaves(whole.state), jax.tree.leaves(resumed.state), strict=True):
-        np.testing.assert_array_equal(
-            *(jax.random.key_data(x) if x.dtype == jax.random.key(0).dtype else x for x in (a, b))
-        )
+        is_key = jnp.issubdtype(a.dtype, jax.dtypes.prng_key)
+        a, b = (jax.random.key_data(a), jax.random.key_data(b)) if is_key else (a, b)
+        np.testing.assert_array_equal(a, b)
     assert load(tmp_path / "run").state.replay.rollouts.tolist() == [10] * 4
     best = load(tmp_path / "run", best=True)
     assert best.state.replay == ()
-    assert int(best.policy(np.zeros(4, np.float32))) in (0, 1)
+    action, _ = best.policy(np.zeros(4, np.float32))
+    assert np.asarray(action) in (0, 1)
 
 
 @pytest.mark.usefixtures("shared_compilation")

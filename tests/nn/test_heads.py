@@ -66,6 +66,6 @@ def test_a_value_head_gives_a_scalar_or_logits(num_bins, shape):
 def test_dueling_values_have_the_states_value_as_their_mean():
     head = QHead(3, (6,), dueling=True)
     policy, params = head.init_with_output(jax.random.key(0), FEATURES)
-    state = ValueHead((6,)).apply({"params": params["params"]["state"]}, FEATURES)
+    state: Any = ValueHead((6,)).apply({"params": params["params"]["state"]}, FEATURES)
     np.testing.assert_allclose(policy.values.mean(-1), state, atol=1e-5)
     assert policy.values.std(-1).min() > 0

@@ -114,4 +114,5 @@ def test_updates_copy_no_buffer(members):
     with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
         used = jax.jit(updates, donate_argnums=0).lower(replay, keys).compile().memory_analysis()
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(replay))
+    assert used is not None
     assert used.temp_size_in_bytes < 0.1 * size
