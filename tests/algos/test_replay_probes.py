@@ -62,7 +62,7 @@ def test_memory_recalls_a_cue():
 
 
 def test_masked_actions_are_neither_chosen_nor_bootstrapped_from():
-    solution, algo, state = train("dqn", "action_mask", **FIELDS)
+    solution, algo, state = train("dqn", "action_mask", **FIELDS | {"total_timesteps": 64 * 30})
     env = agent_of(algo).config.make_env()
     obs, env_state = env.batch_reset(jax.random.split(jax.random.key(2), 64))
     mask = jax.vmap(env.action_mask)(env_state)
