@@ -136,11 +136,12 @@ def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
     cures = []
     envs = int(getattr(config, "num_envs", 0) * share)
     step = getattr(config, "num_minibatches", 1) * plan.devices
-    if envs >= step:
-        cures.append(f"--num-envs {envs // step * step} (of {config.num_envs})")
-    if hasattr(config, "buffer_size"):
+    replays = hasattr(config, "buffer_size")  # the buffer is most of it, however many environments fill it
+    if replays:
         cures.append(f"--buffer-size {int(config.buffer_size * share)} (of {config.buffer_size})")
-    if hasattr(config, "num_steps") and int(config.num_steps * share) >= 1:
+    if envs >= step and not replays:
+        cures.append(f"--num-envs {envs // step * step} (of {config.num_envs})")
+    if hasattr(config, "num_steps") and not replays and int(config.num_steps * share) >= 1:
         cures.append(f"--num-steps {int(config.num_steps * share)} (of {config.num_steps})")
     if flags.num_seeds > 1 and int(flags.num_seeds * share):
         cures.append(f"--num-seeds {int(flags.num_seeds * share)} (of {flags.num_seeds})")

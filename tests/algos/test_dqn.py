@@ -17,6 +17,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import field_names
 from jaxrl.algos import dqn
 from jaxrl.algos.off_policy import Batch, Steps, TrainState
+from jaxrl.cli.plan import main as plan
 from jaxrl.rl.replay import Index, new_replay, num_stored, take, write
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.load import load
@@ -262,6 +263,16 @@ def test_what_makes_no_sense_is_explained(fields, message):
         dqn.Config(**fields)
     with pytest.raises(ValueError, match="burn_in=4 has no effect with memory=none"):
         dqn.make(dqn.Config(burn_in=4))
+
+
+def test_plan_counts_the_buffer_and_refuses_what_does_not_fit(capsys):
+    words = [
+        f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name not in ("hidden", "buffer_size")
+    ]
+    with pytest.raises(ValueError, match=r"try --buffer-size \d+ \(of 1000000\)"):
+        plan(["dqn", "--env", "classic/cartpole", *words, "--buffer-size=1000000", "--memory-gb=0.02", "--mesh.data=1"])
+    # A step takes 30 bytes: an observation of 4 floats, an action, a reward, a mask of 2 actions, 4 flags.
+    assert "train state 30" in capsys.readouterr().out
 
 
 def test_shards_split_environments_and_minibatches():
