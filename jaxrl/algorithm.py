@@ -19,6 +19,7 @@ __all__ = [
     "Metrics",
     "Nested",
     "PerEnvironment",
+    "Replayed",
     "Replicated",
     "Role",
     "RunConfig",
@@ -28,6 +29,8 @@ __all__ = [
     "field_names",
     "map_fields",
     "scan_updates",
+    "with_replay",
+    "without_replay",
 ]
 
 # The metrics of one update, reduced on the device to scalars:
@@ -38,8 +41,8 @@ __all__ = [
 #   losses: {name: mean over the update's minibatches}
 Metrics = dict[str, Any]
 
-Role = Literal["learned", "per_environment", "replicated", "nested"]
-"""The role of a field in a train state: see `Learned`, `PerEnvironment`, `Replicated` and `Nested`."""
+Role = Literal["learned", "per_environment", "replayed", "replicated", "nested"]
+"""The role of a field in a train state: see `Learned`, `PerEnvironment`, `Replayed`, `Replicated` and `Nested`."""
 
 T = TypeVar("T")
 
@@ -49,6 +52,10 @@ Learned = Annotated[T, "learned"]
 PerEnvironment = Annotated[T, "per_environment"]
 """A field whose leaves all begin with the axis of environments, `[B, …]`, which is split over devices."""
 
+Replayed = Annotated[T, "replayed"]
+"""A field like `PerEnvironment` that holds a replay buffer. Only updates use it, so evaluations and best/ leave it out.
+"""
+
 Replicated = Annotated[T, "replicated"]
 """A field that is the same on every device, such as a random key or a counter."""
 
@@ -57,7 +64,7 @@ Nested = Annotated[T, "nested"]
 
 
 class TrainState(Protocol):
-    """A train state: a frozen dataclass, registered as a pytree, whose fields each declare one of four roles.
+    """A train state: a frozen dataclass, registered as a pytree, whose fields each declare one of five roles.
 
         class TrainState:
 
@@ -192,6 +199,23 @@ def map_fields(function: Callable[[Role, Any], Any], state: Any) -> Any:
     for name, role in _roles(type(state)).items():
         value = getattr(state, name)
         new[name] = map_fields(function, value) if role == "nested" else function(role, value)
+    return dataclasses.replace(state, **new)
+
+
+def without_replay(state: Any) -> Any:
+    """The train state with `()` for its replay buffer; what has none, or declares no roles, is returned unchanged."""
+    try:
+        replayed, nested = field_names(state, "replayed"), field_names(state, "nested")
+    except TypeError:
+        return state
+    new = dict.fromkeys(replayed, ()) | {name: without_replay(getattr(state, name)) for name in nested}
+    return dataclasses.replace(state, **new) if new else state
+
+
+def with_replay(state: Any, other: Any) -> Any:
+    """The train state with the replay buffer of another one of the same kind."""
+    new = {name: getattr(other, name) for name in field_names(other, "replayed")}
+    new |= {name: with_replay(getattr(state, name), getattr(other, name)) for name in field_names(other, "nested")}
     return dataclasses.replace(state, **new)
 
 

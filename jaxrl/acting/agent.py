@@ -1,7 +1,9 @@
-"""An actor-critic in use: how its networks act in a rollout, and after training."""
+"""An agent in use: how its networks act in a rollout, and after training."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,14 +12,23 @@ import jax.numpy as jnp
 
 from jaxrl.acting.collector import Collector, Observation
 from jaxrl.acting.normaliser import normalised
-from jaxrl.acting.rollout import Policy, sample_actions, team_value
+from jaxrl.acting.rollout import Policy, Transition, refresh_pool, rollout, sample_actions, team_value
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
 from jaxrl.nn.torso import as_floats
-from jaxrl.rl.devices import num_devices
+from jaxrl.rl.devices import num_devices, shard_keys
 from jaxrl.vector import VectorEnv
 
-__all__ = ["Agent", "Networks", "act", "act_alone", "make_collector", "rollout_policy"]
+__all__ = [
+    "Agent",
+    "Networks",
+    "act",
+    "act_alone",
+    "behaviour_policy",
+    "make_collector",
+    "next_rollout",
+    "rollout_policy",
+]
 
 
 class Networks(NamedTuple):
@@ -65,6 +76,32 @@ def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
     return Collector(venv, agent.central, config.shards, config.normalise_obs, params, config.log_info)
 
 
+def next_rollout(
+    agent: Agent, state: Any, policy: Policy, num_streams: int
+) -> tuple[Any, Transition, dict[str, Any], jax.Array]:
+    """Act for T steps, with new starts first if they come from a pool.
+
+    Args:
+        agent: The agent.
+        state: A train state with `runner`, `key` and `update`.
+        policy: How to act.
+        num_streams: How many random keys each shard needs for learning.
+
+    Returns:
+        The train state with the runner state and the key to continue from, the transitions `[T, B, ...]`, sums over the
+        episodes that ended, and keys `[num_streams, S / devices]`.
+    """
+    config, collector = agent.config, make_collector(agent, state.update)
+    for_rollout, pooled = (config.num_steps, collector.keys_per_step), config.reset == "pool"
+    acting = math.prod(for_rollout)
+    key, keys = shard_keys(state.key, config.shards, acting + num_streams + pooled)
+    runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
+    runner, traj, sums = rollout(
+        collector, policy, runner, keys[:acting].reshape(*for_rollout, -1), config.train_length
+    )
+    return dataclasses.replace(state, runner=runner, key=key), traj, sums, keys[acting : acting + num_streams]
+
+
 def rollout_policy(agent: Agent, state: Any) -> Policy:
     """A policy that draws actions as the agent behaves.
 
@@ -76,8 +113,7 @@ def rollout_policy(agent: Agent, state: Any) -> Policy:
     """
 
     def evaluate(carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
-        seen = normalised(state.normaliser, _one_moment(observation), agent.param_sets)
-        carry, distribution, prediction = agent.networks.apply(state.params, carry, seen, reset[None])
+        carry, distribution, prediction = _apply(agent, state, carry, observation, reset)
         value = agent.config.value.decode(prediction)[0]
         return carry, distribution, agent.team_value(value, observation.agent_mask, agent.env.teams)
 
@@ -90,6 +126,24 @@ def rollout_policy(agent: Agent, state: Any) -> Policy:
         return evaluate(carry, observation, jnp.zeros(observation.agent_mask.shape[0], bool))[2]
 
     return Policy(act, bootstrap)
+
+
+def behaviour_policy(agent: Agent, state: Any) -> Policy:
+    """A policy that draws actions as the agent behaves, and stores nothing; see `rollout_policy`."""
+
+    def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
+        carry, distribution, _ = _apply(agent, state, carry, observation, reset)
+        return carry, sample_actions(agent.behaviour(state, distribution), keys)[0], {}
+
+    return Policy(act, lambda carry, observation: ())
+
+
+def _apply(
+    agent: Agent, state: Any, carry: Any, observation: Observation, reset: jax.Array
+) -> tuple[Any, Any, jax.Array]:
+    """The networks' outputs `[1, B, ...]` for observations `[B, ...]` of one moment."""
+    seen = normalised(state.normaliser, _one_moment(observation), agent.param_sets)
+    return agent.networks.apply(state.params, carry, seen, reset[None])
 
 
 def act(

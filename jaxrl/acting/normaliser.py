@@ -27,7 +27,7 @@ from jaxrl.rl.normalise import (
     standardise,
 )
 
-__all__ = ["Normaliser", "new_normaliser", "normalised", "scaled_rewards", "update_obs_stats"]
+__all__ = ["Normaliser", "new_normaliser", "normalised", "rescaled", "scaled_rewards", "update_obs_stats"]
 
 
 class Normaliser(NamedTuple):
@@ -107,9 +107,16 @@ def scaled_rewards(
     cut = traj.cut[..., None]
     discounted, sums = discounted_returns(discounted, traj.reward, cut, gamma)
     returns = jax.vmap(merge)(normaliser.returns, _by_param_set(sums, traj.observation.agent_mask, param_sets))
-    own = _of_agents(returns, param_sets)
-    reward = jax.vmap(scale_reward, in_axes=(2, 0), out_axes=2)(traj.reward, own)
-    return normaliser._replace(returns=returns), discounted, reward
+    normaliser = normaliser._replace(returns=returns)
+    return normaliser, discounted, rescaled(normaliser, traj.reward, param_sets)
+
+
+def rescaled(normaliser: Normaliser, reward: jax.Array, param_sets: tuple[int, ...]) -> jax.Array:
+    """Rewards `[T, B, N]` divided by the deviation of the discounted returns seen so far."""
+    if normaliser.returns is None:
+        return reward
+    own = _of_agents(normaliser.returns, param_sets)
+    return jax.vmap(scale_reward, in_axes=(2, 0), out_axes=2)(reward, own)
 
 
 def _by_param_set(x: jax.Array, alive: jax.Array, param_sets: tuple[int, ...]) -> Moments:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import jax
 
-from jaxrl.algos.learning import LearningLayer
+from jaxrl.algos.learning import EpochLayer
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import policy_head
@@ -34,7 +34,7 @@ class Hyperparams:
 
 def _learns_twice(config: Any, _: Any) -> bool:
     """A policy that has learned nothing from a rollout yet has not moved."""
-    return config.update_epochs * config.num_minibatches > 1
+    return config.gradients_per_update > 1
 
 
 def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
@@ -42,7 +42,7 @@ def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig(LearningLayer):
+class OnPolicyConfig(EpochLayer):
     """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
 
     squash: bool = False

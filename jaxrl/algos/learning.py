@@ -1,4 +1,4 @@
-"""What the configurations of all algorithms have in common that learn from fresh rollouts, in epochs of minibatches."""
+"""How algorithms learn: what all configurations have in common, and what those that learn from fresh rollouts add."""
 
 from __future__ import annotations
 
@@ -15,19 +15,15 @@ from jaxrl.nn.torso import is_picture
 from jaxrl.rl.annealing import annealed, by_name, lost_later
 from jaxrl.spaces import Box
 
-__all__ = ["LearningLayer", "OptimizerName"]
+__all__ = ["EpochLayer", "LearningLayer", "OptimizerName"]
 
 OptimizerName = Literal["adam", "muon", "radam"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningLayer(NetworkLayer, RunLayer):
-    """How an algorithm learns from its own fresh rollouts."""
+    """How an algorithm learns."""
 
-    update_epochs: int = 4
-    """Passes over each rollout."""
-    num_minibatches: int = 4
-    """Optimiser steps per pass."""
     optimizer: OptimizerName = "adam"
     """Optimiser; muon takes orthogonalised steps for the matrices of hidden layers, radam is an Adam that begins
     without momentum's bias."""
@@ -52,7 +48,6 @@ class LearningLayer(NetworkLayer, RunLayer):
     hyperparams_class: ClassVar[type[Any]]
     """The algorithm's hyperparameters that need no recompilation: a dataclass and pytree with names of fields."""
     allowed: ClassVar[dict[str, Allowed]] = {
-        **dict.fromkeys(("update_epochs", "num_minibatches"), COUNT),
         **dict.fromkeys(("lr", "max_grad_norm"), POSITIVE),
         "gamma": SHARE,
         "sequence_length": NOT_NEGATIVE,
@@ -63,7 +58,6 @@ class LearningLayer(NetworkLayer, RunLayer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_divisible("num_envs", "num_minibatches")
         if self.sequence_length:
             self.check_divisible("num_steps", "sequence_length")
         _ = self.scheduled  # refuses what is no schedule
@@ -85,9 +79,12 @@ class LearningLayer(NetworkLayer, RunLayer):
 
         Each shard has random numbers of its own, so results do not depend on how shards are spread over devices.
         """
-        rows = self.num_steps // self.train_length
         even = (s for s in range(min(self.num_shards, self.num_envs), 1, -1) if self.num_envs % s == 0)
-        return next((s for s in even if self.num_envs // s * rows % self.num_minibatches == 0), 1)
+        return next(filter(self._splits_minibatches, even), 1)
+
+    def _splits_minibatches(self, shards: int) -> bool:
+        """Whether each minibatch can have equally many rows from every shard."""
+        raise NotImplementedError
 
     @property
     def hyperparams(self) -> Any:
@@ -129,3 +126,28 @@ class LearningLayer(NetworkLayer, RunLayer):
 
     def _hyperparameters(self) -> list[str]:
         return [field.name for field in dataclasses.fields(self.hyperparams_class)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EpochLayer(LearningLayer):
+    """How an algorithm learns from its own fresh rollouts, in epochs of minibatches."""
+
+    update_epochs: int = 4
+    """Passes over each rollout."""
+    num_minibatches: int = 4
+    """Optimiser steps per pass."""
+
+    allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(("update_epochs", "num_minibatches"), COUNT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_divisible("num_envs", "num_minibatches")
+
+    @property
+    def gradients_per_update(self) -> int:
+        """Optimiser steps per update."""
+        return self.update_epochs * self.num_minibatches
+
+    def _splits_minibatches(self, shards: int) -> bool:
+        rows = self.num_steps // self.train_length
+        return self.num_envs // shards * rows % self.num_minibatches == 0

@@ -6,7 +6,6 @@ Between them, an algorithm says what is to be learned: PPO computes advantages t
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,15 +14,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks, make_collector, rollout_policy
+from jaxrl.acting.agent import Agent, Networks, next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import Transition, refresh_pool, rollout
+from jaxrl.acting.rollout import Transition
 from jaxrl.algorithm import Metrics
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.rl.advantage import bootstrap_values
-from jaxrl.rl.devices import num_devices, psum, shard_keys
+from jaxrl.rl.devices import num_devices, psum
 from jaxrl.rl.epochs import update_epochs
 
 __all__ = ["Experience", "collect", "learn", "own_networks"]
@@ -50,18 +49,11 @@ def collect(agent: Agent, state: Any, h: Any) -> tuple[Any, Experience]:
         h: The hyperparameters of this update.
     """
     config, param_sets = agent.config, agent.param_sets
-    collector = make_collector(agent, state.update)
-    for_rollout = (config.num_steps, collector.keys_per_step)
-    for_shuffle = (config.update_epochs, config.num_envs * config.num_steps // config.train_length // config.shards)
-    pooled, acting, learning = config.reset == "pool", math.prod(for_rollout), math.prod(for_shuffle)
-    key, keys = shard_keys(state.key, config.shards, acting + learning + pooled)
-    keys_rollout = keys[:acting].reshape(*for_rollout, -1)
-    keys_shuffle = keys[acting : acting + learning].reshape(*for_shuffle, -1)
-
-    runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
-    policy = rollout_policy(agent, state)
-    runner, traj, sums = rollout(collector, policy, runner, keys_rollout, config.train_length)
-    normaliser, discounted, reward = scaled_rewards(state.normaliser, runner.discounted, traj, param_sets, h.gamma)
+    rows = config.num_envs * config.num_steps // config.train_length // config.shards
+    streams = config.update_epochs * rows
+    after, traj, sums, keys = next_rollout(agent, state, rollout_policy(agent, state), streams)
+    discounted = after.runner.discounted
+    normaliser, discounted, reward = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
 
     cut = traj.cut[..., None]
     experience = Experience(
@@ -70,14 +62,13 @@ def collect(agent: Agent, state: Any, h: Any) -> tuple[Any, Experience]:
         discount=h.gamma * (1.0 - traj.terminated[..., None]),
         cut=cut,
         next_value=bootstrap_values(traj.extras["value"], traj.bootstrap, cut),
-        keys=keys_shuffle,
+        keys=keys.reshape(config.update_epochs, rows, -1),
         sums=sums,
     )
     state = dataclasses.replace(
-        state,
+        after,
         normaliser=update_obs_stats(normaliser, traj.observation, param_sets),
-        runner=runner._replace(discounted=discounted),
-        key=key,
+        runner=after.runner._replace(discounted=discounted),
     )
     return state, experience
 

@@ -23,7 +23,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.on_policy import collect, learn, own_networks
-from jaxrl.algos.q_config import Hyperparams, QConfig
+from jaxrl.algos.q_config import Hyperparams, QConfig, QLayer
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.heads import QHead
@@ -82,7 +82,7 @@ class Batch(NamedTuple):
 class QNetwork(nn.Module):
     """Maps observations `[T, B, ...]` to the greedy policy and to the values `[T, B, A]` of all actions."""
 
-    config: QConfig
+    config: QLayer
     observation_space: Space
     num_actions: int
 
@@ -92,7 +92,8 @@ class QNetwork(nn.Module):
     ) -> tuple[Any, Any, jax.Array]:
         c = self.config
         carry, features = c.encoder(self.observation_space)(name="torso")(carry, obs, reset)
-        policy = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, name="q")(features, mask)
+        head = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, c.dueling, name="q")
+        policy = head(features, mask)
         return carry, policy, policy.values
 
 
@@ -135,7 +136,7 @@ def loss(
     return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
 
 
-def q_networks(config: QConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
+def q_networks(config: QLayer, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
     """A `QNetwork` for each parameter set."""
     space = env.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others
@@ -143,16 +144,16 @@ def q_networks(config: QConfig, env: MultiAgentEnvironment, param_sets: tuple[in
     return own_networks(network, partial(_new_carry, config), env, param_sets)
 
 
-def _new_carry(config: QConfig, *batch_shape: int) -> Any:
+def _new_carry(config: QLayer, *batch_shape: int) -> Any:
     return initial_carry(config.memory, config.memory_size, batch_shape)
 
 
-def current_epsilon(config: QConfig, state: ppo.TrainState) -> jax.Array:
+def current_epsilon(config: QLayer, state: Any) -> jax.Array:
     """The share of random actions in the state's next update."""
     return config.epsilon(config.annealed(state.hyperparams, state.update), state.update)
 
 
-def explore(config: QConfig, state: ppo.TrainState, policy: Any) -> Any:
+def explore(config: QLayer, state: Any, policy: Any) -> Any:
     """The behaviour of a greedy policy: some of its actions are random."""
     return policy.exploring(current_epsilon(config, state))
 

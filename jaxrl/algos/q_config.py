@@ -1,21 +1,23 @@
-"""The configuration of PQN and its relatives."""
+"""The configuration of algorithms that learn the values of actions."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
+import jax.numpy as jnp
 
 from jaxrl.algos.layers import ActivationName, SharingLayer
-from jaxrl.algos.learning import LearningLayer, OptimizerName
+from jaxrl.algos.learning import EpochLayer, LearningLayer, OptimizerName
+from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import SHARE, Allowed
 from jaxrl.environment import Environment
 from jaxrl.rl.annealing import ramp
 from jaxrl.rl.value import GreedyValue
 from jaxrl.spaces import Discrete
 
-__all__ = ["Hyperparams", "QConfig"]
+__all__ = ["Hyperparams", "QConfig", "QLayer", "ReplayHyperparams", "ReplayQConfig"]
 
 
 @jax.tree_util.register_dataclass
@@ -33,17 +35,11 @@ class Hyperparams:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QConfig(SharingLayer, LearningLayer):
-    """Fields of every algorithm that learns the values of actions from its own fresh rollouts."""
+class QLayer(SharingLayer, LearningLayer):
+    """The values of actions, and exploration."""
 
-    hidden: tuple[int, ...] = (128, 128)
-    layer_norm: bool = True
-    activation: ActivationName = "relu"
-    optimizer: OptimizerName = "radam"
-    max_grad_norm: float = 10.0
-    normalise_reward: bool = True
-    q_lambda: float = 0.65
-    """Mixes returns of all lengths: 0 bootstraps after each step, 1 at the end of the rollout only."""
+    dueling: bool = False
+    """Make values of that of the state and advantages, each with a head of its own."""
     eps_start: float = 1.0
     """Share of random actions at the beginning of the run."""
     eps_finish: float = 0.05
@@ -51,15 +47,14 @@ class QConfig(SharingLayer, LearningLayer):
     eps_decay: float = 0.2
     """Share of the run in which it decreases, linearly."""
 
-    hyperparams_class: ClassVar[type[Any]] = Hyperparams
-    allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(("q_lambda", "eps_start", "eps_finish", "eps_decay"), SHARE)
+    allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(("eps_start", "eps_finish", "eps_decay"), SHARE)
 
     @property
     def value(self) -> GreedyValue:
         """What the network predicts."""
         return GreedyValue()
 
-    def epsilon(self, h: Hyperparams, update: jax.Array) -> jax.Array:
+    def epsilon(self, h: Any, update: jax.Array) -> jax.Array:
         """The share of random actions in an update, given the number of updates before."""
         return ramp(h.eps_start, h.eps_finish, h.eps_decay, update, self.num_updates)
 
@@ -75,3 +70,55 @@ class QConfig(SharingLayer, LearningLayer):
                 f"{self.env} has actions in {env.action_space()}, and Q needs Discrete ones; use ppo or ippo."
             )
         return env
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QConfig(QLayer, EpochLayer):
+    """Fields of every algorithm that learns the values of actions from its own fresh rollouts."""
+
+    hidden: tuple[int, ...] = (128, 128)
+    layer_norm: bool = True
+    activation: ActivationName = "relu"
+    optimizer: OptimizerName = "radam"
+    max_grad_norm: float = 10.0
+    normalise_reward: bool = True
+    q_lambda: float = 0.65
+    """Mixes returns of all lengths: 0 bootstraps after each step, 1 at the end of the rollout only."""
+
+    hyperparams_class: ClassVar[type[Any]] = Hyperparams
+    allowed: ClassVar[dict[str, Allowed]] = {"q_lambda": SHARE}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ReplayHyperparams:
+    """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it."""
+
+    lr: Any
+    gamma: Any
+    tau: Any
+    eps_start: Any
+    eps_finish: Any
+    eps_decay: Any
+    max_grad_norm: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReplayQConfig(QLayer, ReplayLayer):
+    """Fields of every algorithm that learns the values of actions from a replay buffer."""
+
+    layer_norm: bool = True
+    activation: ActivationName = "relu"
+    max_grad_norm: float = 10.0
+    tau: float = 0.02
+    double: bool = True
+    """Let the learned network choose the next action that the target network values."""
+    td_loss: Literal["mse", "huber"] = "mse"
+    """Loss of an error: mse is half its square, huber grows linearly beyond 1."""
+
+    hyperparams_class: ClassVar[type[Any]] = ReplayHyperparams
+
+    def epsilon(self, h: Any, update: jax.Array) -> jax.Array:
+        """The share of random actions in an update: all of them until learning starts."""
+        waiting = update < -(-self.learning_starts // self.steps_per_update)
+        return jnp.where(waiting, 1.0, super().epsilon(h, update))

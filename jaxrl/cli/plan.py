@@ -97,7 +97,7 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
     assumed = dataclasses.replace(
         Assumptions.of(jax.default_backend()), **{k: v for k, v in given.items() if v is not None}
     )
-    minibatches = getattr(config, "update_epochs", 1) * getattr(config, "num_minibatches", 1)
+    minibatches = getattr(config, "gradients_per_update", 1)
     rows = scaling_table(plan, list(flags.device_counts), minibatches, assumed, flags.seconds_per_update)
     lines = [("devices", "environments", "compute", "gradient", "all-reduces", "an update", "speed-up", "if grown")]
     for row in rows:
@@ -136,9 +136,12 @@ def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
     cures = []
     envs = int(getattr(config, "num_envs", 0) * share)
     step = getattr(config, "num_minibatches", 1) * plan.devices
-    if envs >= step:
+    replays = hasattr(config, "buffer_size")  # the buffer is most of it, however many environments fill it
+    if replays:
+        cures.append(f"--buffer-size {int(config.buffer_size * share)} (of {config.buffer_size})")
+    if envs >= step and not replays:
         cures.append(f"--num-envs {envs // step * step} (of {config.num_envs})")
-    if hasattr(config, "num_steps") and int(config.num_steps * share) >= 1:
+    if hasattr(config, "num_steps") and not replays and int(config.num_steps * share) >= 1:
         cures.append(f"--num-steps {int(config.num_steps * share)} (of {config.num_steps})")
     if flags.num_seeds > 1 and int(flags.num_seeds * share):
         cures.append(f"--num-seeds {int(flags.num_seeds * share)} (of {flags.num_seeds})")

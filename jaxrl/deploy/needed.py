@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algorithm import Algorithm
+from jaxrl.algorithm import Algorithm, without_replay
 from jaxrl.deploy.params import flattened, nested
 from jaxrl.deploy.program import trace
 
@@ -101,8 +101,9 @@ class Needed:
 
 def check_state(algo: Algorithm, state: Any) -> None:
     """Raise ValueError unless it is the train state of one member of this algorithm."""
-    wanted = {_name(path): leaf.shape for path, leaf in _with_paths(jax.eval_shape(algo.init, jax.random.key(0)))}
-    given = {_name(path): np.shape(leaf) for path, leaf in _with_paths(state)}
+    fresh = jax.eval_shape(algo.init, jax.random.key(0))
+    wanted = {_name(path): leaf.shape for path, leaf in _with_paths(without_replay(fresh))}
+    given = {_name(path): np.shape(leaf) for path, leaf in _with_paths(without_replay(state))}
     if wanted == given:
         return
     members = {shape[:1] for shape in given.values()}

@@ -11,7 +11,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algorithm import Algorithm
+from jaxrl.algorithm import Algorithm, without_replay
 from jaxrl.deploy.files import export
 from jaxrl.deploy.inference import Inference
 from jaxrl.deploy.needed import Needed, add_batch, check_state
@@ -46,6 +46,7 @@ class Policy:
     are not among them; the moments of a normaliser are."""
 
     def __init__(self, algo: Algorithm, env: Environment, state: Any) -> None:
+        state = without_replay(state)
         check_state(algo, state)
         self.algo, self.env = algo, env
         agents = (env.num_agents,) if isinstance(env, MultiAgentEnvironment) else ()

@@ -116,17 +116,25 @@ class GaussianHead(nn.Module):
 
 
 class QHead(nn.Module):
-    """The values of A actions, and the greedy choice among those that the mask, bool `[..., A]` or None, allows."""
+    """The values of A actions, and the greedy choice among those that the mask, bool `[..., A]` or None, allows.
+
+    With `dueling`, they are the value of the state plus advantages of mean 0, each with layers of its own (Wang et al.
+    2016, https://arxiv.org/abs/1511.06581, eq. 9).
+    """
 
     num_actions: int
     sizes: tuple[int, ...] = ()
     activation: str = "tanh"
     layer_norm: bool = False
+    dueling: bool = False
 
     @nn.compact
     def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.EpsilonGreedy:
-        features = MLP(self.sizes, self.activation, self.layer_norm)(features)
-        values = Dense(self.num_actions, kernel_init=orthogonal(1.0), name="output")(features)
+        hidden = MLP(self.sizes, self.activation, self.layer_norm)(features)
+        values = Dense(self.num_actions, kernel_init=orthogonal(1.0), name="output")(hidden)
+        if self.dueling:
+            state = ValueHead(self.sizes, self.activation, layer_norm=self.layer_norm, name="state")(features)
+            values = state[..., None] + values - values.mean(axis=-1, keepdims=True)
         return distributions.EpsilonGreedy(values, mask)
 
 
@@ -139,10 +147,11 @@ class ValueHead(nn.Module):
     sizes: tuple[int, ...] = ()
     activation: str = "tanh"
     num_bins: int | None = None
+    layer_norm: bool = False
 
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
-        features = MLP(self.sizes, self.activation)(features)
+        features = MLP(self.sizes, self.activation, self.layer_norm)(features)
         if self.num_bins is None:
             return Dense(1, kernel_init=orthogonal(1.0), name="output")(features)[..., 0]
         return Dense(self.num_bins, kernel_init=orthogonal(0.01), name="output")(features)

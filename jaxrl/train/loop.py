@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import jax
 
-from jaxrl.algorithm import Metrics
+from jaxrl.algorithm import Metrics, with_replay
 from jaxrl.errors import DivergedError
 from jaxrl.train.callbacks import Callback, Callbacks
 from jaxrl.train.devices import hosts
@@ -39,6 +39,7 @@ class Loop:
         callbacks: Notified of phases, rows, evaluations and events.
         folder: The run's folder; None writes nothing.
         keep_checkpoints: How many of the newest checkpoints to keep.
+        checkpoint_replay: Whether checkpoints keep the replay buffer, if there is one.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Loop:
         callbacks: Sequence[Callback] = (),
         folder: RunFolder | None = None,
         keep_checkpoints: int = 3,
+        checkpoint_replay: bool = True,
     ) -> None:
         self.programs = programs
         self.intervals = intervals
@@ -61,7 +63,7 @@ class Loop:
         """All rows of the run."""
         self.stopped: str | None = None
         """Why training ended early: the name of a signal, `"goal"` or `"callback"`."""
-        self.saver = Saver(folder, keep_checkpoints, say, self.tell)
+        self.saver = Saver(folder, keep_checkpoints, checkpoint_replay, say, self.tell)
         self.watch = FiniteWatch(members, intervals.num_updates, programs.state_shape, self._advice)
         self._say = say
         self._throughput = Throughput(self._tell_of_time)
@@ -198,8 +200,10 @@ class Loop:
         self.rows.load(restored.extra["rows"])
         self.clock = Clock(restored.extra["seconds"])
         self.table = self.saver.folder.metrics.read()
-        self.tell("resumed", f"Continues after update {restored.update} of {self.intervals.num_updates}.")
-        return restored.state
+        said = f"Continues after update {restored.update} of {self.intervals.num_updates}."
+        whole = jax.tree.structure(restored.state) == jax.tree.structure(state_shape)
+        self.tell("resumed", said if whole else f"{said} The replay buffer was not saved, so it begins empty.")
+        return restored.state if whole else with_replay(restored.state, self.programs.init())
 
     def _save(self, state: Any, update: int, last: bool = False) -> None:
         if self.saver.saved(update):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrl.algorithm import Algorithm, Metrics, RunConfig
+from jaxrl.algorithm import Algorithm, Metrics, RunConfig, without_replay
 from jaxrl.train.devices.hosts import gather
 from jaxrl.train.devices.mesh import MEMBER, everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
@@ -89,10 +89,13 @@ def compile_programs(
     compiled_init = jax.jit(init, out_shardings=places).lower(keys, who.hyperparams).compile(options)
     # Evaluation needs one device; on a mesh, every device would repeat it.
     alone = jax.local_devices()[0]
-    compiled_play = jax.jit(play).lower(_unplaced(state), keys).compile(options)
+    compiled_play = jax.jit(play).lower(_unplaced(without_replay(state)), keys).compile(options)
     with _cache_hits() as hits:
         jitted = jax.jit(chunk, donate_argnums=0, out_shardings=None if mesh is None else (places, everywhere(mesh)))
         compiled_chunk = jitted.lower(state, np.int32(1)).compile(options)
+
+    def gathered(state: Any) -> Any:
+        return without_replay(state) if mesh is None else jax.device_put(gather(without_replay(state)), alone)
 
     def bind(other: RunConfig, who: Members) -> Programs:
         if len(who) != members or _seedless(other) != _seedless(config):
@@ -103,9 +106,7 @@ def compile_programs(
             chunk=lambda state, n: compiled_chunk(
                 state if places is None else jax.device_put(state, places), np.int32(n)
             ),
-            evaluate=lambda state: compiled_play(
-                state if mesh is None else jax.device_put(gather(state), alone), who.keys(stream=1)
-            ),
+            evaluate=lambda state: compiled_play(gathered(state), who.keys(stream=1)),
             state_shape=state,
             max_chunk=max_chunk,
             seconds=0.0,

@@ -148,6 +148,7 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
             callbacks=[progress, logger, goal, own],
             folder=begun.folder,
             keep_checkpoints=recording.keep_checkpoints,
+            checkpoint_replay=getattr(config, "checkpoint_replay", True),
         )
         for text in not_loadable(config) if begun.folder else ():
             loop.tell("not_loadable", text)

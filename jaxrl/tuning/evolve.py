@@ -109,9 +109,10 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members)).astype(jnp.int32)
 
     taken = _take(own, parent)
-    # Environments stay, unless a diverged policy may have acted on them.
+    # Environments and replay buffers stay, unless a diverged policy may have acted on them.
     mine = jnp.where(healthy, jnp.arange(members), parent)
-    environments = {name: _take(getattr(own, name), mine) for name in field_names(own, "per_environment")}
+    names = (*field_names(own, "per_environment"), *field_names(own, "replayed"))
+    environments = {name: _take(getattr(own, name), mine) for name in names}
     moved = jax.vmap(partial(_explore, space, resample))(taken.hyperparams, key_explore)
     h = jax.tree.map(lambda new, old: jnp.where(replaced, new, old), moved, taken.hyperparams)
     own = dataclasses.replace(taken, hyperparams=h, **environments)

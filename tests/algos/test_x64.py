@@ -10,37 +10,46 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import ippo, mappo, ppo, pqn, pqn_vdn
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
     "num_steps": 8,
     "total_timesteps": 128,
-    "num_minibatches": 2,
     "hidden": (8,),
 }
 GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8}
 S5: dict[str, Any] = {"memory": "s5", "memory_size": 8}
 NORMALISED: dict[str, Any] = {"normalise_obs": True, "normalise_reward": True}
+FRESH: dict[str, Any] = {"num_minibatches": 2}
+REPLAY: dict[str, Any] = {
+    "batch_size": 8,
+    "learning_starts": 0,
+    "n_step": 2,
+    "dueling": True,
+    "target_update_interval": 2,
+}
 VARIANTS = {
-    "ppo": (ppo, ppo.Config(**SMALL, **NORMALISED, target_kl=0.1, anneal_ent=True, reset="pool")),
+    "ppo": (ppo, ppo.Config(**SMALL, **FRESH, **NORMALISED, target_kl=0.1, anneal_ent=True, reset="pool")),
     "ppo, squashed, hlgauss": (
         ppo,
-        ppo.Config(**SMALL, env="classic/mountain_car_continuous", squash=True, value_loss="hlgauss"),
+        ppo.Config(**SMALL, **FRESH, env="classic/mountain_car_continuous", squash=True, value_loss="hlgauss"),
     ),
-    "ppo, lstm": (ppo, ppo.Config(**SMALL, env="classic/pendulum", memory="lstm", memory_size=8)),
-    "ppo, several choices": (ppo, ppo.Config(**SMALL, env="probe/multi_discrete_action")),
-    "ippo": (ippo, ippo.Config(**SMALL, env="smax/3m")),
+    "ppo, lstm": (ppo, ppo.Config(**SMALL, **FRESH, env="classic/pendulum", memory="lstm", memory_size=8)),
+    "ppo, several choices": (ppo, ppo.Config(**SMALL, **FRESH, env="probe/multi_discrete_action")),
+    "ippo": (ippo, ippo.Config(**SMALL, **FRESH, env="smax/3m")),
     "ippo, gru, several kinds": (
         ippo,
-        ippo.Config(**SMALL, **GRU, env="mpe/simple_tag", sequence_length=4),
+        ippo.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag", sequence_length=4),
     ),
     "mappo, s5": (
         mappo,
-        mappo.Config(**SMALL, **NORMALISED, **S5, env="mpe/simple_tag", critic_hidden=(8,)),
+        mappo.Config(**SMALL, **FRESH, **NORMALISED, **S5, env="mpe/simple_tag", critic_hidden=(8,)),
     ),
-    "pqn": (pqn, pqn.Config(**SMALL, **NORMALISED)),
-    "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **GRU, env="mpe/simple_tag")),
+    "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
+    "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED)),
+    "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),
+    "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag")),
 }
 
 

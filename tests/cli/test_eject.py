@@ -17,7 +17,8 @@ from jaxrl.source_file import load_source
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVS = {"ppo": "classic/cartpole"}
-SMALL = {"num_envs": 4, "num_steps": 8, "total_timesteps": 64, "hidden": (8,), "num_minibatches": 2}
+SMALL = {"num_envs": 4, "num_steps": 8, "total_timesteps": 64, "hidden": (8,)}
+FRESH, REPLAY = {"num_minibatches": 2}, {"learning_starts": 8, "buffer_size": 64, "batch_size": 8}
 
 
 @pytest.fixture(scope="module", params=algos.names())
@@ -32,7 +33,8 @@ def ejected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_its_update_equals_the_librarys_bit_for_bit(ejected: tuple[str, Path], memory: str) -> None:
     name, path = ejected
     module, mine = algos.load(name), load_source(path)
-    fields = {**SMALL, "env": ENVS.get(name, "probe/death"), "memory": memory, "normalise_obs": True}
+    learning = REPLAY if hasattr(module.Config, "buffer_size") else FRESH
+    fields = {**SMALL, **learning, "env": ENVS.get(name, "probe/death"), "memory": memory, "normalise_obs": True}
     states = []
     for each in (module, mine):
         algo = each.make(each.Config(**fields))

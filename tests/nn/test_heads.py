@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.nn.heads import ValueHead, mask_size, policy_head
+from jaxrl.nn.heads import QHead, ValueHead, mask_size, policy_head
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FEATURES = jax.random.normal(jax.random.key(0), (4, 3, 8))  # [T, B, H]
@@ -61,3 +61,11 @@ def test_what_cannot_be_is_explained():
 def test_a_value_head_gives_a_scalar_or_logits(num_bins, shape):
     y, _ = ValueHead((6,), num_bins=num_bins).init_with_output(jax.random.key(0), FEATURES)
     assert y.shape == shape
+
+
+def test_dueling_values_have_the_states_value_as_their_mean():
+    head = QHead(3, (6,), dueling=True)
+    policy, params = head.init_with_output(jax.random.key(0), FEATURES)
+    state: Any = ValueHead((6,)).apply({"params": params["params"]["state"]}, FEATURES)
+    np.testing.assert_allclose(policy.values.mean(-1), state, atol=1e-5)
+    assert policy.values.std(-1).min() > 0

@@ -1,7 +1,7 @@
 """Spreading a run over devices: a mesh with the axes `member` (seeds) and `data` (environments).
 
-Fields that a train state declares as `per_environment` are split along the data axis; all others are the same on every
-device along it. An algorithm whose config has no `shards` uses one device per seed.
+Fields that a train state declares as `per_environment` or `replayed` are split along the data axis; all others are the
+same on every device along it. An algorithm whose config has no `shards` uses one device per seed.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members:
 
 
 def _specs(state: Any, members: int) -> Any:
-    """The partition of every leaf: along the members, and for `per_environment` fields along the environments too.
+    """The partition of every leaf: along the members, and for fields of the environments along these too.
 
     Raises:
         TypeError: The train state does not declare which fields are per environment.
@@ -120,7 +120,7 @@ def _specs(state: Any, members: int) -> Any:
     lead = (MEMBER,) if members > 1 else ()
 
     def specs(role: Role, value: Any) -> Any:
-        axes = (*lead, AXIS) if role == "per_environment" else lead
+        axes = (*lead, AXIS) if role in ("per_environment", "replayed") else lead
         return jax.tree.map(lambda _: PartitionSpec(*axes), value)
 
     return map_fields(specs, state)

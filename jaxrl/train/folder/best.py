@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jaxrl.algorithm import without_replay
 from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import Checkpoints
@@ -16,6 +17,8 @@ __all__ = ["keep_best"]
 
 def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | None:
     """Save `state` under `best/` if the last row of evaluations.jsonl, which belongs to it, beats all earlier ones.
+
+    A replay buffer is left out.
 
     Returns:
         The error if it could not be saved; training should go on.
@@ -29,7 +32,7 @@ def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | N
         return unread
     try:
         with Checkpoints(folder.best, keep=1) as best:
-            best.save(update, state, {"evaluation": rows[-1] if rows else None})
+            best.save(update, without_replay(state), {"evaluation": rows[-1] if rows else None})
     except CheckpointError as error:
         return error
     return None

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from jaxrl.algorithm import without_replay
 from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.disk import why
@@ -68,7 +69,7 @@ class CheckpointReader:
         return sorted(int(path.name) for path in self.folder.iterdir() if _NUMBER.fullmatch(path.name))
 
     def restore(self, target: Any) -> Restored:
-        """The newest good checkpoint, in the form of `target`.
+        """The newest good checkpoint, in the form of `target`, without its replay buffer if that was not saved.
 
         Args:
             target: The saved state, as arrays or as shapes (`jax.eval_shape(algo.init, key)`).
@@ -77,7 +78,9 @@ class CheckpointReader:
             CheckpointError: There is no checkpoint, none is good, or it belongs to another configuration.
         """
         read = hosts.on_main(lambda: self._newest(target), CheckpointError)
-        update, extra = hosts.main_says((read.update, read.extra) if read else (0, {}))
+        whole = read is None or jax.tree.structure(read.state) == jax.tree.structure(target)
+        update, extra, whole = hosts.main_says((read.update, read.extra, whole) if read else (0, {}, True))
+        target = target if whole else without_replay(target)
         return Restored(update, hosts.broadcast(read.state if read else None, target), extra)
 
     def _newest(self, target: Any) -> Restored:
@@ -108,6 +111,8 @@ class CheckpointReader:
         manifest = read_json(step / "manifest" / "metadata")
         if manifest.get("sha256", _digest(manifest)) != _digest(manifest):
             raise ValueError("the content of its manifest is not what was saved")
+        if manifest["leaves"].keys() == _describe(without_replay(target)).keys():
+            target = without_replay(target)
         _compare(manifest["leaves"], _describe(target), step)
         shapes = jax.tree.map(hosts.plain, target)
         places = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype) if x.size else np.zeros(1, np.float32), shapes)

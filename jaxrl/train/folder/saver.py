@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jaxrl.algorithm import without_replay
 from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.best import keep_best
@@ -23,17 +24,24 @@ class Saver:
     Args:
         folder: The run's folder; None saves nothing.
         keep: How many checkpoints to keep.
+        replay: Whether checkpoints keep the replay buffer, if there is one.
         say: Called with a sentence for every checkpoint that is skipped.
         tell: `tell(kind, sentence)`, called for everything that cannot be written.
     """
 
     def __init__(
-        self, folder: RunFolder | None, keep: int, say: Callable[[str], None], tell: Callable[[str, str], None]
+        self,
+        folder: RunFolder | None,
+        keep: int,
+        replay: bool,
+        say: Callable[[str], None],
+        tell: Callable[[str, str], None],
     ) -> None:
         self.folder = folder
         self.error: CheckpointError | None = None
         """The error of the last save, or of the last attempt to write another file, if it failed."""
         self._checkpoints = Checkpoints(folder.checkpoints, keep, say) if folder else None
+        self._replay = replay
         self._tell = tell
         self._last: tuple[int, float] = (-1, time.monotonic())  # update, time
         self._took = 0.0  # seconds
@@ -58,7 +66,8 @@ class Saver:
         try:
             hosts.on_main(self.folder.flush, OSError)  # a checkpoint relies on the rows before it
             sizes = {"metrics_size": self.folder.metrics.size, "evaluations_size": self.folder.evaluations.size}
-            self._checkpoints.save(update, state, {**extra, **sizes})
+            saved = state if self._replay else without_replay(state)
+            self._checkpoints.save(update, saved, {**extra, **sizes})
         except CheckpointError as error:
             self.error = error
         except OSError as error:

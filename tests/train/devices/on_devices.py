@@ -13,13 +13,14 @@ import jax
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import ippo, mappo, ppo, pqn, pqn_vdn
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
 NORMALISED = {"normalise_obs": True, "normalise_reward": True}
 WORLDS = Path(__file__).parents[2] / "wrappers" / "worlds.py"
 GRU = {"memory": "gru", "memory_size": 8}
+REPLAY = {"buffer_size": 32 * 8 * 3, "learning_starts": 0, "batch_size": 32, "n_step": 2, "tau": 0.5}
 VARIANTS = {
     "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
     "ppo worlds": (ppo, ppo.Config(env="classic/cartpole", params=f"{WORLDS}:draw", **SMALL)),
@@ -33,6 +34,8 @@ VARIANTS = {
         mappo.Config(env="probe/hidden_state", optimizer="adam", critic_hidden=(8,), **GRU, **SMALL),
     ),
     "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
+    "dqn": (dqn, dqn.Config(env="classic/cartpole", **NORMALISED, **REPLAY, **SMALL)),
+    "dqn gru": (dqn, dqn.Config(env="probe/death", burn_in=4, sequence_length=4, **GRU, **REPLAY, **SMALL)),
     "pqn": (pqn, pqn.Config(env="classic/cartpole", normalise_obs=True, **SMALL)),
     "pqn_vdn gru": (pqn_vdn, pqn_vdn.Config(env="probe/death", **GRU, **SMALL)),
 }

@@ -42,7 +42,8 @@ def check_equal(name: str, counts: list[int]) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("name", "counts"), [("ppo", [1, 8]), ("ippo gru", [1, 4]), ("mappo", [1, 2]), ("pqn_vdn gru", [1, 4])]
+    ("name", "counts"),
+    [("ppo", [1, 8]), ("ippo gru", [1, 4]), ("mappo", [1, 2]), ("pqn_vdn gru", [1, 4]), ("dqn", [1, 4])],
 )
 def test_devices_do_not_change_what_is_learned(name, counts):
     found = check_equal(name, counts)
@@ -53,7 +54,20 @@ def test_devices_do_not_change_what_is_learned(name, counts):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["ppo", "ppo worlds", "ppo gru", "ippo", "ippo gru", "ippo mpe", "mappo", "mappo gru", "pqn", "pqn_vdn gru"],
+    [
+        "ppo",
+        "ppo worlds",
+        "ppo gru",
+        "ippo",
+        "ippo gru",
+        "ippo mpe",
+        "mappo",
+        "mappo gru",
+        "pqn",
+        "pqn_vdn gru",
+        "dqn",
+        "dqn gru",
+    ],
 )
 def test_1_2_4_and_8_devices_learn_the_same(name):
     check_equal(name, [1, 2, 4, 8])

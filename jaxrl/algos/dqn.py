@@ -1,0 +1,174 @@
+"""DQN: Q-learning from a replay buffer, with a target network (Mnih et al. 2015,
+https://doi.org/10.1038/nature14236), for one agent, or for N agents that learn independently.
+
+Run it: `python algos/dqn.py --env classic/cartpole`, or `jaxrl train dqn --env classic/cartpole`. The target network's
+values are those of the actions that the learned network prefers (double Q-learning, van Hasselt et al. 2016,
+https://arxiv.org/abs/1509.06461). With memory, it learns from sequences with the stored memory, refreshed by `burn_in`
+steps (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX). The network is PQN's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jaxrl.acting.agent import Agent, act, act_alone
+from jaxrl.acting.collector import Observation
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
+from jaxrl.algos import off_policy, pqn
+from jaxrl.algos.off_policy import Batch
+from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
+from jaxrl.nn.sharing import number_param_sets
+from jaxrl.rl.devices import psum
+from jaxrl.rl.returns import greedy_value, n_step_returns
+from jaxrl.wrappers import as_multi_agent
+
+__all__ = ["PRESETS", "Config", "make", "make_train"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(ReplayQConfig):
+    """DQN's configuration. The defaults suit CartPole."""
+
+    env: Name = "classic/cartpole"
+    total_timesteps: int = 300_000
+    num_envs: int = 16
+    num_steps: int = 8
+    hidden: tuple[int, ...] = (64, 64)
+    lr: float = 1e-3
+    n_step: int = 3
+
+
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    "acrobot": Config(env="classic/acrobot"),
+}
+
+Mix = Callable[[Agent, Any, jax.Array, Observation], jax.Array]
+"""`mix(agent, params, value[T, R, N], observation) -> value[T, R, N]`: what the values of agents mean for each."""
+
+
+def update(agent: Agent, state: off_policy.TrainState) -> tuple[off_policy.TrainState, Metrics]:
+    """One rollout and its gradient steps. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
+    epsilon = pqn.current_epsilon(agent.config, state)
+    state, metrics = off_policy.act_and_learn(agent, state)
+    return state, {**metrics, "losses": {**metrics["losses"], "epsilon": epsilon}}
+
+
+def of_team(agent: Agent, params: Any, value: jax.Array, observation: Observation) -> jax.Array:
+    """A `Mix` without parameters, the agent's `team_value`."""
+    del params
+    return agent.team_value(value, observation.agent_mask, agent.env.teams)
+
+
+def of_living(agent: Agent, alive: jax.Array) -> jax.Array:
+    """How much the error of each agent counts: 1 if it lives, otherwise 0."""
+    del agent
+    return alive.astype(jnp.float32)
+
+
+def loss(
+    agent: Agent,
+    h: ReplayHyperparams,
+    params: Any,
+    target: Any,
+    batch: Batch,
+    mix: Mix = of_team,
+    weigh: Callable[[Agent, jax.Array], jax.Array] = of_living,
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The error of the chosen actions' values: this device's share of the mean over all devices.
+
+    Args:
+        agent: What the configuration is made into.
+        h: The hyperparameters of this update.
+        params: The parameters that are learned.
+        target: Those of the target network.
+        batch: The minibatch.
+        mix: What becomes of the values of all agents' actions before they are compared with rewards.
+        weigh: `weigh(agent, alive[L, R, N])`: how much each agent's error counts.
+    """
+    config = agent.config
+    steps = rows(batch.steps, config.burn_in)
+    now, after = rows(steps, 0, config.train_length), rows(steps, 1)
+    q, next_q, target_q = unroll(agent, params, target, batch)
+    chosen = jnp.where(jax.nn.one_hot(now.action, q.shape[-1], dtype=bool), q, 0.0).sum(axis=-1)
+    chosen = mix(agent, params, chosen, now.observation)
+    next_value = greedy_value(target_q, next_q if config.double else target_q)
+    next_value = mix(agent, target, next_value, after.observation)
+
+    # What followed a step that the clock cut is not known: its predecessors bootstrap from it, and it learns nothing.
+    discount = h.gamma * (1.0 - steps.terminated[:-1, :, None])
+    returns = n_step_returns(steps.reward[:-1], discount, after.truncated[..., None], next_value, config.n_step)
+    error = chosen - jax.lax.stop_gradient(returns)
+    weight = weigh(agent, now.observation.agent_mask) * ~now.truncated[..., None]
+    weight = weight / jnp.maximum(psum(weight.sum()), 1.0)
+    each = optax.losses.huber_loss(error) if config.td_loss == "huber" else 0.5 * jnp.square(error)
+    value_loss = jnp.sum(each * weight)
+    return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
+
+
+def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The values of all actions: of the L steps that are learned from, and of those after the first, by both networks.
+
+    With memory, both networks see the same steps, from the stored memory on.
+    """
+    config = agent.config
+
+    def apply(params: Any, carry: Any, steps: off_policy.Steps) -> tuple[Any, jax.Array]:
+        carry, _, values = agent.networks.apply(params, carry, steps.observation, steps.reset)
+        return carry, values
+
+    if config.memory == "none":
+        now, after = rows(batch.steps, 0, 1), rows(batch.steps, 1)
+        return apply(params, (), now)[1], apply(params, (), after)[1], apply(target, (), after)[1]
+    before, steps = rows(batch.steps, 0, config.burn_in), rows(batch.steps, config.burn_in)
+    ours = theirs = batch.carry
+    if config.burn_in:
+        ours, theirs = jax.lax.stop_gradient((apply(params, ours, before)[0], apply(target, theirs, before)[0]))
+    values = apply(params, ours, steps)[1]
+    return values[: config.train_length], values[1:], apply(target, theirs, steps)[1][1:]
+
+
+def rows(steps: off_policy.Steps, first: int, end: int | None = None) -> off_policy.Steps:
+    """The steps from `first` to before `end` of each window."""
+    return jax.tree.map(lambda leaf: leaf[first:end], steps)
+
+
+def make(config: Config, loss: Any = loss) -> Algorithm:
+    """DQN as three pure functions of the train state. With a single agent, inputs and outputs have no agent axis.
+
+    Args:
+        config: What to train, and how.
+        loss: Another loss, with the signature of `loss` above.
+    """
+    env = config.make_env()
+    team = as_multi_agent(env)
+    param_sets = number_param_sets(config.sharing, team.roles)
+    networks = pqn.q_networks(config, team, param_sets)
+    agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(pqn.explore, config))
+    acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
+    return Algorithm(partial(off_policy.init, agent), partial(update, agent), partial(acting, agent))
+
+
+def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Metrics]]:
+    """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
+    return scan_updates(make(config), config.num_updates)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: `jaxrl train dqn …`."""
+    from jaxrl.cli import run_algorithm
+
+    run_algorithm(__file__, argv)
+
+
+if __name__ == "__main__":
+    main()

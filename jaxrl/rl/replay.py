@@ -1,0 +1,123 @@
+"""A replay buffer: the latest steps of B environments, as arrays in the train state.
+
+Every leaf begins with the axis of environments, so a buffer spreads over devices as the environments do. Whole rollouts
+are written, in turn over the oldest. Each observation is stored once, in its own dtype: the next one is that of the
+next step, so steps are read in windows of consecutive steps, which never cross from the newest rollout to the oldest.
+The newest step, which has no successor yet, is only ever the end of a window.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["Index", "Replay", "draw", "new_replay", "num_stored", "take", "write"]
+
+
+class Replay(NamedTuple):
+    """The latest K rollouts of T steps. All leaves are `[B, ...]`."""
+
+    steps: Any  # leaves [B, K, T, ...]
+    carry: Any  # leaves [B, K, T / L, ...]: memory before every L-th step; () without memory
+    rollouts: jax.Array  # [B] int32: rollouts written so far, the same number for all
+
+
+class Index(NamedTuple):
+    """R windows."""
+
+    env: jax.Array  # [R] int32
+    start: jax.Array  # [R] int32: the first step, counted from the oldest
+
+
+def new_replay(steps: Any, carry: Any, num_rollouts: int) -> Replay:
+    """An empty buffer.
+
+    Args:
+        steps: Shapes of a rollout, leaves `[T, B, ...]`.
+        carry: Shapes of its stored memories, leaves `[T / L, B, ...]`; () without memory.
+        num_rollouts: K.
+    """
+
+    def empty(leaf: Any) -> jax.Array:
+        num_steps, num_envs, *shape = leaf.shape
+        return jnp.zeros((num_envs, num_rollouts, num_steps, *shape), leaf.dtype)
+
+    num_envs = jax.tree.leaves(steps)[0].shape[1]
+    return Replay(jax.tree.map(empty, steps), jax.tree.map(empty, carry), jnp.zeros(num_envs, jnp.int32))
+
+
+def write(replay: Replay, steps: Any, carry: Any) -> Replay:
+    """The buffer with a rollout, leaves `[T, B, ...]` and `[T / L, B, ...]`, in the place of the oldest."""
+    place = replay.rollouts[0] % _sizes(replay)[0]
+
+    def put(leaf: jax.Array, rollout: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_update_index_in_dim(leaf, rollout.swapaxes(0, 1), place, axis=1)
+
+    steps, carry = jax.tree.map(put, (replay.steps, replay.carry), (steps, carry))
+    return Replay(steps, carry, replay.rollouts + 1)
+
+
+def num_stored(replay: Replay) -> jax.Array:
+    """The steps of each environment that the buffer holds, int32."""
+    num_rollouts, num_steps = _sizes(replay)
+    return jnp.minimum(replay.rollouts[0], num_rollouts) * num_steps
+
+
+def draw(replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int) -> Index:
+    """Windows for G minibatches, drawn uniformly and independently: leaves `[G, R]`.
+
+    Each of S shards draws `rows` windows of its own B / S environments for each minibatch, R = S `rows` in all. So some
+    of the shards, alone on a device, draw their part of exactly the same minibatches. With memory, windows begin where
+    one is stored.
+
+    Args:
+        replay: The buffer; it must hold at least `window` steps.
+        keys: `[S]`. Consumed.
+        num_draws: G.
+        rows: The windows of each shard in a minibatch.
+        window: W, the steps of a window.
+    """
+    shards, envs, stride = keys.size, replay.rollouts.shape[0] // keys.size, _stride(replay)
+    starts = jnp.maximum((num_stored(replay) - window) // stride + 1, 1)
+
+    def of_shard(key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (num_draws, rows), 0, envs * starts, jnp.int32)
+
+    drawn = jax.vmap(of_shard, out_axes=1)(keys)
+    env = drawn // starts + envs * jnp.arange(shards, dtype=jnp.int32)[:, None]
+    return Index(env.reshape(num_draws, -1), (drawn % starts * stride).reshape(num_draws, -1))
+
+
+def take(replay: Replay, index: Index, window: int) -> tuple[Any, Any]:
+    """The steps of R windows, leaves `[W, R, ...]`, and the memory before their first steps, leaves `[R, ...]`.
+
+    Args:
+        replay: The buffer.
+        index: Which windows, leaves `[R]`.
+        window: W.
+    """
+    num_rollouts, num_steps = _sizes(replay)
+    oldest = jnp.where(replay.rollouts[0] > num_rollouts, replay.rollouts[0] % num_rollouts, 0)
+    rows = (oldest * num_steps + index.start + jnp.arange(window, dtype=jnp.int32)[:, None]) % (
+        num_rollouts * num_steps
+    )
+
+    def read(leaf: jax.Array, rows: jax.Array) -> jax.Array:
+        flat = leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])
+        return flat.at[index.env, rows].get(mode="promise_in_bounds")
+
+    steps = jax.tree.map(lambda leaf: read(leaf, rows), replay.steps)
+    return steps, jax.tree.map(lambda leaf: read(leaf, rows[0] // _stride(replay)), replay.carry)
+
+
+def _sizes(replay: Replay) -> tuple[int, int]:
+    """K and T."""
+    return jax.tree.leaves(replay.steps)[0].shape[1:3]
+
+
+def _stride(replay: Replay) -> int:
+    """L, the steps between stored memories; 1 without memory."""
+    carry = jax.tree.leaves(replay.carry)
+    return _sizes(replay)[1] // carry[0].shape[2] if carry else 1

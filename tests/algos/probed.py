@@ -1,0 +1,55 @@
+"""Training on a probe task, and what the trained agent thinks of it (see `jaxrl.envs.probe`)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from family import MODULES, agent_of
+
+import jaxrl
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.normaliser import normalised
+from jaxrl.algorithm import scan_updates
+from jaxrl.train.evaluate import evaluate
+
+
+def train(algorithm, probe, **fields):
+    module = MODULES[algorithm]
+    solution = jaxrl.make(f"probe/{probe}").solution
+    config = module.Config(env=f"probe/{probe}", gamma=solution.gamma, **fields)
+    algo = module.make(config)
+    state, _ = jax.jit(scan_updates(algo, config.num_updates))(jax.random.key(0))
+    return solution, algo, state
+
+
+def value_and_action(algo, state, solution, case):
+    """What the trained agent thinks of one situation: the value, and the greedy action."""
+    agent = agent_of(algo)
+    agents = range(agent.env.num_agents)
+    shared = {(c.agent, c.observation) for c in solution.cases}
+    others = [
+        case.observation if case.agent is None or (a, case.observation) in shared else (0.0,) * len(case.observation)
+        for a in agents  # who has no such case is dead by then, and sees nothing
+    ]
+    obs = jnp.broadcast_to(jnp.asarray(case.observation), (1, 1, len(agents), len(case.observation)))
+    central = jnp.asarray(case.global_state or np.ravel(others), jnp.float32)[None, None]
+    observation = Observation(obs, central if agent.central else None, None, jnp.ones((1, 1, len(agents)), bool))
+    observation = normalised(state.normaliser, observation, agent.param_sets)
+    reset = jnp.ones((1, 1), bool)
+    _, policy, prediction = agent.networks.apply(state.params, agent.networks.new_carry(1), observation, reset)
+    number = case.agent or 0
+    return float(agent.config.value.decode(prediction)[0, 0, number]), np.asarray(policy.mode()[0, 0, number])
+
+
+def check(solution, algo, state, cases):
+    for case in cases:
+        value, action = value_and_action(algo, state, solution, case)
+        if case.value is not None:
+            np.testing.assert_allclose(value, case.value, atol=0.1, err_msg=str(case))
+        if case.action is not None:
+            np.testing.assert_allclose(action, case.action, atol=0.1, err_msg=str(case))
+
+
+def greedy_score(algo, state):
+    agent = agent_of(algo)
+    env = agent.config.make_env()
+    return float(np.mean(evaluate(algo, env, state, jax.random.key(1), episodes=256).returns))

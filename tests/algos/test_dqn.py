@@ -1,0 +1,293 @@
+"""DQN and what learns from a replay buffer: targets, stored experience, memory, when learning starts, copies."""
+
+import dataclasses
+import itertools
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of
+
+import jaxrl
+from jaxrl.acting.agent import next_rollout, rollout_policy
+from jaxrl.acting.collector import Observation
+from jaxrl.algorithm import field_names
+from jaxrl.algos import dqn
+from jaxrl.algos.off_policy import Batch, Steps, TrainState
+from jaxrl.cli.plan import main as plan
+from jaxrl.rl.replay import Index, new_replay, num_stored, take, write
+from jaxrl.train.evaluate import evaluate
+from jaxrl.train.folder.load import load
+from jaxrl.train.programs import member_keys
+
+SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "num_steps": 4,
+    "total_timesteps": 16 * 10,
+    "buffer_size": 16 * 4,
+    "learning_starts": 32,
+    "batch_size": 8,
+    "gradient_steps": 2,
+    "hidden": (8,),
+}
+GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8, "sequence_length": 2}
+TEAM: dict[str, Any] = {**SMALL, **GRU, "env": "probe/death", "burn_in": 2, "n_step": 2, "sharing": "none"}
+
+
+def updates(config, count, key=0):
+    """The states before and after each of the first updates, and their metrics."""
+    algo = dqn.make(config)
+    update, states, rows = jax.jit(algo.update), [jax.jit(algo.init)(jax.random.key(key))], []
+    for _ in range(count):
+        state, metrics = update(states[-1])
+        states.append(state)
+        rows.append(metrics)
+    return algo, states, rows
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return updates(dqn.Config(**SMALL), 6)
+
+
+@pytest.fixture(scope="module")
+def team():
+    return updates(dqn.Config(**TEAM), 6)
+
+
+def linear_agent(config):
+    """DQN with values that are linear in the observation, and parameters [D, A]."""
+    agent = agent_of(dqn.make(config))
+
+    def apply(params, carry, observation, reset):
+        values = observation.obs @ params
+        return carry, None, jnp.where(observation.action_mask, values, -1e9)
+
+    return agent._replace(networks=agent.networks._replace(apply=apply))
+
+
+@pytest.mark.parametrize(("n", "double", "td_loss"), [(1, True, "mse"), (3, True, "huber"), (2, False, "mse")])
+def test_the_loss_and_its_gradient_are_those_of_a_loop(n, double, td_loss):
+    """All histories of terminated and truncated steps in windows of two agents, one of whom may be dead."""
+    config = dqn.Config(env="probe/death", n_step=n, double=double, td_loss=td_loss, gamma=0.9)
+    rng, histories = np.random.default_rng(0), list(itertools.product(("", "terminated", "truncated"), repeat=n + 1))
+    shape = (n + 1, len(histories), 2)
+    obs, reward, action = rng.normal(size=(*shape, 3)), rng.normal(size=shape), rng.integers(0, 2, shape)
+    mask, alive = rng.random((*shape, 2)) < 0.7, rng.random(shape) < 0.8
+    mask[..., 0] = True
+    ends = np.array(histories).T
+    params, target = rng.normal(size=(2, 3, 2))
+
+    errors = []
+    for row in range(len(histories)):
+        for i in range(2):
+            if not alive[0, row, i] or ends[0, row] == "truncated":
+                continue
+            total, factor = 0.0, 1.0
+            for t in range(n + 1):
+                if t == n or (t and ends[t, row] == "truncated"):
+                    values = []
+                    for j in range(2):  # the dead have their living mates' mean
+                        best = np.where(mask[t, row, j], obs[t, row, j] @ (params if double else target), -np.inf)
+                        values.append((obs[t, row, j] @ target)[best.argmax()])
+                    living = [values[j] for j in range(2) if alive[t, row, j]]
+                    total += factor * (values[i] if alive[t, row, i] else np.mean(living) if living else 0.0)
+                    break
+                total += factor * reward[t, row, i]
+                if ends[t, row] == "terminated":
+                    break
+                factor *= 0.9
+            errors.append(((obs[0, row, i] @ params)[action[0, row, i]] - total, row, i))
+    size = np.array([error for error, *_ in errors])
+    huber = np.where(np.abs(size) < 1, 0.5 * size**2, np.abs(size) - 0.5)
+    expected = np.mean(huber if td_loss == "huber" else 0.5 * size**2)
+    slope, gradient = np.clip(size, -1, 1) if td_loss == "huber" else size, np.zeros((3, 2))
+    for (_, row, i), each in zip(errors, slope / len(errors), strict=True):
+        gradient[:, action[0, row, i]] += each * obs[0, row, i]
+
+    mask[0] = True  # what was done was allowed
+    observation = Observation(jnp.float32(obs), None, jnp.asarray(mask), jnp.asarray(alive))
+    flags = (jnp.asarray(ends == "terminated"), jnp.asarray(ends == "truncated"))
+    no_reset = jnp.zeros(shape[:2], bool)
+    steps = Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
+    loss = partial(dqn.loss, linear_agent(config), config.hyperparams)
+    got, slopes = jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0])(jnp.float32(params))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    np.testing.assert_allclose(slopes, gradient, atol=1e-5)
+
+
+def test_values_of_replayed_sequences_are_those_that_acted(team):
+    """From the stored memory and its resets on, in every window of a buffer that has wrapped."""
+    algo, states, _ = team
+    agent, window = agent_of(algo), 7
+
+    @jax.jit
+    def act_and_replay(state):
+        def one(loop, _):
+            state, replay = loop
+            state, traj, _, _ = next_rollout(agent, state, rollout_policy(agent, state), 0)
+            steps = (traj.observation, traj.reset, traj.extras["value"])
+            return (state, write(replay, steps, traj.carry)), None
+
+        traj = jax.eval_shape(lambda state: next_rollout(agent, state, rollout_policy(agent, state), 0)[1], state)
+        replay = new_replay((traj.observation, traj.reset, traj.extras["value"]), traj.carry, 3)
+        (_, replay), _ = jax.lax.scan(one, (state, replay), length=5)
+        every = jnp.meshgrid(jnp.arange(4), jnp.arange(0, 3 * 4 - window + 1, 2), indexing="ij")
+        (observation, reset, value), carry = take(replay, Index(*(each.reshape(-1) for each in every)), window)
+        _, _, q = agent.networks.apply(state.params, carry, observation, reset)
+        return reset, value, agent.team_value(q.max(-1), observation.agent_mask, agent.env.teams)
+
+    reset, acted, replayed = act_and_replay(dataclasses.replace(states[-1], key=jax.random.key(3)))
+    assert reset[1:].any()
+    np.testing.assert_allclose(replayed, acted, atol=1e-5)
+
+
+@pytest.mark.parametrize("which", ["alone", "team"])
+def test_the_buffer_holds_what_was_seen_and_done(which, request):
+    """The first observation, masks, and actions that they allow; rewards follow actions: nothing is moved by a step."""
+    algo, states, _ = request.getfixturevalue(which)
+    agent, (before, after) = agent_of(algo), states[:2]
+    steps = jax.tree.map(lambda leaf: np.asarray(leaf)[:, 0], after.replay.steps)  # [B, T, ...]
+    np.testing.assert_array_equal(steps.observation.obs[:, 0], before.runner.obs)
+    np.testing.assert_array_equal(after.replay.steps.observation.obs.dtype, agent.env.observation_space().dtype)
+    assert steps.reset[:, 0].all()
+    allowed = np.take_along_axis(steps.observation.action_mask, steps.action[..., None], axis=-1)[..., 0]
+    assert allowed[steps.observation.agent_mask].all()
+    assert np.any(steps.observation.obs[:, 1:] != steps.observation.obs[:, :-1])
+    ended = steps.terminated | steps.truncated
+    np.testing.assert_array_equal(steps.reset[:, 1:], ended[:, :-1])
+    np.testing.assert_array_equal(after.runner.reset, ended[:, -1])
+
+
+def test_learning_starts_when_it_should_and_until_then_actions_are_random(alone):
+    """Two rollouts of 16 steps hold the 32 that it waits for, so the second update is the first that learns."""
+    _, states, metrics = alone
+    first = [np.asarray(jax.tree.leaves(state.params)[0]) for state in states]
+    assert np.array_equal(first[0], first[1])
+    assert not np.array_equal(first[1], first[2])
+    assert [int(state.opt_state.count) for state in states] == [0, 0, 2, 4, 6, 8, 10]
+    assert [float(row["losses"]["epsilon"]) for row in metrics] == pytest.approx([1, 1, 0.05, 0.05, 0.05, 0.05])
+    assert [float(row["losses"]["buffer"]) for row in metrics] == [0.25, 0.5, 0.75, 1, 1, 1]
+    assert [float(row["losses"]["value"]) > 0 for row in metrics] == [False, *[True] * 5]
+    assert [int(num_stored(state.replay)) for state in states] == [0, 4, 8, 12, 16, 16, 16]
+
+
+def test_a_target_begins_as_the_learned_network_and_follows_it():
+    config = dqn.Config(**SMALL, tau=0.25, target_update_interval=2)  # two gradient steps an update: one move
+    _, states, _ = updates(config, 3)
+    jax.tree.map(np.testing.assert_array_equal, states[0].target, states[0].params)
+    for before, after in itertools.pairwise(states[1:]):
+        moved = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, before.target, after.params)
+        jax.tree.map(partial(np.testing.assert_allclose, atol=1e-6), after.target, moved)
+
+
+def test_training_guards_copies_and_spreads_what_it_should():
+    """A NaN guard restores, and PBT copies, what is learned; PBT lets members keep their buffers."""
+    assert field_names(TrainState, "learned") == ("params", "target", "opt_state", "normaliser")
+    assert field_names(TrainState, "replayed") == ("replay",)
+
+
+def test_a_vmapped_seed_equals_the_seed_alone_and_no_update_copies_the_buffer():
+    config = dqn.Config(**{**SMALL, "buffer_size": 16 * 1000})
+    train = dqn.make_train(config)
+    keys = member_keys(0, 3)
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        together = jax.jit(jax.vmap(train)).lower(keys).compile()
+        alone = jax.jit(train).lower(keys[1]).compile()
+        (states, metrics), (state, alone_metrics) = together(keys), alone(jax.random.clone(keys)[1])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1], b, rtol=1e-3, atol=1e-4), metrics, alone_metrics)
+    assert not np.allclose(metrics["losses"]["q"][0], metrics["losses"]["q"][1])
+    for compiled, trained in ((together, states), (alone, state)):
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(trained.replay))
+        used = compiled.memory_analysis()
+        assert used is not None
+        assert used.temp_size_in_bytes < 0.1 * size
+
+
+OPTIONS: dict[str, Any] = {"quiet": True, "pictures": False, "eval_episodes": 4, "log_every": 1}
+
+
+def stopped_and_resumed(config, folder):
+    """The result of a run that was stopped after 7 of 10 updates, or a little later, and resumed."""
+    algo = dqn.make(config)
+    stop = lambda row: row["timesteps"] >= 7 * config.steps_per_update  # noqa: E731
+    jaxrl.fit(algo, config, folder, callbacks=[stop], checkpoint_every_updates=1, eval_every=3, **OPTIONS)
+    return jaxrl.fit(algo, config, folder, resume=True, eval_every=3, **OPTIONS)
+
+
+@pytest.mark.usefixtures("shared_compilation")
+def test_a_run_resumes_bit_for_bit_across_a_wrap_of_the_buffer(tmp_path):
+    config = dqn.Config(**SMALL)
+    whole, resumed = jaxrl.fit(dqn.make(config), config, **OPTIONS), stopped_and_resumed(config, tmp_path / "run")
+    for a, b in zip(jax.tree.leaves(whole.state), jax.tree.leaves(resumed.state), strict=True):
+        is_key = jnp.issubdtype(a.dtype, jax.dtypes.prng_key)
+        a, b = (jax.random.key_data(a), jax.random.key_data(b)) if is_key else (a, b)
+        np.testing.assert_array_equal(a, b)
+    assert load(tmp_path / "run").state.replay.rollouts.tolist() == [10] * 4
+    best = load(tmp_path / "run", best=True)
+    assert best.state.replay == ()
+    action, _ = best.policy(np.zeros(4, np.float32))
+    assert np.asarray(action) in (0, 1)
+
+
+@pytest.mark.usefixtures("shared_compilation")
+def test_checkpoints_without_the_buffer_are_small_and_training_waits_for_a_new_one(tmp_path):
+    config = dqn.Config(**{**SMALL, "buffer_size": 16 * 100}, checkpoint_replay=False)
+    resumed = stopped_and_resumed(config, tmp_path / "run")
+    events = (tmp_path / "run" / "events.jsonl").read_text()
+    assert "Checkpoints leave out the replay buffer" in events
+    assert "The replay buffer was not saved, so it begins empty." in events
+    assert load(tmp_path / "run").state.replay == ()
+    done = int(resumed.state.replay.rollouts[0])
+    assert 0 < done < 10
+    assert int(resumed.state.opt_state.count) == 2 * (9 - 1)  # one update without learning, twice
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"buffer_size": 0}, "buffer_size must be at least 1"),
+        ({"tau": 1.5}, "tau must lie between 0 and 1"),
+        ({"n_step": 0}, "n_step must be at least 1"),
+        ({"buffer_size": 128, "n_step": 9}, "use at least buffer_size=160"),
+        ({"learning_starts": 200_000}, "learning_starts=200000, .* is more than the 100096 steps .* use a lower"),
+        ({"td_loss": "l1"}, "td_loss must be one of mse, huber"),
+        ({"num_minibatches": 4}, "unexpected keyword argument 'num_minibatches'"),
+    ],
+)
+def test_what_makes_no_sense_is_explained(fields, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        dqn.Config(**fields)
+    with pytest.raises(ValueError, match="burn_in=4 has no effect with memory=none"):
+        dqn.make(dqn.Config(burn_in=4))
+
+
+def test_plan_counts_the_buffer_and_refuses_what_does_not_fit(capsys):
+    words = [
+        f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name not in ("hidden", "buffer_size")
+    ]
+    with pytest.raises(ValueError, match=r"try --buffer-size \d+ \(of 1000000\)"):
+        plan(["dqn", "--env", "classic/cartpole", *words, "--buffer-size=1000000", "--memory-gb=0.02", "--mesh.data=1"])
+    # A step takes 30 bytes: an observation of 4 floats, an action, a reward, a mask of 2 actions, 4 flags.
+    assert "train state 30" in capsys.readouterr().out
+
+
+def test_shards_split_environments_and_minibatches():
+    assert dqn.Config(num_envs=16, batch_size=128).shards == 8
+    assert dqn.Config(num_envs=16, batch_size=100).shards == 4
+    assert dqn.Config(num_envs=1).shards == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("preset", "wanted"), [("default", 475.0), ("acrobot", -90.0)])
+def test_presets_solve_their_task_with_five_seeds_at_once(preset, wanted):
+    config = dqn.PRESETS[preset]
+    algo, env = dqn.make(config), config.make_env()
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        states, _ = jax.jit(jax.vmap(dqn.make_train(config)))(member_keys(0, 5))
+        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 256))(states, member_keys(0, 5, stream=1))
+    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    assert np.all(returns >= wanted), returns

@@ -1,0 +1,72 @@
+"""What learns from a replay buffer finds the right value and action of every probe task that applies to it."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from family import agent_of
+from probed import check, greedy_score, train
+
+FIELDS: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 8,
+    "total_timesteps": 64 * 150,
+    "buffer_size": 64 * 40,  # it forgets what was learned from wrong values
+    "learning_starts": 256,
+    "batch_size": 64,
+    "lr": 1e-2,
+    "n_step": 1,
+    "layer_norm": False,
+    "tau": 0.1,
+    "eps_finish": 0.3,
+    "hidden": (32,),
+}
+GRU: dict[str, Any] = {
+    "memory": "gru",
+    "memory_size": 16,
+    "hidden": (16,),
+    "sequence_length": 4,
+    "burn_in": 4,
+    "batch_size": 32,
+    "total_timesteps": 64 * 250,
+}
+CASES = [
+    ("dqn", "observation_action", {}),
+    ("dqn", "discounting", {"n_step": 3}),
+    ("dqn", "truncation", {"n_step": 3, "dueling": True}),  # the last value counts gamma^3; as an end it would be 1.61
+    ("dqn", "truncation", GRU),
+    # Nothing random is left at the end: the values are those of mates who know what to do.
+    ("dqn", "death", {"eps_finish": 0.0, "double": False}),
+]
+MORE = [
+    *(("dqn", probe, {}) for probe in ("constant_reward", "observation_reward", "action_reward", "truncation")),
+    ("dqn", "truncation", {"n_step": 3, "normalise_obs": True}),
+    ("dqn", "credit", {}),
+    ("dqn", "roles", {"sharing": "none"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "probe", "fields"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)]
+)
+def test_values_and_actions(algorithm, probe, fields):
+    solution, algo, state = train(algorithm, probe, **FIELDS | fields)
+    check(solution, algo, state, solution.cases)
+
+
+@pytest.mark.slow
+def test_memory_recalls_a_cue():
+    solution, algo, state = train("dqn", "memory_recall", **FIELDS | GRU)
+    assert greedy_score(algo, state) > 0.95 * solution.score
+
+
+def test_masked_actions_are_neither_chosen_nor_bootstrapped_from():
+    solution, algo, state = train("dqn", "action_mask", **FIELDS | {"total_timesteps": 64 * 30})
+    env = agent_of(algo).config.make_env()
+    obs, env_state = env.batch_reset(jax.random.split(jax.random.key(2), 64))
+    mask = jax.vmap(env.action_mask)(env_state)
+    for key in (None, jax.random.key(3)):
+        action, _ = algo.act(state, obs, None, key, action_mask=mask)
+        assert not np.isin(action, solution.never).any()
+    assert not np.isin(state.replay.steps.action, solution.never).any()
