@@ -131,7 +131,7 @@ def test_vectors_of_any_numbers_are_standardised(name, seen):
 )
 @pytest.mark.parametrize("name", MODULES)
 def test_what_is_no_quantity_is_not_standardised(name, seen, why):
-    with pytest.raises(ValueError, match=f"normalise_obs cannot standardise .*: .*{why}.*; leave it False"):
+    with pytest.raises(ValueError, match=f"normalise_obs cannot standardise .*: .*{why}.*; choose normalise_obs=False"):
         MODULES[name].make(config_of(name, seen, normalise_obs=True))
 
 
