@@ -14,7 +14,7 @@ from jaxrl.source_file import load_source
 
 __all__ = ["find", "load", "names", "preset_for"]
 
-_MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo", "pqn", "pqn_vdn")}
+_MODULES = {name: f"jaxrl.algos.{name}" for name in ("ppo", "ippo", "mappo", "pqn", "pqn_vdn", "stream_q", "stream_ac")}
 _PROMISED = ("Config", "PRESETS", "make")
 
 

@@ -33,7 +33,10 @@ __all__ = ["eject", "main"]
 _INLINED = ("jaxrl.algos", "jaxrl.acting")
 _READING = (
     "jaxrl.algos.layers",
+    "jaxrl.algos.hyperparams",
     "jaxrl.algos.learning",
+    "jaxrl.algos.exploration",
+    "jaxrl.algos.stream_config",
     "jaxrl.algos.config",
     "jaxrl.algos.q_config",
     "jaxrl.acting.collector",
@@ -43,6 +46,7 @@ _READING = (
     "jaxrl.algos.on_policy",
     "jaxrl.algos.ppo",
     "jaxrl.algos.pqn",
+    "jaxrl.algos.streaming",
 )
 _WIDTH = 120
 
@@ -57,8 +61,13 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "loss": "Loss",
     "team_loss": "Loss",
     "Batch": "Loss",
+    "Step": "Loss",
+    "objective": "Loss",
     "TrainState": "Update",
     "init": "Update",
+    "Learn": "Update",
+    "init_stream": "Update",
+    "learn_from_stream": "Update",
     "Experience": "Update",
     "collect": "Update",
     "learn": "Update",

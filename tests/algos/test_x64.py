@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import ippo, mappo, ppo, pqn, pqn_vdn
+from jaxrl.algos import ippo, mappo, ppo, pqn, pqn_vdn, stream_ac, stream_q
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -19,6 +19,7 @@ SMALL: dict[str, Any] = {
     "num_minibatches": 2,
     "hidden": (8,),
 }
+STREAM: dict[str, Any] = {"num_steps": 8, "total_timesteps": 32, "hidden": (8,)}
 GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8}
 S5: dict[str, Any] = {"memory": "s5", "memory_size": 8}
 NORMALISED: dict[str, Any] = {"normalise_obs": True, "normalise_reward": True}
@@ -41,6 +42,8 @@ VARIANTS = {
     ),
     "pqn": (pqn, pqn.Config(**SMALL, **NORMALISED)),
     "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **GRU, env="mpe/simple_tag")),
+    "stream_q": (stream_q, stream_q.Config(**STREAM, reset="pool")),
+    "stream_ac": (stream_ac, stream_ac.Config(**STREAM, env="classic/mountain_car_continuous", squash=True)),
 }
 
 
