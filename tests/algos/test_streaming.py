@@ -138,7 +138,7 @@ def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
 
     def learn(params, trace, step):
         row = jnp.stack([step.begins.astype(jnp.float32), step.reward, step.discount, step.next_value])
-        return params + 1.0, trace.at[params.astype(int)].set(row), {"nothing": 0.0}
+        return params + 1.0, trace.at[params.astype(int)].set(row), {}
 
     state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((12, 4)))
     state, metrics = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(0.5), learn))(state)

@@ -16,7 +16,7 @@ from jaxrl.errors import UnknownNameError
 from jaxrl.source_file import load_source
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVS = dict.fromkeys(("ppo", "stream_q", "stream_ac"), "classic/cartpole")
+ENVS: dict[str, str] = {"ppo": "classic/cartpole", "stream_q": "classic/cartpole", "stream_ac": "classic/cartpole"}
 SMALL = {"num_envs": 4, "num_steps": 8, "total_timesteps": 64, "hidden": (8,), "num_minibatches": 2}
 STREAM = {"num_steps": 8, "total_timesteps": 64, "hidden": (8,)}
 
