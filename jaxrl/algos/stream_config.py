@@ -55,11 +55,6 @@ class StreamLayer(NetworkLayer, HyperparamsLayer):
         """S, the logical shards: a single stream has one."""
         return 1
 
-    @property
-    def gradients_per_update(self) -> int:
-        """Gradient steps per update."""
-        return self.num_steps
-
     def make_env(self) -> Environment:
         """The environment that `env` names.
 
