@@ -208,8 +208,8 @@ def last_win_rates(path: Path) -> list[tuple[int, float]]:
 
 def own_speed() -> list[Row]:
     """What many agents, devices, checkpoints and our convolution gain or cost, beside jaxrl itself."""
-    names = ("sweep", "devices_smax_3m", "checkpoint_cost", "pictures_ppo_Breakout-MinAtar")
-    sweep, devices, saves, pictures = (load(latest(name)) for name in names)
+    names = ("sweep", "devices_smax_3m", "checkpoint_cost", "pictures_ppo_Breakout-MinAtar", "streams")
+    sweep, devices, saves, pictures, streams = (load(latest(name)) for name in names)
     seconds = f"{sweep['sweep_seconds']:.0f} s instead of {sweep['separate_seconds']:,.0f} s"
     percent = saves["training"]["percent_at_one_a_minute"]
     ours, xla = (pictures[side]["steps_per_cpu_second"] for side in ("ours", "xla"))
@@ -235,6 +235,14 @@ def own_speed() -> list[Row]:
             "our convolution instead of XLA's, PPO on MinAtar's Breakout",
             f"{ours / xla:.0f} times as fast ({ours:,} steps per second of a core instead of {xla:,})",
             "`python baselines/speed/pictures.py`",
+        ),
+        *(
+            (
+                f"{row['learners']:,} stream Q learners in one program, {row['at_once']:,} at once",
+                f"{row['steps_per_second']:,} steps per second of all together, each with its gradient step",
+                "`python baselines/speed/streams.py`",
+            )
+            for row in streams["rows"][-2:]
         ),
     ]
 
@@ -351,6 +359,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "simple_spread by steps": spread_by_steps,
         "simple_spread by return": spread_by_return,
         "classic": lambda: runs("ppo_classic", timed=True),
+        "streams": lambda: runs("stream_classic"),
         "recovery": recovery,
         "environments": environment_speed,
         "training": training_speed,

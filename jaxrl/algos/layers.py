@@ -28,7 +28,7 @@ from jaxrl.wrappers import RandomParams, as_multi_agent
 
 __all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "has_memory"]
 
-ActivationName = Literal["relu", "tanh", "silu", "gelu"]
+ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 

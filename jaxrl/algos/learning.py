@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import jax
-import numpy as np
-
-from jaxrl.algos.layers import NetworkLayer, RunLayer, has_memory
-from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Allowed, Effect
-from jaxrl.environment import Environment
-from jaxrl.nn.torso import is_picture
-from jaxrl.rl.annealing import annealed, by_name, lost_later
-from jaxrl.spaces import Box
+from jaxrl.algos.hyperparams import HyperparamsLayer
+from jaxrl.algos.layers import NetworkLayer, has_memory
+from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, Allowed, Effect
 
 __all__ = ["EpochLayer", "LearningLayer", "OptimizerName"]
 
@@ -21,35 +15,19 @@ OptimizerName = Literal["adam", "muon", "radam"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LearningLayer(NetworkLayer, RunLayer):
-    """How an algorithm learns."""
+class LearningLayer(NetworkLayer, HyperparamsLayer):
+    """How an algorithm learns with an optimiser, from minibatches."""
 
     optimizer: OptimizerName = "adam"
     """Optimiser; muon takes orthogonalised steps for the matrices of hidden layers, radam is an Adam that begins
     without momentum's bias."""
-    lr: float = 2.5e-4
-    """Learning rate."""
-    anneal_lr: bool = True
-    """Decrease the learning rate linearly to zero."""
-    schedules: tuple[str, ...] = ()
-    """Hyperparameters that change over the run, such as lr=cosine, gamma=linear:0.9 or lr=warmup:0.05+cosine: see
-    `jaxrl.rl.annealing`. One for lr takes the place of anneal_lr."""
-    gamma: float = 0.99
-    """Discount factor."""
     max_grad_norm: float = 0.5
     """Scale gradients down to this global norm; 1e9 leaves them unchanged."""
-    normalise_obs: bool = False
-    """Standardise observations by the mean and deviation of all observations so far."""
-    normalise_reward: bool = False
-    """Divide rewards by the deviation of the discounted returns."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
 
-    hyperparams_class: ClassVar[type[Any]]
-    """The algorithm's hyperparameters that need no recompilation: a dataclass and pytree with names of fields."""
     allowed: ClassVar[dict[str, Allowed]] = {
-        **dict.fromkeys(("lr", "max_grad_norm"), POSITIVE),
-        "gamma": SHARE,
+        "max_grad_norm": POSITIVE,
         "sequence_length": NOT_NEGATIVE,
     }
     effects: ClassVar[tuple[Effect, ...]] = (
@@ -60,7 +38,6 @@ class LearningLayer(NetworkLayer, RunLayer):
         super().__post_init__()
         if self.sequence_length:
             self.check_divisible("num_steps", "sequence_length")
-        _ = self.scheduled  # refuses what is no schedule
         if self.starts % self.shards:
             works = -(-self.starts // self.shards) * self.shards
             raise ValueError(
@@ -85,47 +62,6 @@ class LearningLayer(NetworkLayer, RunLayer):
     def _splits_minibatches(self, shards: int) -> bool:
         """Whether each minibatch can have equally many rows from every shard."""
         raise NotImplementedError
-
-    @property
-    def hyperparams(self) -> Any:
-        """The fields that ride in the train state, as float32 scalars."""
-        return self.hyperparams_class(**{name: np.float32(getattr(self, name)) for name in self._hyperparameters()})
-
-    @property
-    def falling(self) -> tuple[str, ...]:
-        """The hyperparameters that decrease linearly to zero."""
-        return ("lr",) if self.anneal_lr else ()
-
-    def annealed(self, h: Any, update: jax.Array | int) -> Any:
-        """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
-        schedules = dict.fromkeys(self.falling, "linear") | self.scheduled
-        now = {name: annealed(how, getattr(h, name), update, self.num_updates) for name, how in schedules.items()}
-        return dataclasses.replace(h, **now)
-
-    @property
-    def scheduled(self) -> dict[str, str]:
-        """The schedules by the names of their hyperparameters."""
-        return by_name(self.schedules, self._hyperparameters())
-
-    def warnings(self) -> list[str]:
-        """What the user should know when a run begins, one sentence each."""
-        return lost_later(self.scheduled.values(), type(self).__module__)
-
-    def make_env(self) -> Environment:
-        """The environment that `env` names.
-
-        Raises:
-            ValueError: There is none, or a field has no effect or makes no sense in it; the message says which.
-        """
-        env = super().make_env()
-        space = env.observation_space()
-        if self.normalise_obs and (not isinstance(space, Box) or is_picture(space)):
-            why = "a convolution takes all places alike" if isinstance(space, Box) else "their numbers are mere names"
-            raise ValueError(f"normalise_obs cannot standardise observations in {space}: {why}; leave it False.")
-        return env
-
-    def _hyperparameters(self) -> list[str]:
-        return [field.name for field in dataclasses.fields(self.hyperparams_class)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

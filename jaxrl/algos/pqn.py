@@ -22,6 +22,7 @@ from jaxrl.acting.agent import Agent, Networks, act, act_alone
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
+from jaxrl.algos.exploration import ExplorationLayer
 from jaxrl.algos.on_policy import collect, learn, own_networks
 from jaxrl.algos.q_config import Hyperparams, QConfig, QLayer
 from jaxrl.environment import MultiAgentEnvironment
@@ -148,12 +149,12 @@ def _new_carry(config: QLayer, *batch_shape: int) -> Any:
     return initial_carry(config.memory, config.memory_size, batch_shape)
 
 
-def current_epsilon(config: QLayer, state: Any) -> jax.Array:
+def current_epsilon(config: ExplorationLayer, state: Any) -> jax.Array:
     """The share of random actions in the state's next update."""
     return config.epsilon(config.annealed(state.hyperparams, state.update), state.update)
 
 
-def explore(config: QLayer, state: Any, policy: Any) -> Any:
+def explore(config: ExplorationLayer, state: Any, policy: Any) -> Any:
     """The behaviour of a greedy policy: some of its actions are random."""
     return policy.exploring(current_epsilon(config, state))
 

@@ -8,14 +8,11 @@ from typing import Any, ClassVar, Literal
 import jax
 import jax.numpy as jnp
 
+from jaxrl.algos.exploration import ExplorationLayer
 from jaxrl.algos.layers import ActivationName, SharingLayer
 from jaxrl.algos.learning import EpochLayer, LearningLayer, OptimizerName
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import SHARE, Allowed
-from jaxrl.environment import Environment
-from jaxrl.rl.annealing import ramp
-from jaxrl.rl.value import GreedyValue
-from jaxrl.spaces import Discrete
 
 __all__ = ["Hyperparams", "QConfig", "QLayer", "ReplayHyperparams", "ReplayQConfig"]
 
@@ -35,41 +32,11 @@ class Hyperparams:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QLayer(SharingLayer, LearningLayer):
-    """The values of actions, and exploration."""
+class QLayer(SharingLayer, ExplorationLayer, LearningLayer):
+    """The values of actions, learned from minibatches."""
 
     dueling: bool = False
     """Make values of that of the state and advantages, each with a head of its own."""
-    eps_start: float = 1.0
-    """Share of random actions at the beginning of the run."""
-    eps_finish: float = 0.05
-    """Share of random actions once it has decreased."""
-    eps_decay: float = 0.2
-    """Share of the run in which it decreases, linearly."""
-
-    allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(("eps_start", "eps_finish", "eps_decay"), SHARE)
-
-    @property
-    def value(self) -> GreedyValue:
-        """What the network predicts."""
-        return GreedyValue()
-
-    def epsilon(self, h: Any, update: jax.Array) -> jax.Array:
-        """The share of random actions in an update, given the number of updates before."""
-        return ramp(h.eps_start, h.eps_finish, h.eps_decay, update, self.num_updates)
-
-    def make_env(self) -> Environment:
-        """The environment that `env` names.
-
-        Raises:
-            ValueError: There is none, it has no discrete actions, or a field makes no sense in it.
-        """
-        env = super().make_env()
-        if not isinstance(env.action_space(), Discrete):
-            raise ValueError(
-                f"{self.env} has actions in {env.action_space()}, and Q needs Discrete ones; use ppo or ippo."
-            )
-        return env
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

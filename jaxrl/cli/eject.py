@@ -33,8 +33,11 @@ __all__ = ["eject", "main"]
 _INLINED = ("jaxrl.algos", "jaxrl.acting")
 _READING = (
     "jaxrl.algos.layers",
+    "jaxrl.algos.hyperparams",
     "jaxrl.algos.learning",
     "jaxrl.algos.replay_config",
+    "jaxrl.algos.exploration",
+    "jaxrl.algos.stream_config",
     "jaxrl.algos.config",
     "jaxrl.algos.q_config",
     "jaxrl.acting.collector",
@@ -45,6 +48,7 @@ _READING = (
     "jaxrl.algos.off_policy",
     "jaxrl.algos.ppo",
     "jaxrl.algos.pqn",
+    "jaxrl.algos.streaming",
 )
 _WIDTH = 120
 
@@ -65,8 +69,13 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "of_living": "Loss",
     "unroll": "Loss",
     "rows": "Loss",
+    "Step": "Loss",
+    "objective": "Loss",
     "TrainState": "Update",
     "init": "Update",
+    "Learn": "Update",
+    "init_stream": "Update",
+    "learn_from_stream": "Update",
     "Experience": "Update",
     "collect": "Update",
     "learn": "Update",

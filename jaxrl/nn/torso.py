@@ -18,7 +18,7 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso", "as_floats", "is_picture"]
 
-ACTIVATIONS = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu, "gelu": nn.gelu}
+ACTIVATIONS = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu, "gelu": nn.gelu, "leaky_relu": nn.leaky_relu}
 
 # (features, kernel, stride) of each layer. The first is from Mnih et al. 2015 (https://doi.org/10.1038/nature14236).
 # Pictures too small for it are grids, where every cell matters; for those, Young and Tian 2019

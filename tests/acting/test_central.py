@@ -22,12 +22,14 @@ SMALL: dict[str, Any] = {
     "hidden": (8,),
     "optimizer": "adam",
 }
+STREAM: dict[str, Any] = {"num_steps": 4, "total_timesteps": 32, "hidden": (8,), "normalise_obs": False}
+OWN: dict[str, dict[str, Any]] = {"mappo": SMALL | {"critic_hidden": (8,)}, "stream_q": STREAM, "stream_ac": STREAM}
+ALONE = ("ppo", "stream_q", "stream_ac")
 
 
 def config_of(name: str, seen: str, **fields: Any) -> Any:
-    own = {"critic_hidden": (8,)} if name == "mappo" else {}
-    env = f"toy/{'alone' if name == 'ppo' else 'team'}?seen={seen}"
-    return MODULES[name].Config(env=env, **SMALL, **own, **fields)
+    env = f"toy/{'alone' if name in ALONE else 'team'}?seen={seen}"
+    return MODULES[name].Config(env=env, **OWN.get(name, SMALL) | fields)
 
 
 def dense_inputs(space: Any, obs: jax.Array) -> np.ndarray:
@@ -73,7 +75,7 @@ def test_pictures_lie_one_behind_the_other_as_channels():
 def test_observations_of_every_kind_train_and_act(name, seen):
     algo = MODULES[name].make(config_of(name, seen))
     trained, losses = jax.eval_shape(algo.update, jax.eval_shape(algo.init, jax.random.key(0)))
-    lead = (3,) if name == "ppo" else (3, N)
+    lead = (3,) if name in ALONE else (3, N)
     obs = jax.ShapeDtypeStruct((*lead, *SEEN[seen].shape), SEEN[seen].dtype)
     assert jax.eval_shape(algo.act, trained, obs)[0].shape == lead
     if (name, seen) in (("mappo", "classes"), ("ppo", "bytes"), ("ippo", "class")):  # to compile takes seconds
@@ -131,7 +133,7 @@ def test_vectors_of_any_numbers_are_standardised(name, seen):
 )
 @pytest.mark.parametrize("name", MODULES)
 def test_what_is_no_quantity_is_not_standardised(name, seen, why):
-    with pytest.raises(ValueError, match=f"normalise_obs cannot standardise .*: .*{why}.*; leave it False"):
+    with pytest.raises(ValueError, match=f"normalise_obs cannot standardise .*: .*{why}.*; choose normalise_obs=False"):
         MODULES[name].make(config_of(name, seen, normalise_obs=True))
 
 

@@ -8,10 +8,19 @@ import jax
 
 from jaxrl.acting.agent import Agent, make_collector, rollout_policy
 from jaxrl.acting.rollout import Transition, rollout
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, stream_ac, stream_q
 from jaxrl.rl.devices import shard_keys
 
-MODULES = {"ppo": ppo, "ippo": ippo, "mappo": mappo, "pqn": pqn, "pqn_vdn": pqn_vdn, "dqn": dqn}
+MODULES = {
+    "ppo": ppo,
+    "ippo": ippo,
+    "mappo": mappo,
+    "pqn": pqn,
+    "pqn_vdn": pqn_vdn,
+    "dqn": dqn,
+    "stream_q": stream_q,
+    "stream_ac": stream_ac,
+}
 
 
 def agent_of(algo: Any) -> Agent:

@@ -1,4 +1,4 @@
-"""PPO, IPPO and MAPPO find the right value and the right action of every probe task (see `jaxrl.envs.probe`)."""
+"""Algorithms find the right value and the right action of every probe task (see `jaxrl.envs.probe`)."""
 
 import jax
 import numpy as np
@@ -20,6 +20,14 @@ FEED_FORWARD = {
     "activation": "relu",  # tanh without biases is odd at first, and stuck where an even function is asked for
 }
 RECURRENT = FEED_FORWARD | {"memory": "gru", "memory_size": 16, "num_steps": 16, "hidden": (16,)}
+
+STREAM = {
+    "num_steps": 100,
+    "total_timesteps": 20_000,
+    "normalise_obs": False,
+    "normalise_reward": False,
+    "hidden": (32,),
+}
 
 # algorithm, probe, fields: what the suite runs. The full product is below, among the slow tests.
 SINGLE = ["constant_reward", "observation_reward", "discounting", "action_reward", "observation_action", "truncation"]
@@ -44,6 +52,26 @@ CASES = [
 @pytest.mark.parametrize(("algorithm", "probe", "fields"), CASES)
 def test_feed_forward(algorithm, probe, fields):
     solution, algo, state = train(algorithm, probe, **FEED_FORWARD | fields)
+    check(solution, algo, state, solution.cases)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "probe", "fields"),
+    [
+        ("stream_q", "discounting", {}),
+        ("stream_q", "truncation", {"normalise_obs": True}),
+        ("stream_ac", "observation_action", {}),
+        ("stream_ac", "continuous_action", {"ent_coef": 0.0}),
+        *(
+            pytest.param(algorithm, probe, {}, marks=pytest.mark.slow)
+            for algorithm in ("stream_q", "stream_ac")
+            for probe in SINGLE
+        ),
+        pytest.param("stream_ac", "multi_discrete_action", {}, marks=pytest.mark.slow),
+    ],
+)
+def test_one_stream(algorithm, probe, fields):
+    solution, algo, state = train(algorithm, probe, **STREAM | fields)
     check(solution, algo, state, solution.cases)
 
 
@@ -99,8 +127,11 @@ def test_a_central_critic_is_better_where_only_the_global_state_tells():
     assert loss["mappo"] < 0.05
 
 
-def test_masked_actions_are_never_chosen():
-    solution, algo, state = train("ppo", "action_mask", **FEED_FORWARD)
+@pytest.mark.parametrize(
+    ("algorithm", "fields"), [("ppo", FEED_FORWARD), pytest.param("stream_q", STREAM, marks=pytest.mark.slow)]
+)
+def test_masked_actions_are_never_chosen(algorithm, fields):
+    solution, algo, state = train(algorithm, "action_mask", **fields)
     env = agent_of(algo).config.make_env()
     obs, env_state = env.batch_reset(jax.random.split(jax.random.key(2), 64))
     mask = jax.vmap(env.action_mask)(env_state)

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, stream_ac, stream_q
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -18,6 +18,7 @@ SMALL: dict[str, Any] = {
     "total_timesteps": 128,
     "hidden": (8,),
 }
+STREAM: dict[str, Any] = {"num_steps": 8, "total_timesteps": 32, "hidden": (8,)}
 GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8}
 S5: dict[str, Any] = {"memory": "s5", "memory_size": 8}
 NORMALISED: dict[str, Any] = {"normalise_obs": True, "normalise_reward": True}
@@ -50,6 +51,8 @@ VARIANTS = {
     "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED)),
     "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),
     "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag")),
+    "stream_q": (stream_q, stream_q.Config(**STREAM, reset="pool")),
+    "stream_ac": (stream_ac, stream_ac.Config(**STREAM, env="classic/mountain_car_continuous", squash=True)),
 }
 
 

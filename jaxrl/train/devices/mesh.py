@@ -58,6 +58,8 @@ def choose_shape(
     """
     member, data = shape or MeshShape()
     for name, count, whole, what in (("member", member, members, "seeds"), ("data", data, shards, "shards")):
+        if whole == 1 < count:
+            raise ValueError(f"mesh.{name}={count} cannot split 1 {what[:-1]}; use mesh.{name}=1.")
         if count < 0 or (count and whole % count):
             fits = ", ".join(map(str, _divisors(whole)))
             raise ValueError(f"mesh.{name}={count} does not divide the {whole} {what}; use one of {fits}.")

@@ -1,0 +1,53 @@
+"""Exploration of algorithms that learn the values of actions: the greedy action, and a falling share of random ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+
+from jaxrl.algos.hyperparams import HyperparamsLayer
+from jaxrl.checked import SHARE, Allowed
+from jaxrl.environment import Environment
+from jaxrl.rl.annealing import ramp
+from jaxrl.rl.value import GreedyValue
+from jaxrl.spaces import Discrete
+
+__all__ = ["ExplorationLayer"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExplorationLayer(HyperparamsLayer):
+    """How an algorithm explores that learns the values of actions."""
+
+    eps_start: float = 1.0
+    """Share of random actions at the beginning of the run."""
+    eps_finish: float = 0.05
+    """Share of random actions once it has decreased."""
+    eps_decay: float = 0.2
+    """Share of the run in which it decreases, linearly."""
+
+    allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(("eps_start", "eps_finish", "eps_decay"), SHARE)
+
+    @property
+    def value(self) -> GreedyValue:
+        """What the network predicts."""
+        return GreedyValue()
+
+    def epsilon(self, h: Any, update: jax.Array) -> jax.Array:
+        """The share of random actions in an update, given the number of updates before."""
+        return ramp(h.eps_start, h.eps_finish, h.eps_decay, update, self.num_updates)
+
+    def make_env(self) -> Environment:
+        """The environment that `env` names.
+
+        Raises:
+            ValueError: There is none, it has no discrete actions, or a field makes no sense in it.
+        """
+        env = super().make_env()
+        if not isinstance(env.action_space(), Discrete):
+            raise ValueError(
+                f"{self.env} has actions in {env.action_space()}, and Q needs Discrete ones; use ppo or ippo."
+            )
+        return env

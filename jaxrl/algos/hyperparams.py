@@ -1,0 +1,88 @@
+"""Hyperparameters that need no recompilation: how they ride in the train state, and how they change over a run."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxrl.algos.layers import RunLayer
+from jaxrl.checked import POSITIVE, SHARE, Allowed
+from jaxrl.environment import Environment
+from jaxrl.nn.torso import is_picture
+from jaxrl.rl.annealing import annealed, by_name, lost_later
+from jaxrl.spaces import Box
+
+__all__ = ["HyperparamsLayer"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HyperparamsLayer(RunLayer):
+    """What every algorithm that learns has: a learning rate, a discount factor, schedules and normalisation."""
+
+    lr: float = 2.5e-4
+    """Learning rate."""
+    anneal_lr: bool = True
+    """Decrease the learning rate linearly to zero."""
+    schedules: tuple[str, ...] = ()
+    """Hyperparameters that change over the run, such as lr=cosine, gamma=linear:0.9 or lr=warmup:0.05+cosine: see
+    `jaxrl.rl.annealing`. One for lr takes the place of anneal_lr."""
+    gamma: float = 0.99
+    """Discount factor."""
+    normalise_obs: bool = False
+    """Standardise observations by the mean and deviation of all observations so far."""
+    normalise_reward: bool = False
+    """Divide rewards by the deviation of the discounted returns."""
+
+    hyperparams_class: ClassVar[type[Any]]
+    """The algorithm's hyperparameters that need no recompilation: a dataclass and pytree with names of fields."""
+    allowed: ClassVar[dict[str, Allowed]] = {"lr": POSITIVE, "gamma": SHARE}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.scheduled  # refuses what is no schedule
+
+    @property
+    def hyperparams(self) -> Any:
+        """The fields that ride in the train state, as float32 scalars."""
+        return self.hyperparams_class(**{name: np.float32(getattr(self, name)) for name in self._hyperparameters()})
+
+    @property
+    def falling(self) -> tuple[str, ...]:
+        """The hyperparameters that decrease linearly to zero."""
+        return ("lr",) if self.anneal_lr else ()
+
+    def annealed(self, h: Any, update: jax.Array | int) -> Any:
+        """The hyperparameters as they are in an update, given their initial values and the number of updates before."""
+        schedules = dict.fromkeys(self.falling, "linear") | self.scheduled
+        now = {name: annealed(how, getattr(h, name), update, self.num_updates) for name, how in schedules.items()}
+        return dataclasses.replace(h, **now)
+
+    @property
+    def scheduled(self) -> dict[str, str]:
+        """The schedules by the names of their hyperparameters."""
+        return by_name(self.schedules, self._hyperparameters())
+
+    def warnings(self) -> list[str]:
+        """What the user should know when a run begins, one sentence each."""
+        return lost_later(self.scheduled.values(), type(self).__module__)
+
+    def make_env(self) -> Environment:
+        """The environment that `env` names.
+
+        Raises:
+            ValueError: There is none, or a field has no effect or makes no sense in it; the message says which.
+        """
+        env = super().make_env()
+        space = env.observation_space()
+        if self.normalise_obs and (not isinstance(space, Box) or is_picture(space)):
+            why = "a convolution takes all places alike" if isinstance(space, Box) else "their numbers are mere names"
+            raise ValueError(
+                f"normalise_obs cannot standardise observations in {space}: {why}; choose normalise_obs=False."
+            )
+        return env
+
+    def _hyperparameters(self) -> list[str]:
+        return [field.name for field in dataclasses.fields(self.hyperparams_class)]

@@ -1,0 +1,257 @@
+"""Stream Q(lambda) and stream AC(lambda): learning against slow NumPy, and what every algorithm promises."""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of
+
+import jaxrl
+from jaxrl.acting.collector import Observation
+from jaxrl.algos import stream_ac, stream_q
+from jaxrl.algos.streaming import Step, learn_from_stream
+from jaxrl.nn import distributions
+from jaxrl.train.devices.mesh import MeshShape, choose_mesh
+from jaxrl.train.evaluate import evaluate
+from jaxrl.train.programs import member_keys
+
+SMALL: dict[str, Any] = {"num_steps": 20, "total_timesteps": 200, "hidden": (8,)}
+VARIANTS = {
+    "stream_q": (stream_q, stream_q.Config(**SMALL)),
+    "stream_ac": (stream_ac, stream_ac.Config(**SMALL, env="classic/pendulum", reset="pool")),
+}
+D, A, LENGTH = 3, 2, 12
+GAMMA, DECAY, LR, KAPPA, KAPPA_POLICY, ENT_COEF = 0.9, 0.8, 0.5, 2.0, 3.0, 0.1
+
+
+# One step
+
+
+def stream(rng) -> list[Step]:
+    """Episodes of five steps, of which the first ends by itself and the second by the clock."""
+    steps = []
+    for t in range(LENGTH):
+        observation = Observation(jnp.asarray(rng.normal(size=(1, 1, 1, D)), jnp.float32), None, None, jnp.ones((1, 1)))
+        numbers = (t % 5 == 0, rng.normal(), 0.0 if t == 4 else GAMMA, rng.normal())
+        action = jnp.asarray(rng.integers(0, A, (1, 1, 1)))
+        steps.append(Step(observation, action, *map(jnp.asarray, numbers)))
+    return steps
+
+
+def learned(module, agent, h, params, steps) -> Any:
+    """The parameters after each of the steps."""
+    learn, trace, rows = jax.jit(partial(module.learn, agent, h)), jax.tree.map(jnp.zeros_like, params), []
+    for step in steps:
+        params, trace, _ = learn(params, trace, step)
+        rows.append(params)
+    return rows
+
+
+def slow_step(params, trace, error, kappa):
+    overshoot = LR * kappa * max(abs(error), 1.0) * np.abs(trace).sum()
+    return params + LR / max(overshoot, 1.0) * error * trace
+
+
+def numbers_of(step: Step) -> tuple[np.ndarray, int, bool, float]:
+    """The observation, the action, whether it begins an episode, and the target of its value."""
+    target = float(step.reward) + float(step.discount) * float(step.next_value)
+    return np.asarray(step.observation.obs)[0, 0, 0], int(step.action[0, 0, 0]), bool(step.begins), target
+
+
+def test_q_lambda_is_watkins():
+    """With values that are linear in the observation, against the algorithm of the textbooks."""
+    agent = agent_of(stream_q.make(stream_q.Config(**SMALL)))
+
+    def apply(params, carry, observation, reset):
+        q = observation.obs @ params.T
+        return carry, distributions.EpsilonGreedy(q), q
+
+    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    h = stream_q.Hyperparams(LR, GAMMA, DECAY, KAPPA, 0.0, 0.0, 0.0)
+    rng = np.random.default_rng(0)
+    weights, steps = rng.normal(size=(A, D)).astype(np.float32), stream(rng)
+    got = learned(stream_q, agent, h, jnp.asarray(weights), steps)
+
+    trace, greedy = np.zeros_like(weights), []
+    for step, params in zip(steps, got, strict=True):
+        x, action, begins, target = numbers_of(step)
+        q = weights @ x
+        greedy.append(action == q.argmax())
+        trace = trace * GAMMA * DECAY if greedy[-1] and not begins else np.zeros_like(trace)
+        trace[action] += x
+        weights = slow_step(weights, trace, target - q[action], KAPPA)
+        np.testing.assert_allclose(params, weights, rtol=1e-4, atol=1e-5)
+    assert 0 < sum(greedy) < LENGTH
+
+
+def test_actor_and_critic_move_by_the_same_error():
+    """With a linear critic and a policy of linear logits, against gradients by hand."""
+    agent = agent_of(stream_ac.make(stream_ac.Config(**SMALL)))
+
+    def apply(params, carry, observation, reset):
+        actor, critic = params["params"]["actor"], params["params"]["critic"]
+        return carry, distributions.categorical(observation.obs @ actor.T), observation.obs @ critic
+
+    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    h = stream_ac.Hyperparams(LR, GAMMA, DECAY, KAPPA_POLICY, KAPPA, ENT_COEF)
+    rng = np.random.default_rng(0)
+    actor, critic = rng.normal(size=(A, D)).astype(np.float32), rng.normal(size=D).astype(np.float32)
+    steps = stream(rng)
+    got = learned(stream_ac, agent, h, {"params": {"actor": jnp.asarray(actor), "critic": jnp.asarray(critic)}}, steps)
+
+    actor_trace, critic_trace = np.zeros_like(actor), np.zeros_like(critic)
+    for step, params in zip(steps, got, strict=True):
+        x, action, begins, target = numbers_of(step)
+        error, logits = target - critic @ x, actor @ x
+        prob = np.exp(logits) / np.exp(logits).sum()
+        entropy = -(prob * np.log(prob)).sum()
+        of_log_prob, of_entropy = np.eye(A)[action] - prob, -prob * (np.log(prob) + entropy)
+        decay = 0.0 if begins else GAMMA * DECAY
+        actor_trace = decay * actor_trace + np.outer(of_log_prob + ENT_COEF * np.sign(error) * of_entropy, x)
+        critic_trace = decay * critic_trace + x
+        actor = slow_step(actor, actor_trace, error, KAPPA_POLICY)
+        critic = slow_step(critic, critic_trace, error, KAPPA)
+        np.testing.assert_allclose(params["params"]["actor"], actor, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(params["params"]["critic"], critic, rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
+    """An endless task cut every five steps, with a value that each step raises by one."""
+    config = stream_q.Config(
+        env="probe/truncation", num_steps=12, total_timesteps=12, normalise_obs=False, normalise_reward=False
+    )
+    algo = stream_q.make(config)
+    agent = agent_of(algo)
+
+    def apply(params, carry, observation, reset):
+        q = jnp.broadcast_to(params, (*observation.obs.shape[:-1], 2))
+        return carry, distributions.EpsilonGreedy(q), q
+
+    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    state = jax.jit(algo.init)(jax.random.key(0))
+
+    def learn(params, trace, step):
+        row = jnp.stack([step.begins.astype(jnp.float32), step.reward, step.discount, step.next_value])
+        return params + 1.0, trace.at[params.astype(int)].set(row), {}
+
+    state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((12, 4)))
+    state, metrics = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(0.5), learn))(state)
+    begins, reward, discount, next_value = np.asarray(state.opt_state).T
+    np.testing.assert_array_equal(begins, [t % 5 == 0 for t in range(12)])
+    np.testing.assert_array_equal(reward, 1.0)
+    np.testing.assert_array_equal(discount, 0.5)  # the clock ends no task
+    np.testing.assert_array_equal(next_value, np.arange(12))  # by the parameters that acted
+    assert (metrics["episodes"], metrics["return_sum"]) == (2, 10)
+
+
+# The algorithms
+
+
+@pytest.fixture(scope="module", params=list(VARIANTS))
+def trained(request):
+    """An algorithm, and the states of two seeds side by side after three updates."""
+    module, config = VARIANTS[request.param]
+    algo = module.make(config)
+    init, update = jax.jit(algo.init), jax.jit(jax.vmap(algo.update))
+    before = [init(key) for key in jax.random.split(jax.random.key(0))]
+    states, metrics = jax.tree.map(lambda *leaves: jnp.stack(leaves), *before), {}
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        for _ in range(3):
+            states, metrics = update(states)
+    return config, algo, before, states, metrics
+
+
+def test_updates_train_and_stay_finite(trained):
+    config, _, before, states, metrics = trained
+    assert states.update.tolist() == [3, 3]
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((states.params, metrics)))
+    seen = states.normaliser.obs.count[..., 1]
+    assert seen.ravel().tolist() == [3 * config.num_steps] * 2  # each observation once
+    moved = jax.tree.map(lambda a, b: bool(np.any(a != b[0])), before[0].params, states.params)
+    assert all(jax.tree.leaves(moved))
+
+
+def test_streams_side_by_side_learn_as_they_would_alone(trained):
+    _, algo, before, states, _ = trained
+    update, alone = jax.jit(algo.update), before[1]
+    with jax.debug_key_reuse(False):  # the same beginning for the second time
+        for _ in range(3):
+            alone, _ = update(alone)
+    for name in ("params", "opt_state", "normaliser"):
+        own = jax.tree.map(lambda leaf: leaf[1], getattr(states, name))
+        chex.assert_trees_all_close(own, getattr(alone, name), rtol=1e-3, atol=1e-4)
+
+
+def test_act_is_greedy_without_a_key(trained):
+    config, algo, before, _, _ = trained
+    obs = np.random.default_rng(0).normal(size=(256, *config.make_env().observation_space().shape))
+    act = jax.jit(algo.act)
+    greedy, _ = act(before[0], obs)
+    drawn, _ = act(before[0], obs, None, jax.random.key(4))
+    assert greedy.shape == drawn.shape
+    assert np.mean(np.asarray(greedy) != np.asarray(drawn)) > 0.4
+
+
+def test_a_stopped_run_goes_on_exactly(tmp_path, shared_compilation):
+    """Traces, normaliser and environment among it."""
+    module, config = VARIANTS["stream_q"]
+    options = {"quiet": True, "pictures": False, "eval_episodes": 4, "log_every": 1, "checkpoint_every_updates": 1}
+    algo = module.make(config)
+    whole = jaxrl.fit(algo, config, tmp_path / "whole", **options)
+    stop_early = lambda row: row["timesteps"] >= 60  # noqa: E731
+    stopped = jaxrl.fit(algo, config, tmp_path / "run", callbacks=[stop_early], **options)
+    assert int(stopped.state.update) == 3
+    resumed = jaxrl.fit(algo, config, tmp_path / "run", resume=True, **options)
+    for name in ("params", "opt_state", "normaliser", "runner"):
+        chex.assert_trees_all_equal(getattr(resumed.state, name), getattr(whole.state, name))
+
+
+# Configurations
+
+
+@pytest.mark.parametrize(
+    ("module", "fields", "message"),
+    [
+        (stream_q, {"num_envs": 2}, r"num_envs must be 1, because .*\(--num-seeds trains many .*\), got 2"),
+        (stream_q, {"memory": "gru"}, "memory must be none, because a stream is learned from step by step, got gru"),
+        (stream_q, {"kappa": 0.0}, "kappa must be positive"),
+        (stream_ac, {"trace_lambda": 1.5}, "trace_lambda must lie between 0 and 1"),
+        (stream_ac, {"ent_coef": -1.0}, "ent_coef must not be negative"),
+        (stream_ac, {"env": "mpe/simple_spread"}, "has 3 agents and stream_ac trains one; use ippo, mappo or pqn"),
+        (stream_q, {"env": "classic/pendulum"}, r"has actions in Box.* and Q needs Discrete ones; use"),
+        (stream_q, {"num_shards": 2}, "num_shards=2 has no effect with num_envs=1; .* or train several seeds"),
+        (stream_ac, {"squash": True}, "squash=True has no effect with env=classic/cartpole"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(module, fields, message):
+    with pytest.raises(ValueError, match=message):
+        module.make(module.Config(**fields))
+
+
+def test_one_stream_cannot_be_split_over_devices():
+    with pytest.raises(ValueError, match=r"mesh.data=2 cannot split 1 shard; use mesh.data=1"):
+        choose_mesh(stream_q.Config(), 4, MeshShape(data=2))
+
+
+# Learning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "preset", "total_timesteps", "wanted"),
+    [(stream_q, "default", 200_000, 400.0), (stream_ac, "pendulum", 150_000, -250.0)],
+)
+def test_one_stream_is_enough_to_learn(module, preset, total_timesteps, wanted):
+    """Five seeds side by side, and shorter than the presets, which these unoptimised programs make slow."""
+    config = dataclasses.replace(module.PRESETS[preset], total_timesteps=total_timesteps)
+    algo, env = module.make(config), config.make_env()
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        states, _ = jax.jit(jax.vmap(module.make_train(config)))(member_keys(20, 5))
+        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 128))(states, member_keys(20, 5, stream=1))
+    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    assert np.sort(returns)[1:-1].mean() >= wanted, returns  # without the best and the worst
