@@ -145,10 +145,10 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(Path(name).stem, config.env))
-    if flags.preset not in (None, "default", _value_in(argv, "--preset")) and not flags.quiet:
-        print(f"Uses the preset {flags.preset}, which suits {config.env}; --preset default takes the general defaults.")
     options = flags.options()
     config.make_env()  # reports an unknown name before anything is compiled
+    if flags.preset not in (None, "default", _value_in(argv, "--preset")) and not flags.quiet:
+        print(f"Uses the preset {flags.preset}, which suits {config.env}; --preset default takes the general defaults.")
     use_cache()
     use_cores()
     with joined(flags.hosts):

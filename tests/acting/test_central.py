@@ -23,7 +23,13 @@ SMALL: dict[str, Any] = {
     "optimizer": "adam",
 }
 STREAM: dict[str, Any] = {"num_steps": 4, "total_timesteps": 32, "hidden": (8,), "normalise_obs": False}
-OWN: dict[str, dict[str, Any]] = {"mappo": SMALL | {"critic_hidden": (8,)}, "stream_q": STREAM, "stream_ac": STREAM}
+REPLAY: dict[str, Any] = {**STREAM, "num_envs": B, "buffer_size": 32, "batch_size": 4, "learning_starts": 16}
+OWN: dict[str, dict[str, Any]] = {
+    "mappo": SMALL | {"critic_hidden": (8,)},
+    "stream_q": STREAM,
+    "stream_ac": STREAM,
+    "dqn": REPLAY,
+}
 ALONE = ("ppo", "stream_q", "stream_ac")
 
 
