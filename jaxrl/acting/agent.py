@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from jaxrl.acting.collector import Collector, Observation
 from jaxrl.acting.normaliser import normalised
-from jaxrl.acting.rollout import Policy, Transition, refresh_pool, rollout, sample_actions, team_value
+from jaxrl.acting.rollout import Policy, Transition, draw_by_shard, refresh_pool, rollout, team_value
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
 from jaxrl.nn.torso import as_floats
@@ -41,6 +41,9 @@ class Networks(NamedTuple):
     `reset[T, B]` and predictions of the value `[T, B, N, ...]`."""
     new_carry: Callable[[int], Any]
     """`new_carry(B)`: the memory at the beginning of B episodes."""
+    evaluate: Callable[[Any, Observation, jax.Array], jax.Array] | None = None
+    """`evaluate(params, observation, action[T, B, N, ...]) -> q[T, B, N, K]`: the values of actions by K critics, where
+    critics take actions."""
 
 
 def _as_it_is(state: Any, policy: Any) -> Any:
@@ -119,8 +122,9 @@ def rollout_policy(agent: Agent, state: Any) -> Policy:
 
     def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
         carry, distribution, value = evaluate(carry, observation, reset)
-        action, log_prob = sample_actions(agent.behaviour(state, distribution), keys)
-        return carry, action, {"log_prob": log_prob, "value": value}
+        behaviour = agent.behaviour(state, distribution)
+        action = draw_by_shard(_sample, behaviour, keys)
+        return carry, action[0], {"log_prob": behaviour.log_prob(action)[0], "value": value}
 
     def bootstrap(carry: Any, observation: Observation) -> jax.Array:
         return evaluate(carry, observation, jnp.zeros(observation.agent_mask.shape[0], bool))[2]
@@ -133,9 +137,13 @@ def behaviour_policy(agent: Agent, state: Any) -> Policy:
 
     def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
         carry, distribution, _ = _apply(agent, state, carry, observation, reset)
-        return carry, sample_actions(agent.behaviour(state, distribution), keys)[0], {}
+        return carry, draw_by_shard(_sample, agent.behaviour(state, distribution), keys)[0], {}
 
     return Policy(act, lambda carry, observation: ())
+
+
+def _sample(distribution: Any, key: jax.Array) -> jax.Array:
+    return distribution.sample(seed=key)
 
 
 def _apply(

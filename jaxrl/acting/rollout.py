@@ -18,10 +18,10 @@ __all__ = [
     "Policy",
     "RunnerState",
     "Transition",
+    "draw_by_shard",
     "init_runner",
     "refresh_pool",
     "rollout",
-    "sample_actions",
     "team_sum",
     "team_value",
 ]
@@ -162,21 +162,20 @@ def _step(
     return runner, (transition, rows)
 
 
-def sample_actions(distribution: Any, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Actions `[B, N, ...]` and their log-probabilities; each of the keys `[S]` draws for B / S environments.
+def draw_by_shard(draw: Callable[[Any, jax.Array], Any], distribution: Any, keys: jax.Array) -> Any:
+    """What `draw(part, key)` draws from the part of each shard, together again: leaves `[L, R, N, ...]`.
 
     Args:
-        distribution: The distribution of the actions at one time step, batch axes `[1, B, N]`.
-        keys: Consumed.
+        draw: Draws from a distribution of batch axes `[L, R / S, N]`; consumes its key.
+        distribution: The distribution of actions, batch axes `[L, R, N]`.
+        keys: `[S]`. Consumed.
     """
-
-    def draw(part: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return part.sample_and_log_prob(seed=key)
-
-    # From [1, B, ...] to [S, B / S, ...].
-    shards = jax.tree.map(lambda leaf: leaf.reshape(keys.size, -1, *leaf.shape[2:]), distribution)
-    drawn = jax.vmap(draw)(shards, keys)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), drawn)
+    # Shards in front: from [L, R, ...] to [S, L, R / S, ...].
+    shards = jax.tree.map(
+        lambda leaf: leaf.reshape(leaf.shape[0], keys.size, -1, *leaf.shape[2:]).swapaxes(0, 1), distribution
+    )
+    drawn = jax.vmap(draw, out_axes=1)(shards, keys)
+    return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), drawn)
 
 
 def team_value(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) -> jax.Array:

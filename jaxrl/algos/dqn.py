@@ -22,13 +22,12 @@ from jaxrl.acting.agent import Agent, act, act_alone
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy, pqn
-from jaxrl.algos.off_policy import Batch
+from jaxrl.algos.off_policy import Batch, replayed_returns, rows, step_weights
 from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.rl.devices import psum
-from jaxrl.rl.returns import greedy_value, n_step_returns
+from jaxrl.rl.returns import greedy_value
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -104,12 +103,8 @@ def loss(
     next_value = greedy_value(target_q, next_q if config.double else target_q)
     next_value = mix(agent, target, next_value, after.observation)
 
-    # What followed a step that the clock cut is not known: its predecessors bootstrap from it, and it learns nothing.
-    discount = h.gamma * (1.0 - steps.terminated[:-1, :, None])
-    returns = n_step_returns(steps.reward[:-1], discount, after.truncated[..., None], next_value, config.n_step)
-    error = chosen - jax.lax.stop_gradient(returns)
-    weight = weigh(agent, now.observation.agent_mask) * ~now.truncated[..., None]
-    weight = weight / jnp.maximum(psum(weight.sum()), 1.0)
+    error = chosen - replayed_returns(agent, h.gamma, steps, next_value)
+    weight = step_weights(now, weigh(agent, now.observation.agent_mask))
     each = optax.losses.huber_loss(error) if config.td_loss == "huber" else 0.5 * jnp.square(error)
     value_loss = jnp.sum(each * weight)
     return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
@@ -135,11 +130,6 @@ def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[jax.Ar
         ours, theirs = jax.lax.stop_gradient((apply(params, ours, before)[0], apply(target, theirs, before)[0]))
     values = apply(params, ours, steps)[1]
     return values[: config.train_length], values[1:], apply(target, theirs, steps)[1][1:]
-
-
-def rows(steps: off_policy.Steps, first: int, end: int | None = None) -> off_policy.Steps:
-    """The steps from `first` to before `end` of each window."""
-    return jax.tree.map(lambda leaf: leaf[first:end], steps)
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:

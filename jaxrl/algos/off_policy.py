@@ -24,9 +24,22 @@ from jaxrl.keys import check_key
 from jaxrl.rl.devices import num_devices, psum
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
 from jaxrl.rl.replay import Index, Replay, draw, new_replay, num_stored, take, write
+from jaxrl.rl.returns import n_step_returns
 from jaxrl.rl.targets import update_target
 
-__all__ = ["Batch", "Learner", "Steps", "TrainState", "act_and_learn", "descend", "init"]
+__all__ = [
+    "Batch",
+    "Learner",
+    "Steps",
+    "TrainState",
+    "act_and_learn",
+    "descend",
+    "init",
+    "new_learner",
+    "replayed_returns",
+    "rows",
+    "step_weights",
+]
 
 
 @jax.tree_util.register_dataclass
@@ -76,12 +89,29 @@ LearnStep = Callable[[Agent, Any, Learner, Batch, jax.Array, jax.Array], tuple[L
 1 over the whole run. Each of this device's S shards has a key for its R / S rows; losses are this device's share."""
 
 
-def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
-    """A fresh train state, with an empty buffer. Consumes `key`."""
+def new_learner(agent: Agent, params: Any) -> Learner:
+    """What `descend` changes, given fresh parameters."""
+    return Learner(params, jax.tree.map(jnp.copy, params), new_opt_state(params, agent.config.optimizer))
+
+
+def init(
+    agent: Agent,
+    key: jax.Array,
+    hyperparams: Any = None,
+    begin: Callable[[Agent, Any], Learner] = new_learner,
+) -> TrainState:
+    """A fresh train state, with an empty buffer.
+
+    Args:
+        agent: What the configuration is made into.
+        key: Consumed.
+        hyperparams: Instead of the configuration's.
+        begin: What the networks' fresh parameters are learned with.
+    """
     check_key(key, "init")
     config = agent.config
     key_params, key_env, key = jax.random.split(key, 3)
-    params = agent.networks.init(key_params)
+    learner = begin(agent, agent.networks.init(key_params))
     normaliser = new_normaliser(
         agent.env,
         agent.param_sets,
@@ -90,9 +120,7 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
         global_state_size=global_state_size(agent.env) if agent.central else 0,
     )
     state = TrainState(
-        params=params,
-        target=jax.tree.map(jnp.copy, params),
-        opt_state=new_opt_state(params, config.optimizer),
+        **learner._asdict(),
         hyperparams=jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams),
         normaliser=normaliser,
         runner=init_runner(make_collector(agent, 0), agent.networks.new_carry(config.num_envs), key_env),
@@ -128,7 +156,9 @@ def descend(
     return Learner(params, target, opt_state), losses
 
 
-def act_and_learn(agent: Agent, state: TrainState, step: LearnStep = descend) -> tuple[TrainState, Metrics]:
+def act_and_learn(
+    agent: Agent, state: TrainState, step: LearnStep = descend, then: LearnStep | None = None, every: int = 1
+) -> tuple[TrainState, Metrics]:
     """One rollout, and gradient steps on minibatches of the buffer once it holds enough.
 
     Metrics are sums and means, see `jaxrl.algorithm.Metrics`; losses are 0 before learning starts.
@@ -137,10 +167,13 @@ def act_and_learn(agent: Agent, state: TrainState, step: LearnStep = descend) ->
         agent: What the configuration is made into.
         state: The train state.
         step: How to learn from a minibatch.
+        then: What else to learn, from the last of `every` minibatches; None for nothing.
+        every: How many minibatches that are, a divisor of `gradient_steps`.
     """
     config, param_sets = agent.config, agent.param_sets
     h = config.annealed(state.hyperparams, state.update)
-    after, traj, sums, keys = next_rollout(agent, state, behaviour_policy(agent, state), 1 + config.gradient_steps)
+    steps = config.gradient_steps + (config.gradient_steps // every if then else 0)
+    after, traj, sums, keys = next_rollout(agent, state, behaviour_policy(agent, state), 1 + steps)
     discounted = after.runner.discounted
     normaliser, discounted, _ = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
     replay = write(state.replay, *_stored(agent, traj))
@@ -148,7 +181,8 @@ def act_and_learn(agent: Agent, state: TrainState, step: LearnStep = descend) ->
     stored = num_stored(replay)
     ready = (stored >= config.window) & (stored * config.num_envs >= config.learning_starts)
     learner = Learner(state.params, state.target, state.opt_state)
-    learn = jax.jit(partial(_learn, agent, h, normaliser, replay, step, state.update, keys))  # traced once
+    apply = _Learning(agent, h, normaliser, replay, jax.random.key_impl(keys))
+    learn = jax.jit(partial(_learn, apply, step, then, every, state.update, keys))  # traced once
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn, learner)[1])
     # Of the learner only: a buffer that goes through a condition is copied.
     learner, losses = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
@@ -171,29 +205,54 @@ def _stored(agent: Agent, traj: Transition) -> tuple[Steps, Any]:
     return Steps(traj.observation, traj.reset, action, traj.reward, traj.terminated, truncated), traj.carry
 
 
+class _Learning(NamedTuple):
+    """What all gradient steps of an update have in common."""
+
+    agent: Agent
+    h: Any
+    normaliser: Normaliser
+    replay: Replay
+    impl: Any  # of the keys
+
+    def __call__(
+        self, step: LearnStep, learner: Learner, inputs: tuple[Index, jax.Array, jax.Array]
+    ) -> tuple[Learner, dict[str, jax.Array]]:
+        """One `step`, given the index of its minibatch, the bits of its keys, and its number."""
+        index, bits, number = inputs
+        batch = _minibatch(self.agent, self.normaliser, self.replay, index)
+        return step(self.agent, self.h, learner, batch, jax.random.wrap_key_data(bits, impl=self.impl), number)
+
+
 def _learn(
-    agent: Agent,
-    h: Any,
-    normaliser: Normaliser,
-    replay: Replay,
+    apply: _Learning,
     step: LearnStep,
+    then: LearnStep | None,
+    every: int,
     update: jax.Array,
     keys: jax.Array,
     learner: Learner,
 ) -> tuple[Learner, dict[str, jax.Array]]:
-    """All gradient steps of an update; losses are means over them. `keys[1 + G, S]`."""
-    config, impl = agent.config, jax.random.key_impl(keys)
-    rows = config.batch_size // (keys.shape[1] * num_devices())
-    index = draw(replay, keys[0], config.gradient_steps, rows, config.window)
-
-    def one(learner: Learner, inputs: tuple[Index, jax.Array, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:
-        index, bits, number = inputs
-        batch = _minibatch(agent, normaliser, replay, index)
-        return step(agent, h, learner, batch, jax.random.wrap_key_data(bits, impl=impl), number)
-
+    """All gradient steps of an update; losses are means over them. `keys[1 + G, S]`, or `[1 + G + G / every, S]`."""
+    config = apply.agent.config
+    count, per_shard = config.gradient_steps, config.batch_size // (keys.shape[1] * num_devices())
+    index = draw(apply.replay, keys[0], count, per_shard, config.window)
     # Scan over bits, as `rollout` does.
-    numbers = update * config.gradient_steps + 1 + jnp.arange(config.gradient_steps, dtype=jnp.int32)
-    learner, losses = jax.lax.scan(one, learner, (index, jax.random.key_data(keys[1:]), numbers))
+    bits = jax.random.key_data(keys[1:])
+    numbers = update * count + 1 + jnp.arange(count, dtype=jnp.int32)
+    inputs = (index, bits[:count], numbers)
+    if then is None:
+        learner, losses = jax.lax.scan(partial(apply, step), learner, inputs)
+        return learner, jax.tree.map(jnp.mean, losses)
+
+    def several(learner: Learner, inputs: tuple[Any, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:
+        each, bits = inputs
+        learner, losses = jax.lax.scan(partial(apply, step), learner, each)
+        index, _, number = jax.tree.map(lambda leaf: leaf[-1], each)
+        learner, more = apply(then, learner, (index, bits, number))
+        return learner, {**jax.tree.map(jnp.mean, losses), **more}
+
+    inputs = jax.tree.map(lambda leaf: leaf.reshape(-1, every, *leaf.shape[1:]), inputs)
+    learner, losses = jax.lax.scan(several, learner, (inputs, bits[count:]))
     return learner, jax.tree.map(jnp.mean, losses)
 
 
@@ -203,3 +262,38 @@ def _minibatch(agent: Agent, normaliser: Normaliser, replay: Replay, index: Inde
     observation = normalised(normaliser, steps.observation, agent.param_sets)
     reward = rescaled(normaliser, steps.reward, agent.param_sets)
     return Batch(steps._replace(observation=observation, reward=reward), carry)
+
+
+def rows(steps: Steps, first: int, end: int | None = None) -> Steps:
+    """The steps from `first` to before `end` of each window."""
+    return jax.tree.map(lambda leaf: leaf[first:end], steps)
+
+
+def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_value: jax.Array) -> jax.Array:
+    """What the values of actions are to become, `[L, R, N]`: returns over n steps, without a gradient.
+
+    What followed a step that the clock cut is not known, so its predecessors bootstrap from the value of its own
+    observation.
+
+    Args:
+        agent: What the configuration is made into.
+        gamma: Discount factor.
+        steps: W = L + n steps, leaves `[W, R, ...]`.
+        next_value: `[W - 1, R, N]` of what was observed after each step.
+    """
+    discount = gamma * (1.0 - steps.terminated[:-1, :, None])
+    cut = steps.truncated[1:, :, None]
+    returns = n_step_returns(steps.reward[:-1], discount, cut, next_value, agent.config.n_step)
+    return jax.lax.stop_gradient(returns)
+
+
+def step_weights(now: Steps, weight: jax.Array | None = None) -> jax.Array:
+    """The share of each agent's step in a mean over all devices, `[L, R, N]`: none for steps that the clock cut.
+
+    Args:
+        now: The steps that are learned from.
+        weight: `[L, R, N]` how much each counts otherwise; None for 1 if the agent lives and otherwise 0.
+    """
+    alive = now.observation.agent_mask.astype(jnp.float32)
+    weight = (alive if weight is None else weight) * ~now.truncated[..., None]
+    return weight / jnp.maximum(psum(weight.sum()), 1.0)

@@ -87,5 +87,4 @@ class ReplayQConfig(QLayer, ReplayLayer):
 
     def epsilon(self, h: Any, update: jax.Array) -> jax.Array:
         """The share of random actions in an update: all of them until learning starts."""
-        waiting = update < -(-self.learning_starts // self.steps_per_update)
-        return jnp.where(waiting, 1.0, super().epsilon(h, update))
+        return jnp.where(self.waiting(update), 1.0, super().epsilon(h, update))

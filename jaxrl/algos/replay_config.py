@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+import jax
+
 from jaxrl.algos.layers import has_memory
 from jaxrl.algos.learning import LearningLayer
 from jaxrl.checked import COUNT, NOT_NEGATIVE, SHARE, Allowed, Effect
@@ -76,6 +78,10 @@ class ReplayLayer(LearningLayer):
     def gradients_per_update(self) -> int:
         """Optimiser steps per update."""
         return self.gradient_steps
+
+    def waiting(self, update: jax.Array) -> jax.Array:
+        """Whether learning has not started yet, given the number of updates before."""
+        return update < -(-self.learning_starts // self.steps_per_update)
 
     def warnings(self) -> list[str]:
         """What the user should know when a run begins, one sentence each."""

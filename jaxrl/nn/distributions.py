@@ -3,12 +3,14 @@
 All have the same interface, batch axes first: `sample(seed=key)`, `sample_and_log_prob(seed=key)`, `log_prob(action)`,
 `entropy()` and `mode()`. An action has the batch axes followed by the shape of its space; log-probabilities and
 entropies have only the batch axes. All are pytrees whose leaves carry the batch axes, so they pass through `jax.vmap`.
+Behaviours that are only drawn from, `Noisy` and `MaybeUniform`, have no probabilities.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import distrax
 import jax
@@ -20,8 +22,11 @@ __all__ = [
     "Categorical",
     "Distribution",
     "EpsilonGreedy",
+    "MaybeUniform",
+    "Noisy",
     "SquashedNormal",
     "categorical",
+    "maybe_uniform",
     "multi_categorical",
     "normal",
 ]
@@ -137,7 +142,9 @@ class SquashedNormal(distrax.Distribution):
     """A normal vector through tanh into a box: `low + (high - low) * (tanh(z) + 1) / 2`.
 
     * `log_prob` is finite everywhere in the closed box: at the bounds, it is that of an action 1e-6 of the half-width
-      inside. For a sample, it is computed from the rounded action, so recomputing it gives the same number.
+      inside, whatever the action was before it was rounded.
+    * `sample_and_log_prob` computes the log-density from the sample before tanh: it is exact, and its gradient leads
+      back from the bounds, where that of `log_prob` ends.
     * `entropy` uses Gauss-Hermite quadrature with 16 nodes: deterministic, differentiable, and within 0.01 nats per
       component of the true value for standard deviations (before tanh) up to 2.
     * `mode` is the image of the normal's mean, which is the median (the true mode may lie at the bounds).
@@ -173,8 +180,11 @@ class SquashedNormal(distrax.Distribution):
         return self._squash(self._mean + self._std * jax.random.normal(key, (n, *self._mean.shape), self._mean.dtype))
 
     def _sample_n_and_log_prob(self, key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
-        action = self._sample_n(key, n)
-        return action, self.log_prob(action)
+        noise = jax.random.normal(key, (n, *self._mean.shape), self._mean.dtype)
+        z = self._mean + self._std * noise
+        # The normal's density of mean + std * noise is that of the noise, divided by std.
+        log_density = jax.scipy.stats.norm.logpdf(noise) - jnp.log(self._std)
+        return self._squash(z), self._sum(log_density - _log_slope(z) - jnp.log(self._half))
 
     def log_prob(self, value: jax.Array) -> jax.Array:
         """Log-density of the action `value[..., *event]`, `[...]`."""
@@ -198,6 +208,55 @@ class SquashedNormal(distrax.Distribution):
 
     def _sum(self, x: jax.Array) -> jax.Array:
         return jnp.sum(x, axis=tuple(range(-self._event_ndims, 0)))
+
+
+class Noisy(NamedTuple):
+    """An action with normal noise, kept in a box. All fields are `[..., *event]`."""
+
+    action: jax.Array
+    low: jax.Array
+    high: jax.Array
+    std: jax.Array | float = 0.0
+    """Standard deviation of the noise in half-widths of the box."""
+    most: jax.Array | float = math.inf
+    """The noise itself is clipped to this, in half-widths."""
+
+    def with_noise(self, std: ArrayLike, most: ArrayLike = math.inf) -> Noisy:
+        """The same action with other noise."""
+        return self._replace(
+            std=jnp.broadcast_to(jnp.asarray(std, jnp.float32), self.action.shape),
+            most=jnp.broadcast_to(jnp.asarray(most, jnp.float32), self.action.shape),
+        )
+
+    def sample(self, *, seed: jax.Array) -> jax.Array:
+        """The action with noise, `[..., *event]`. Consumes `seed`."""
+        noise = jnp.clip(self.std * jax.random.normal(seed, self.action.shape, jnp.float32), -self.most, self.most)
+        return jnp.clip(self.action + 0.5 * (self.high - self.low) * noise, self.low, self.high)
+
+    def mode(self) -> jax.Array:
+        """The action without noise."""
+        return self.action
+
+
+class MaybeUniform(NamedTuple):
+    """A policy, or any action of a box, all equally likely; see `maybe_uniform`."""
+
+    policy: Any
+    low: jax.Array
+    high: jax.Array
+    uniform: jax.Array
+
+    def sample(self, *, seed: jax.Array) -> jax.Array:
+        """An action `[..., *event]`. Consumes `seed`."""
+        key_policy, key_uniform = jax.random.split(seed)
+        drawn = jax.random.uniform(key_uniform, self.low.shape, jnp.float32, self.low, self.high)
+        return jnp.where(self.uniform, drawn, self.policy.sample(seed=key_policy))
+
+
+def maybe_uniform(policy: Any, low: ArrayLike, high: ArrayLike, uniform: ArrayLike) -> MaybeUniform:
+    """`policy`, or where `uniform` is True any action between the bounds; both are broadcast to the actions."""
+    like = policy.mode()
+    return MaybeUniform(policy, *(jnp.broadcast_to(each, like.shape) for each in (low, high, uniform)))
 
 
 def _log_slope(z: jax.Array) -> jax.Array:

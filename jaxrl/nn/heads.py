@@ -16,7 +16,20 @@ from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.torso import MLP
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["CategoricalHead", "GaussianHead", "MultiCategoricalHead", "QHead", "ValueHead", "mask_size", "policy_head"]
+__all__ = [
+    "CategoricalHead",
+    "DeterministicHead",
+    "GaussianHead",
+    "MultiCategoricalHead",
+    "QHead",
+    "SquashedHead",
+    "ValueHead",
+    "bounds_of",
+    "mask_size",
+    "policy_head",
+]
+
+_LEAST, _MOST = -5.0, 2.0  # of the logarithm of a squashed normal's deviation
 
 
 def policy_head(
@@ -54,6 +67,12 @@ def mask_size(space: Space) -> int | None:
     if isinstance(space, Discrete):
         return space.n
     return sum(space.nvec) if isinstance(space, MultiDiscrete) else None
+
+
+def bounds_of(space: Box) -> tuple[np.ndarray, np.ndarray]:
+    """The lower and the upper bounds, float32 `[*space.shape]`."""
+    low, high = (np.broadcast_to(np.asarray(bound, np.float32), space.shape) for bound in (space.low, space.high))
+    return low, high
 
 
 class CategoricalHead(nn.Module):
@@ -106,13 +125,52 @@ class GaussianHead(nn.Module):
         mean = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         mean = mean.reshape(*features.shape[:-1], *shape)
         std = jnp.exp(weights(self, "log_std", nn.initializers.zeros_init(), shape))
-        low, high = (np.broadcast_to(np.asarray(b, np.float32), shape) for b in (self.space.low, self.space.high))
+        low, high = bounds_of(self.space)
         if self.squash:
             return distributions.SquashedNormal(mean, std, low, high, len(shape))
         bounded = np.isfinite(low) & np.isfinite(high)
         low, high = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
         center, half = jnp.asarray((high + low) / 2), jnp.asarray((high - low) / 2)
         return distributions.normal(center + half * mean, half * std, len(shape))
+
+
+class SquashedHead(nn.Module):
+    """A normal policy through tanh into a finite box; mean and standard deviation both depend on the features.
+
+    The logarithm of the deviation lies between -5 and 2, and is about 0 initially: a policy that is almost uniform.
+    """
+
+    space: Box
+    sizes: tuple[int, ...] = ()
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> distributions.SquashedNormal:
+        shape = self.space.shape
+        features = MLP(self.sizes, self.activation)(features)
+        outputs = Dense(2 * int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
+        mean, spread = (part.reshape(*features.shape[:-1], *shape) for part in jnp.split(outputs, 2, axis=-1))
+        offset = np.float32(np.log(-_LEAST / _MOST))  # of the sigmoid at which the logarithm is 0
+        log_std = _LEAST + (_MOST - _LEAST) * jax.nn.sigmoid(spread + offset)
+        return distributions.SquashedNormal(mean, jnp.exp(log_std), *bounds_of(self.space), len(shape))
+
+
+class DeterministicHead(nn.Module):
+    """One action of a finite box, by tanh; initially about its centre."""
+
+    space: Box
+    sizes: tuple[int, ...] = ()
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> distributions.Noisy:
+        shape, (low, high) = self.space.shape, bounds_of(self.space)
+        features = MLP(self.sizes, self.activation)(features)
+        outputs = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
+        within = jnp.tanh(outputs.reshape(*features.shape[:-1], *shape))
+        bounds = (jnp.broadcast_to(bound, within.shape) for bound in (low, high))
+        action = jnp.asarray((high + low) / 2) + (high - low) / 2 * within
+        return distributions.Noisy(action, *bounds).with_noise(0.0)
 
 
 class QHead(nn.Module):

@@ -8,7 +8,7 @@ import jax
 
 from jaxrl.acting.agent import Agent, make_collector, rollout_policy
 from jaxrl.acting.rollout import Transition, rollout
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, stream_ac, stream_q
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, sac, stream_ac, stream_q, td3
 from jaxrl.rl.devices import shard_keys
 
 MODULES = {
@@ -18,6 +18,8 @@ MODULES = {
     "pqn": pqn,
     "pqn_vdn": pqn_vdn,
     "dqn": dqn,
+    "sac": sac,
+    "td3": td3,
     "stream_q": stream_q,
     "stream_ac": stream_ac,
 }

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, stream_ac, stream_q
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, sac, stream_ac, stream_q, td3
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -23,13 +23,8 @@ GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8}
 S5: dict[str, Any] = {"memory": "s5", "memory_size": 8}
 NORMALISED: dict[str, Any] = {"normalise_obs": True, "normalise_reward": True}
 FRESH: dict[str, Any] = {"num_minibatches": 2}
-REPLAY: dict[str, Any] = {
-    "batch_size": 8,
-    "learning_starts": 0,
-    "n_step": 2,
-    "dueling": True,
-    "target_update_interval": 2,
-}
+REPLAY: dict[str, Any] = {"batch_size": 8, "learning_starts": 0, "n_step": 2, "target_update_interval": 2}
+BOX: dict[str, Any] = {"env": "mpe/simple_tag?action_type=continuous", "policy_delay": 2, "optimizer": "muon"}
 VARIANTS = {
     "ppo": (ppo, ppo.Config(**SMALL, **FRESH, **NORMALISED, target_kl=0.1, anneal_ent=True, reset="pool")),
     "ppo, squashed, hlgauss": (
@@ -48,8 +43,10 @@ VARIANTS = {
         mappo.Config(**SMALL, **FRESH, **NORMALISED, **S5, env="mpe/simple_tag", critic_hidden=(8,)),
     ),
     "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
-    "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED)),
+    "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED, dueling=True)),
     "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),
+    "sac": (sac, sac.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
+    "td3": (td3, td3.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
     "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag")),
     "stream_q": (stream_q, stream_q.Config(**STREAM, reset="pool")),
     "stream_ac": (stream_ac, stream_ac.Config(**STREAM, env="classic/mountain_car_continuous", squash=True)),

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from jaxrl.nn.distributions import EpsilonGreedy, SquashedNormal, categorical, multi_categorical, normal
+from jaxrl.nn.distributions import (
+    EpsilonGreedy,
+    Noisy,
+    SquashedNormal,
+    categorical,
+    maybe_uniform,
+    multi_categorical,
+    normal,
+)
 
 LOGITS = np.array([[0.3, -1.0, 2.0, 0.5]], np.float32)
 MASK = np.array([[True, False, True, False]])
@@ -145,15 +153,13 @@ def test_squashed_normal_equals_the_slow_density(std):
 
 
 @pytest.mark.quick
-def test_squashed_normal_is_finite_at_the_bounds_and_recomputes_the_same_probability():
+def test_squashed_normal_is_finite_at_the_bounds():
     def log_prob(mean, std, action):
         return SquashedNormal(mean, std, LOW, HIGH).log_prob(action).sum()
 
     far = jnp.asarray(MEAN) + 20.0  # float32 rounds tanh to exactly 1: the sample is the bound
     policy = SquashedNormal(far, 1.0, LOW, HIGH)
-    action, sampled = policy.sample_and_log_prob(seed=jax.random.key(0))
-    np.testing.assert_array_equal(action[0], HIGH)
-    np.testing.assert_array_equal(policy.log_prob(action), sampled)
+    np.testing.assert_array_equal(policy.sample(seed=jax.random.key(0))[0], HIGH)
     for bound in (LOW, HIGH):
         value, grads = jax.value_and_grad(log_prob, argnums=(0, 1))(jnp.asarray(MEAN), jnp.ones(2), bound[None])
         assert np.isfinite(value)
@@ -162,6 +168,58 @@ def test_squashed_normal_is_finite_at_the_bounds_and_recomputes_the_same_probabi
     assert all(np.all(np.isfinite(g)) for g in grads)
     grad = jax.grad(lambda m: SquashedNormal(m, 1.0, LOW, HIGH).entropy().sum())(jnp.asarray(MEAN))
     assert np.all(np.sign(grad) == -np.sign(MEAN))  # spreading out means going back to the middle
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("mean", [0.0, 3.0, -20.0])
+def test_the_density_of_a_squashed_sample_is_exact_and_so_is_its_gradient(mean):
+    """Also where float32 rounds the action to a bound, from which nothing would lead back."""
+
+    def sampled(mean, std, key):
+        action, log_prob = SquashedNormal(jnp.broadcast_to(mean, (1, 2)), std, LOW, HIGH).sample_and_log_prob(seed=key)
+        return log_prob.sum(), action
+
+    key, std = jax.random.key(5), 0.7
+    (log_prob, action), slopes = jax.value_and_grad(sampled, argnums=(0, 1), has_aux=True)(mean, std, key)
+    drawn = SquashedNormal(jnp.zeros((1, 2)), 1.0, -np.ones(2), np.ones(2)).sample(seed=jax.random.clone(key))
+    noise = np.arctanh(np.asarray(drawn, np.float64))
+
+    def slow(mean, std):
+        z = mean + std * noise
+        log_slope = 2 * (np.log(2) - np.abs(z) - np.log1p(np.exp(-2 * np.abs(z))))
+        return (-0.5 * noise**2 - 0.5 * np.log(2 * np.pi) - np.log(std) - log_slope - np.log((HIGH - LOW) / 2)).sum()
+
+    np.testing.assert_allclose(action, LOW + (HIGH - LOW) * (np.tanh(mean + std * noise) + 1) / 2, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(log_prob, slow(mean, std), rtol=1e-4)
+    for got, up, down in (
+        (slopes[0], (mean + 1e-4, std), (mean - 1e-4, std)),
+        (slopes[1], (mean, 0.7001), (mean, 0.6999)),
+    ):
+        np.testing.assert_allclose(got, (slow(*up) - slow(*down)) / 2e-4, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.quick
+def test_noise_is_clipped_and_kept_in_the_box():
+    action = jnp.tile(jnp.array([[1.0, 9.0]]), (4000, 1))
+    policy = Noisy(action, *(jnp.broadcast_to(bound, action.shape) for bound in (LOW, HIGH)))
+    np.testing.assert_array_equal(policy.sample(seed=jax.random.key(0)), action)
+    drawn = np.asarray(policy.with_noise(0.3, 0.5).sample(seed=jax.random.key(1)))
+    half = (HIGH - LOW) / 2
+    np.testing.assert_allclose(drawn.min(0), [1.0 - 0.5 * half[0], 9.0 - 0.5 * half[1]], rtol=1e-5)
+    np.testing.assert_allclose(drawn.max(0), HIGH, rtol=1e-5)  # 1 + 0.5 * 2 is the bound, too
+    assert np.median(drawn, 0) == pytest.approx(np.asarray(action[0]), abs=0.1)
+    assert np.mean(np.abs(drawn[:, 0] - 1.0) < 0.3 * half[0]) == pytest.approx(0.683, abs=0.03)
+    np.testing.assert_array_equal(policy.with_noise(0.3).mode(), action)
+
+
+@pytest.mark.quick
+def test_a_policy_is_left_for_uniform_actions_where_that_is_said():
+    uniform = jnp.tile(jnp.array([[[True]], [[False]]]), (1, 3000, 1))
+    policy = maybe_uniform(normal(jnp.full((2, 3000, 2), 5.0), 0.1), LOW, HIGH, uniform)
+    drawn = np.asarray(policy.sample(seed=jax.random.key(0)))
+    for i in range(2):
+        assert scipy.stats.kstest(drawn[0, :, i], scipy.stats.uniform(LOW[i], HIGH[i] - LOW[i]).cdf).pvalue > 1e-3
+    np.testing.assert_allclose([drawn[1].mean(), drawn[1].std()], [5.0, 0.1], atol=0.01)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.nn.heads import QHead, ValueHead, mask_size, policy_head
+from jaxrl.nn.heads import DeterministicHead, QHead, SquashedHead, ValueHead, mask_size, policy_head
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FEATURES = jax.random.normal(jax.random.key(0), (4, 3, 8))  # [T, B, H]
@@ -46,6 +46,22 @@ def test_squashed_actions_stay_inside():
     actions = jax.vmap(lambda k: policy.sample(seed=k))(jax.random.split(jax.random.key(2), 100))
     assert np.all((np.asarray(actions) >= 0) & (np.asarray(actions) <= 1))
     np.testing.assert_allclose(policy.mode(), 0.5, atol=0.05)
+
+
+def test_heads_of_finite_boxes_begin_about_the_centre():
+    space = Box(np.zeros((2, 3)), np.full((2, 3), 10.0), (2, 3))
+    policy, params = SquashedHead(space, (6,)).init_with_output(jax.random.key(1), FEATURES)
+    assert policy.sample(seed=jax.random.key(2)).shape == (4, 3, 2, 3)
+    np.testing.assert_allclose(policy.mode(), 5.0, atol=0.3)
+    # As that of a normal with deviation 1 through tanh; its deviation depends on the features.
+    one: Any = policy_head(space, squash=True).init_with_output(jax.random.key(1), FEATURES)[0]
+    np.testing.assert_allclose(policy.entropy(), one.entropy(), atol=0.1)
+    far: Any = SquashedHead(space, (6,)).apply(params, 1e4 * FEATURES)
+    assert np.ptp(np.asarray(far.entropy())) > 0.1
+    assert np.isfinite(np.asarray(far.entropy())).all()
+    fixed, _ = DeterministicHead(space, (6,)).init_with_output(jax.random.key(1), FEATURES)
+    np.testing.assert_allclose(fixed.mode(), 5.0, atol=0.3)
+    np.testing.assert_array_equal(fixed.sample(seed=jax.random.key(3)), fixed.mode())
 
 
 def test_what_cannot_be_is_explained():

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, sac, td3
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -36,6 +36,8 @@ VARIANTS = {
     "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
     "dqn": (dqn, dqn.Config(env="classic/cartpole", **NORMALISED, **REPLAY, **SMALL)),
     "dqn gru": (dqn, dqn.Config(env="probe/death", burn_in=4, sequence_length=4, **GRU, **REPLAY, **SMALL)),
+    "sac": (sac, sac.Config(env="classic/pendulum", policy_delay=2, **NORMALISED, **REPLAY, **SMALL)),
+    "td3": (td3, td3.Config(env="classic/pendulum", **NORMALISED, **REPLAY, **SMALL)),
     "pqn": (pqn, pqn.Config(env="classic/cartpole", normalise_obs=True, **SMALL)),
     "pqn_vdn gru": (pqn_vdn, pqn_vdn.Config(env="probe/death", **GRU, **SMALL)),
 }
@@ -59,7 +61,10 @@ def trained(module, config, data: int) -> dict:
         state, metrics = update(state)
         losses.append({k: float(v) for k, v in metrics["losses"].items()})
     numbers = flat((state.params, state.normaliser))
-    reduced = with_gradients(str(compiled.as_text()), len(flat(state.params)))
+    fewest = len(flat(state.params))
+    if isinstance(state.opt_state, dict):  # an optimiser each for parts of the parameters
+        fewest = min(max(leaf.size for leaf in jax.tree.leaves(each)) for each in state.opt_state.values())
+    reduced = with_gradients(str(compiled.as_text()), fewest)
     return {"params": numbers, "losses": losses, "reduced": reduced, "different_shards": different}
 
 
@@ -74,7 +79,10 @@ def different_shards(update, state, config) -> int:
 
 
 def with_gradients(program: str, num_params: int) -> list[list[int]]:
-    """The collectives of each computation that reduces gradients, as the numbers of elements that each one moves."""
+    """The collectives of each computation that reduces gradients, as the numbers of elements that each one moves.
+
+    Gradients are of at least `num_params` parameters.
+    """
     found = []
     for computation in program.split("\n\n"):
         results = re.findall(r"= (.*) (all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\(", computation)

@@ -1,0 +1,184 @@
+"""TD3: a deterministic actor, and two critics that learn from a replay buffer, with delays and noisy targets (Fujimoto
+et al. 2018, https://arxiv.org/abs/1802.09477), for continuous actions of one agent, or of N agents that learn
+independently.
+
+Run it: `python algos/td3.py --env classic/pendulum`, or `jaxrl train td3 --env classic/pendulum`. The actor and the
+targets follow the critics with a delay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.acting.agent import Agent, act, act_alone
+from jaxrl.acting.rollout import draw_by_shard
+from jaxrl.algorithm import Algorithm, Metrics, scan_updates
+from jaxrl.algos import off_policy
+from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, q_of
+from jaxrl.algos.box_config import BoxLayer
+from jaxrl.algos.off_policy import Batch, Learner, rows, step_weights
+from jaxrl.checked import NOT_NEGATIVE, Allowed
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.fields import Name
+from jaxrl.nn.distributions import MaybeUniform
+from jaxrl.nn.heads import DeterministicHead
+from jaxrl.nn.sharing import number_param_sets
+from jaxrl.rl.optimizer import new_opt_state
+from jaxrl.rl.targets import update_target
+from jaxrl.wrappers import as_multi_agent
+
+__all__ = ["PRESETS", "Config", "make", "make_train"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Hyperparams:
+    """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it."""
+
+    lr: Any
+    gamma: Any
+    tau: Any
+    exploration_noise: Any
+    target_noise: Any
+    noise_clip: Any
+    max_grad_norm: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(BoxLayer):
+    """TD3's configuration. The defaults suit Pendulum."""
+
+    env: Name = "classic/pendulum"
+    total_timesteps: int = 40_000
+    num_envs: int = 8
+    num_steps: int = 8
+    gradient_steps: int = 32
+    lr: float = 1e-3
+    policy_delay: int = 2
+    exploration_noise: float = 0.1
+    """Deviation of the noise in the actions of a rollout, in half-widths of their box."""
+    target_noise: float = 0.2
+    """Deviation of the noise in the actions that targets are made of, likewise."""
+    noise_clip: float = 0.5
+    """The most noise in them, likewise."""
+
+    hyperparams_class: ClassVar[type[Any]] = Hyperparams
+    allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(
+        ("exploration_noise", "target_noise", "noise_clip"), NOT_NEGATIVE
+    )
+
+
+PRESETS: dict[str, Config] = {"default": Config()}
+
+
+def update(agent: Agent, state: off_policy.TrainState) -> tuple[off_policy.TrainState, Metrics]:
+    """One rollout and its gradient steps. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
+    return off_policy.act_and_learn(agent, state, learn_values, learn_policy, agent.config.policy_delay)
+
+
+def begin(agent: Agent, params: Any) -> Learner:
+    """What gradient steps change: fresh parameters, their targets, and an optimiser each for critics and actor."""
+    opt_state = {name: new_opt_state(part_of(params, name), agent.config.optimizer) for name in ("critic", "actor")}
+    return Learner(params, jax.tree.map(jnp.copy, params), opt_state)
+
+
+def learn_values(
+    agent: Agent, h: Hyperparams, learner: Learner, batch: Batch, keys: jax.Array, number: jax.Array
+) -> tuple[Learner, dict[str, jax.Array]]:
+    """A `LearnStep`: one gradient step of the critics."""
+    del number
+    target = learner.target
+    return learn_part(
+        agent, h, learner, batch, ("critic",), lambda params, batch: agent.loss(agent, h, params, target, batch, keys)
+    )
+
+
+def learn_policy(
+    agent: Agent, h: Hyperparams, learner: Learner, batch: Batch, keys: jax.Array, number: jax.Array
+) -> tuple[Learner, dict[str, jax.Array]]:
+    """A `LearnStep`: one gradient step of the actor, then a move of all targets."""
+    del keys
+    config = agent.config
+    learner, losses = learn_part(
+        agent, h, learner, batch, ("actor",), lambda params, batch: policy_loss(agent, params, batch)
+    )
+    moves = number // config.policy_delay
+    target = update_target(learner.params, learner.target, h.tau, moves, config.target_update_interval)
+    return learner._replace(target=target), losses
+
+
+def loss(
+    agent: Agent, h: Hyperparams, params: Any, target: Any, batch: Batch, keys: jax.Array
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The critics' error: this device's share of the mean over all devices.
+
+    A value is followed by that of the target actor's action with some noise: similar actions are to have similar
+    values.
+
+    Args:
+        agent: What the configuration is made into.
+        h: The hyperparameters of this update.
+        params: The parameters that are learned.
+        target: Those of the target networks.
+        batch: The minibatch.
+        keys: `[S]`. Consumed.
+    """
+    after = rows(batch.steps, 1)
+    _, policy, _ = agent.networks.apply(target, (), after.observation, after.reset)
+    noisy = policy.with_noise(h.target_noise, h.noise_clip)
+    action = draw_by_shard(lambda part, key: part.sample(seed=key), noisy, keys)
+    q = agent.config.joint(q_of(agent, target, after.observation, action))
+    return critic_loss(agent, h.gamma, params, batch, q)
+
+
+def policy_loss(agent: Agent, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The actor's loss, whose actions are to have a high value: this device's share of the mean over all devices."""
+    now = rows(batch.steps, 0, 1)
+    weight = step_weights(now)
+    _, _, value = agent.networks.apply(params, (), now.observation, now.reset)
+    loss = -jnp.sum(weight * value)
+    return loss, {"policy": loss}
+
+
+def behave(config: Config, env: MultiAgentEnvironment, state: Any, policy: Any) -> MaybeUniform:
+    """The behaviour of a policy: its actions with noise and, until learning starts, any actions."""
+    noise = config.annealed(state.hyperparams, state.update).exploration_noise
+    return explore(config, env, state, policy.with_noise(noise))
+
+
+def make(config: Config, loss: Any = loss) -> Algorithm:
+    """TD3 as three pure functions of the train state. With a single agent, inputs and outputs have no agent axis.
+
+    Args:
+        config: What to train, and how.
+        loss: Another loss of the critics, with the signature of `loss` above.
+    """
+    env = config.make_env()
+    team = as_multi_agent(env)
+    param_sets = number_param_sets(config.sharing, team.roles)
+    networks = actor_critics(config, DeterministicHead, team, param_sets)
+    agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(behave, config, team))
+    acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
+    return Algorithm(partial(off_policy.init, agent, begin=begin), partial(update, agent), partial(acting, agent))
+
+
+def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Metrics]]:
+    """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
+    return scan_updates(make(config), config.num_updates)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: `jaxrl train td3 …`."""
+    from jaxrl.cli import run_algorithm
+
+    run_algorithm(__file__, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""TD3: its gradient steps by slow NumPy, its delays and its noise."""
+
+import dataclasses
+import itertools
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of
+from replayed import first_step, slope, windows
+
+from jaxrl.algos import td3
+from jaxrl.algos.off_policy import Learner
+from jaxrl.nn.distributions import Noisy
+from jaxrl.rl.optimizer import new_opt_state
+from jaxrl.train.evaluate import evaluate
+from jaxrl.train.programs import member_keys
+
+SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "num_steps": 4,
+    "total_timesteps": 16 * 10,
+    "buffer_size": 16 * 4,
+    "learning_starts": 32,
+    "batch_size": 8,
+    "gradient_steps": 4,
+    "hidden": (8,),
+}
+TEAM = "mpe/simple_spread?action_type=continuous"  # three agents, five numbers from 0 to 1 each
+AGENTS, SIZE, LOW, HIGH, SHARDS = 3, 5, 0.0, 1.0, 3
+LR = 0.01
+
+
+def linear_agent(config):
+    """TD3 whose action before tanh, and whose values, are linear in what they see."""
+    agent = agent_of(td3.make(config))
+
+    def values(params, observation, action):
+        return jnp.concatenate([observation.obs, action], axis=-1) @ params["params"]["critic"]
+
+    def apply(params, carry, observation, reset):
+        action = 0.5 + 0.5 * jnp.tanh(observation.obs @ params["params"]["actor"])
+        policy = Noisy(action, jnp.full_like(action, LOW), jnp.full_like(action, HIGH))
+        return carry, policy, agent.config.joint(values(params, observation, action))
+
+    return agent._replace(networks=agent.networks._replace(apply=apply, evaluate=values))
+
+
+def slow_values(obs, action, critic):
+    return np.concatenate([obs, action], axis=-1) @ critic
+
+
+def learner_of(params, target):
+    opt_state = {
+        name: new_opt_state({"params": {name: params["params"][name]}}, "adam") for name in ("critic", "actor")
+    }
+    return Learner(params, target, opt_state)
+
+
+@pytest.fixture
+def numbers():
+    """Parameters of linear networks and of their targets, in double precision."""
+    rng = np.random.default_rng(0)
+    return [{"actor": rng.normal(size=(4, SIZE)), "critic": rng.normal(size=(4 + SIZE, 2))} for _ in range(2)]
+
+
+def as_learner(numbers):
+    return learner_of(*(jax.tree.map(jnp.float32, {"params": each}) for each in numbers))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_step_of_the_critics_is_that_of_a_loop(n, numbers):
+    """All histories of terminated and truncated steps; much of the noise is clipped, and so are some actions."""
+    config = td3.Config(env=TEAM, n_step=n, gamma=0.9, target_noise=0.6, noise_clip=0.5, max_grad_norm=1e9)
+    (params, target), seen, keys = (
+        numbers,
+        windows(n, AGENTS, 4, LOW, HIGH, SIZE),
+        jax.random.split(jax.random.key(3), 3),
+    )
+    parts = [jax.random.normal(key, (n, seen.ends.shape[1] // SHARDS, AGENTS, SIZE)) for key in jax.random.clone(keys)]
+    noise = np.clip(0.6 * np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1), -0.5, 0.5)
+    action = 0.5 + 0.5 * np.tanh(seen.obs[1:] @ target["actor"]) + 0.5 * noise
+    assert np.mean((action < 0) | (action > 1)) > 0.05
+    value = slow_values(seen.obs[1:], np.clip(action, 0, 1), target["critic"]).min(-1)
+    returns = seen.returns(np.concatenate([value[:1], value]), 0.9)  # nothing follows the value of the first
+
+    loss, gradient = 0.0, np.zeros_like(params["critic"])
+    for (row, i), wanted in zip(seen.learned, returns, strict=True):
+        inputs = np.concatenate([seen.obs[0, row, i], seen.action[0, row, i]])
+        error = inputs @ params["critic"] - wanted
+        loss += 0.5 * (error**2).sum() / len(returns)
+        gradient += np.outer(inputs, error) / len(returns)
+
+    agent, h = linear_agent(config), dataclasses.replace(config.hyperparams, lr=LR)
+    learner = as_learner(numbers)
+    after, losses = jax.jit(partial(td3.learn_values, agent, h))(learner, seen.batch, keys, 1)
+    np.testing.assert_allclose(losses["value"], loss, rtol=1e-5)
+    np.testing.assert_allclose(losses["critic_grad_norm"], np.linalg.norm(gradient), rtol=1e-5)
+    np.testing.assert_allclose(after.params["params"]["critic"], first_step(params["critic"], gradient, LR), atol=1e-5)
+    jax.tree.map(np.testing.assert_array_equal, after.target, learner.target)
+    np.testing.assert_array_equal(after.params["params"]["actor"], learner.params["params"]["actor"])
+
+
+def test_a_step_of_the_actor_is_that_of_a_loop_and_moves_all_targets(numbers):
+    config = td3.Config(env=TEAM, tau=0.25, max_grad_norm=1e9)
+    (params, target), seen, keys = (
+        numbers,
+        windows(1, AGENTS, 4, LOW, HIGH, SIZE),
+        jax.random.split(jax.random.key(3), 3),
+    )
+
+    def actor_loss(actor):
+        q = slow_values(seen.obs[0], 0.5 + 0.5 * np.tanh(seen.obs[0] @ actor), params["critic"]).min(-1)
+        return -np.mean([q[row, i] for row, i in seen.learned])
+
+    agent, h = linear_agent(config), dataclasses.replace(config.hyperparams, lr=LR)
+    after, losses = jax.jit(partial(td3.learn_policy, agent, h))(as_learner(numbers), seen.batch, keys, 2)
+    learned = first_step(params["actor"], slope(actor_loss, params["actor"]), LR)
+    np.testing.assert_allclose(losses["policy"], actor_loss(params["actor"]), rtol=1e-5)
+    np.testing.assert_allclose(after.params["params"]["actor"], learned, atol=1e-5)
+    for name, new in (("actor", learned), ("critic", params["critic"])):
+        moved = 0.75 * target[name] + 0.25 * new
+        np.testing.assert_allclose(after.target["params"][name], moved, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """The states before and after each of the first five updates."""
+    config = td3.Config(**SMALL, exploration_noise=0.3)
+    algo = td3.make(config)
+    update, states = jax.jit(algo.update), [jax.jit(algo.init)(jax.random.key(0))]
+    for _ in range(5):
+        states.append(update(states[-1])[0])
+    return algo, states
+
+
+def test_targets_begin_as_the_networks_and_follow_with_the_actor(trained):
+    """Two moves in each of the updates of four gradient steps that learn."""
+    _, states = trained
+    jax.tree.map(np.testing.assert_array_equal, states[0].target, states[0].params)
+    counts = [(int(state.opt_state["critic"].count), int(state.opt_state["actor"].count)) for state in states]
+    assert counts == [(0, 0), (0, 0), (4, 2), (8, 4), (12, 6), (16, 8)]
+    for before, after in itertools.pairwise(states[1:]):
+        for old, new in zip(jax.tree.leaves(before.target), jax.tree.leaves(after.target), strict=True):
+            assert not np.array_equal(old, new)
+
+
+def test_targets_move_at_every_so_many_of_the_actors_steps():
+    """Of the moves 1, 2 in the first update that learns and 3, 4 in the second, each third."""
+    algo = td3.make(td3.Config(**{**SMALL, "learning_starts": 0}, target_update_interval=3))
+    update, state = jax.jit(algo.update), jax.jit(algo.init)(jax.random.key(0))
+    moved = []
+    for _ in range(3):
+        before, (state, _) = state.target, update(state)
+        moved.append(not np.array_equal(jax.tree.leaves(before)[1], jax.tree.leaves(state.target)[1]))
+    assert moved == [False, True, True]
+
+
+def test_exploration_is_in_half_widths_and_kept_in_the_box(trained):
+    algo, states = trained
+    obs = jnp.zeros((4000, 3))
+    random, _ = algo.act(states[0], obs, None, jax.random.key(1))
+    assert np.histogram(random, bins=8, range=(-2, 2))[0].min() > 400
+    state = states[-1]
+    greedy, _ = algo.act(state, obs)
+    assert np.ptp(greedy) == 0
+    noisy, _ = algo.act(state, obs, None, jax.random.key(1))
+    assert np.abs(noisy).max() <= 2.0
+    expected = np.clip(greedy + 2.0 * 0.3 * np.random.default_rng(0).normal(size=greedy.shape), -2, 2)
+    np.testing.assert_allclose([noisy.mean(), noisy.std()], [expected.mean(), expected.std()], atol=0.03)
+
+
+def test_members_differ_in_their_noise_and_equal_those_alone():
+    config = td3.Config(**SMALL)
+    train, keys = td3.make_train(config), member_keys(0, 2)
+    h = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), config.hyperparams)
+    h = dataclasses.replace(h, exploration_noise=jnp.array([0.0, 1.0]), target_noise=jnp.array([0.2, 0.0]))
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        states, together = jax.jit(jax.vmap(train))(keys, h)
+        _, alone = jax.jit(train)(jax.random.clone(keys)[1], jax.tree.map(lambda leaf: leaf[1], h))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1], b, rtol=1e-3, atol=1e-4), together, alone)
+    still, restless = (np.abs(np.diff(each, axis=-2)).mean() for each in states.replay.steps.action[..., 0])
+    assert still < 0.5 * restless
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"gradient_steps": 7}, "gradient_steps=7 is not divisible by policy_delay=2; use policy_delay=1 or"),
+        ({"exploration_noise": -0.1}, "exploration_noise must not be negative"),
+        ({"memory": "lstm"}, "memory must be none"),
+    ],
+)
+def test_what_makes_no_sense_is_explained(fields, message):
+    with pytest.raises(ValueError, match=message):
+        td3.Config(**fields)
+    with pytest.raises(ValueError, match="td3 needs those of a Box; use dqn, ppo or ippo"):
+        td3.make(td3.Config(env="classic/cartpole"))
+
+
+@pytest.mark.slow
+def test_pendulum_is_solved_with_five_seeds_at_once():
+    config = td3.Config()
+    algo, env = td3.make(config), config.make_env()
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        states, _ = jax.jit(jax.vmap(td3.make_train(config)))(member_keys(0, 5))
+        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 256))(states, member_keys(0, 5, stream=1))
+    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    assert np.all(returns >= -200.0), returns
