@@ -20,7 +20,12 @@ SEEN: dict[str, Space] = {
     "grid": Box(0, 10, (3, 2), np.int32),  # two axes are no picture
     "floats": Box(-1.0, 1.0, (6,)),
 }
-DONE = {"discrete": Discrete(2), "bounded": Box(-1.0, 1.0, (2,)), "unbounded": Box(-np.inf, np.inf, (2,))}
+DONE = {
+    "discrete": Discrete(2),
+    "bounded": Box(-1.0, 1.0, (2,)),
+    "wide": Box(np.array([0.0, -3.0]), np.array([5.0, 3.0]), (2,)),
+    "unbounded": Box(-np.inf, np.inf, (2,)),
+}
 
 
 class Alone(Environment):

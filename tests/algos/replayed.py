@@ -61,12 +61,12 @@ class Windows:
         return found
 
 
-def windows(n: int, agents: int, obs_size: int, low: float, high: float, action_size: int) -> Windows:
+def windows(n: int, agents: int, obs_size: int, low: np.ndarray, high: np.ndarray) -> Windows:
     """One window for each history of terminated and truncated steps."""
     rng = np.random.default_rng(n)
     histories = list(itertools.product(("", "terminated", "truncated"), repeat=n + 1))
     shape = (n + 1, len(histories), agents)
-    action = rng.uniform(low, high, size=(*shape, action_size))
+    action = rng.uniform(low, high, size=(*shape, *low.shape))
     alive = rng.random(shape) < 0.8
     return Windows(
         rng.normal(size=(*shape, obs_size)), action, rng.normal(size=shape), alive, np.array(histories, object).T

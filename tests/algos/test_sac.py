@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import agent_of
+from observed import DONE, Team
 from replayed import first_step, slope, windows
 
 from jaxrl.algorithm import scan_updates
@@ -16,6 +17,7 @@ from jaxrl.algos import off_policy, sac
 from jaxrl.algos.off_policy import Learner
 from jaxrl.environment import Environment
 from jaxrl.nn.distributions import SquashedNormal
+from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.spaces import Box
 from jaxrl.train.evaluate import evaluate
@@ -31,8 +33,8 @@ SMALL: dict[str, Any] = {
     "gradient_steps": 4,
     "hidden": (8,),
 }
-TEAM = "mpe/simple_spread?action_type=continuous"  # three agents, five numbers from 0 to 1 each
-AGENTS, SIZE, LOW, HIGH, SHARDS = 3, 5, 0.0, 1.0, 3
+TEAM = Team(done="wide")
+AGENTS, SIZE, LOW, HIGH, SHARDS = 2, 2, *bounds_of(DONE["wide"]), 3
 LR = 0.01
 
 
@@ -54,7 +56,7 @@ def slow_draw(obs, actor, noise):
     """Actions and their log-densities as if they went from -1 to 1."""
     std = np.exp(obs @ actor["log_std"])
     z = obs @ actor["mean"] + std * noise
-    density = -0.5 * noise**2 - 0.5 * np.log(2 * np.pi) - np.log(std)
+    density = -0.5 * noise**2 - 0.5 * np.log(2 * np.pi) - np.log(std)  # of z
     log_prob = (density - np.log(1 - np.tanh(z) ** 2)).sum(-1)
     return LOW + (HIGH - LOW) * (np.tanh(z) + 1) / 2, log_prob
 
@@ -91,7 +93,7 @@ def test_a_step_of_the_critics_is_that_of_a_loop(n, pessimism, numbers):
     config = sac.Config(env=TEAM, sharing="none", n_step=n, pessimism=pessimism, gamma=0.9, tau=0.25, max_grad_norm=1e9)
     (params, target), seen, keys = (
         numbers,
-        windows(n, AGENTS, 4, LOW, HIGH, SIZE),
+        windows(n, AGENTS, 4, LOW, HIGH),
         jax.random.split(jax.random.key(3), 3),
     )
     action, log_prob = slow_draw(seen.obs[1:], params["actor"], noise_of(keys, n, seen.ends.shape[1]))
@@ -123,7 +125,7 @@ def test_a_step_of_the_actor_is_that_of_a_loop(numbers):
     config = sac.Config(env=TEAM, sharing="none", target_entropy=-0.5, max_grad_norm=1e9)
     (params, target), seen, keys = (
         numbers,
-        windows(1, AGENTS, 4, LOW, HIGH, SIZE),
+        windows(1, AGENTS, 4, LOW, HIGH),
         jax.random.split(jax.random.key(4), 3),
     )
     noise, alpha = noise_of(keys, 1, seen.ends.shape[1])[0], np.exp(params["log_alpha"])
@@ -257,7 +259,7 @@ def test_actions_are_uniform_until_learning_starts_and_then_the_policys(trained)
         action, _ = algo.act(state, obs, None, jax.random.key(1))
         assert np.abs(action).max() <= 2.0
         spread = np.histogram(np.asarray(action), bins=8, range=(-2, 2))[0]
-        assert (spread.min() > 200) is uniform, spread
+        assert bool(spread.min() > 200) is uniform, spread
     greedy, _ = algo.act(states[-1], obs)
     assert np.ptp(greedy) == 0
     assert np.median(action) == pytest.approx(float(greedy[0, 0]), abs=0.2)

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import agent_of
+from observed import DONE, Team
 from replayed import first_step, slope, windows
 
 from jaxrl.algos import td3
 from jaxrl.algos.off_policy import Learner
 from jaxrl.nn.distributions import Noisy
+from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.programs import member_keys
@@ -29,8 +31,9 @@ SMALL: dict[str, Any] = {
     "gradient_steps": 4,
     "hidden": (8,),
 }
-TEAM = "mpe/simple_spread?action_type=continuous"  # three agents, five numbers from 0 to 1 each
-AGENTS, SIZE, LOW, HIGH, SHARDS = 3, 5, 0.0, 1.0, 3
+TEAM = Team(done="wide")
+AGENTS, SIZE, LOW, HIGH, SHARDS = 2, 2, *bounds_of(DONE["wide"]), 3
+CENTRE, HALF = (LOW + HIGH) / 2, (HIGH - LOW) / 2
 LR = 0.01
 
 
@@ -42,8 +45,8 @@ def linear_agent(config):
         return jnp.concatenate([observation.obs, action], axis=-1) @ params["params"]["critic"]
 
     def apply(params, carry, observation, reset):
-        action = 0.5 + 0.5 * jnp.tanh(observation.obs @ params["params"]["actor"])
-        policy = Noisy(action, jnp.full_like(action, LOW), jnp.full_like(action, HIGH))
+        action = jnp.asarray(CENTRE) + HALF * jnp.tanh(observation.obs @ params["params"]["actor"])
+        policy = Noisy(action, jnp.broadcast_to(LOW, action.shape), jnp.broadcast_to(HIGH, action.shape))
         return carry, policy, agent.config.joint(values(params, observation, action))
 
     return agent._replace(networks=agent.networks._replace(apply=apply, evaluate=values))
@@ -77,14 +80,14 @@ def test_a_step_of_the_critics_is_that_of_a_loop(n, numbers):
     config = td3.Config(env=TEAM, n_step=n, gamma=0.9, target_noise=0.6, noise_clip=0.5, max_grad_norm=1e9)
     (params, target), seen, keys = (
         numbers,
-        windows(n, AGENTS, 4, LOW, HIGH, SIZE),
+        windows(n, AGENTS, 4, LOW, HIGH),
         jax.random.split(jax.random.key(3), 3),
     )
     parts = [jax.random.normal(key, (n, seen.ends.shape[1] // SHARDS, AGENTS, SIZE)) for key in jax.random.clone(keys)]
     noise = np.clip(0.6 * np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1), -0.5, 0.5)
-    action = 0.5 + 0.5 * np.tanh(seen.obs[1:] @ target["actor"]) + 0.5 * noise
-    assert np.mean((action < 0) | (action > 1)) > 0.05
-    value = slow_values(seen.obs[1:], np.clip(action, 0, 1), target["critic"]).min(-1)
+    action = CENTRE + HALF * np.tanh(seen.obs[1:] @ target["actor"]) + HALF * noise
+    assert np.mean((action < LOW) | (action > HIGH)) > 0.05
+    value = slow_values(seen.obs[1:], np.clip(action, LOW, HIGH), target["critic"]).min(-1)
     returns = seen.returns(np.concatenate([value[:1], value]), 0.9)  # nothing follows the value of the first
 
     loss, gradient = 0.0, np.zeros_like(params["critic"])
@@ -108,12 +111,12 @@ def test_a_step_of_the_actor_is_that_of_a_loop_and_moves_all_targets(numbers):
     config = td3.Config(env=TEAM, tau=0.25, max_grad_norm=1e9)
     (params, target), seen, keys = (
         numbers,
-        windows(1, AGENTS, 4, LOW, HIGH, SIZE),
+        windows(1, AGENTS, 4, LOW, HIGH),
         jax.random.split(jax.random.key(3), 3),
     )
 
     def actor_loss(actor):
-        q = slow_values(seen.obs[0], 0.5 + 0.5 * np.tanh(seen.obs[0] @ actor), params["critic"]).min(-1)
+        q = slow_values(seen.obs[0], CENTRE + HALF * np.tanh(seen.obs[0] @ actor), params["critic"]).min(-1)
         return -np.mean([q[row, i] for row, i in seen.learned])
 
     agent, h = linear_agent(config), dataclasses.replace(config.hyperparams, lr=LR)
