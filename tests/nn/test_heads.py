@@ -56,7 +56,7 @@ def test_heads_of_finite_boxes_begin_about_the_centre():
     # As that of a normal with deviation 1 through tanh; its deviation depends on the features.
     one: Any = policy_head(space, squash=True).init_with_output(jax.random.key(1), FEATURES)[0]
     np.testing.assert_allclose(policy.entropy(), one.entropy(), atol=0.1)
-    far: Any = SquashedHead(space, (6,)).apply(params, 1e4 * FEATURES)
+    far: Any = SquashedHead(space, (6,)).apply(jax.tree.map(lambda leaf: 100 * leaf, params), FEATURES)
     assert np.ptp(np.asarray(far.entropy())) > 0.1
     assert np.isfinite(np.asarray(far.entropy())).all()
     fixed, _ = DeterministicHead(space, (6,)).init_with_output(jax.random.key(1), FEATURES)
