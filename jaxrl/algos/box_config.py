@@ -52,11 +52,6 @@ class BoxLayer(SharingLayer, ReplayLayer):
         """What the critics predict."""
         return ScalarValue()
 
-    @property
-    def gradients_per_update(self) -> int:
-        """Optimiser steps per update, the critics' and the actor's."""
-        return self.gradient_steps + self.gradient_steps // self.policy_delay
-
     def joint(self, q: jax.Array) -> jax.Array:
         """What the values `q[..., K]` of all critics amount to, `[...]`."""
         return q.min(axis=-1) if self.pessimism == "min" else q.mean(axis=-1)
