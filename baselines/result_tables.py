@@ -334,8 +334,9 @@ def interval(iqm: dict[str, float], digits: int) -> str:
 
 
 def million(steps: float) -> str:
-    """`4.0 M`."""
-    return f"{steps / 1e6:.1f} M"
+    """`4.0 M`, or `0.04 M`."""
+    digits = 1 if steps >= 95_000 else 2
+    return f"{steps / 1e6:.{digits}f} M"
 
 
 def short(steps: int) -> str:
@@ -360,6 +361,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "simple_spread by return": spread_by_return,
         "classic": lambda: runs("ppo_classic", timed=True),
         "streams": lambda: runs("stream_classic"),
+        "actors and critics": lambda: runs("actor_critic"),
         "recovery": recovery,
         "environments": environment_speed,
         "training": training_speed,

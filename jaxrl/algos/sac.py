@@ -9,6 +9,7 @@ entropy, the temperature, is learned too: it rises while the policy is less rand
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -48,6 +49,9 @@ class Hyperparams:
     max_grad_norm: Any
 
 
+_REACHABLE = Allowed(lambda entropy: entropy < math.log(2.0), "be below 0.69, the entropy of uniform actions")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(BoxLayer):
     """SAC's configuration. The defaults suit Pendulum."""
@@ -65,7 +69,7 @@ class Config(BoxLayer):
     """The temperature at the beginning."""
 
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
-    allowed: ClassVar[dict[str, Allowed]] = {"init_alpha": POSITIVE}
+    allowed: ClassVar[dict[str, Allowed]] = {"init_alpha": POSITIVE, "target_entropy": _REACHABLE}
 
 
 PRESETS: dict[str, Config] = {"default": Config()}

@@ -241,7 +241,7 @@ def trained():
 
 
 def test_targets_begin_as_the_critics_and_the_actor_learns_every_other_step(trained):
-    algo, states, rows = trained
+    _, states, rows = trained
     critic = states[0].params["params"]["critic"]
     jax.tree.map(np.testing.assert_array_equal, states[0].target, {"params": {"critic": critic}})
     counts = [(int(state.opt_state["critic"].count), int(state.opt_state["actor"].count)) for state in states]
@@ -298,6 +298,7 @@ def test_members_differ_in_hyperparameters_and_equal_those_alone():
         ({"memory": "gru"}, "memory must be none: actor and critics see single steps; dqn has a memory, got gru"),
         ({"num_critics": 0}, "num_critics must be at least 1"),
         ({"init_alpha": 0.0}, "init_alpha must be positive"),
+        ({"target_entropy": 1.0}, "target_entropy must be below 0.69, the entropy of uniform actions, got 1.0"),
         ({"pessimism": "max"}, "pessimism must be one of min, mean"),
     ],
 )
