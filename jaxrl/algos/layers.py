@@ -19,14 +19,14 @@ from jaxrl.checked import (
     Effect,
     check_log_info,
 )
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 from jaxrl.wrappers import RandomParams, as_multi_agent
 
-__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "has_memory"]
+__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 
 ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
 
@@ -224,3 +224,12 @@ class SharingLayer(CheckedConfig):
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TeamLayer(RunLayer):
+    """Algorithms for teams; put it first among the bases."""
+
+    def make_env(self) -> MultiAgentEnvironment:
+        """The environment that `env` names; a single-agent one becomes a team of one."""
+        return as_multi_agent(super().make_env())
