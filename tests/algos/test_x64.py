@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, stream_ac, stream_q
+from jaxrl.algos import dqn, ippo, iql, mappo, ppo, pqn, pqn_vdn, qmix, stream_ac, stream_q, vdn
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -50,6 +50,9 @@ VARIANTS = {
     "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
     "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED)),
     "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),
+    "iql": (iql, iql.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
+    "vdn": (vdn, vdn.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
+    "qmix": (qmix, qmix.Config(**SMALL, **REPLAY, **NORMALISED, env="mpe/simple_tag")),
     "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag")),
     "stream_q": (stream_q, stream_q.Config(**STREAM, reset="pool")),
     "stream_ac": (stream_ac, stream_ac.Config(**STREAM, env="classic/mountain_car_continuous", squash=True)),
