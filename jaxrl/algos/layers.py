@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from jaxrl import registry
 from jaxrl.checked import (
@@ -24,7 +24,7 @@ from jaxrl.fields import Name
 from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
-from jaxrl.wrappers import RandomParams, as_multi_agent
+from jaxrl.wrappers import RandomParams, SharedReward, as_multi_agent
 
 __all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 
@@ -230,6 +230,14 @@ class SharingLayer(CheckedConfig):
 class TeamLayer(RunLayer):
     """Algorithms for teams; put it first among the bases."""
 
+    shared_reward: bool = False
+    """Make all agents one team, in which each gets the mean of what they earn; see `jaxrl.wrappers.SharedReward`."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("shared_reward", ("env",), _is_shared, "choose an environment with several agents"),
+    )
+
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""
-        return as_multi_agent(super().make_env())
+        team = as_multi_agent(super().make_env())
+        return cast(Any, SharedReward(team)) if self.shared_reward else team
