@@ -51,10 +51,12 @@ class MonotonicMixer(nn.Module):
         features = Torso(space, self.sizes, self.activation, self.layer_norm, name="torso")(state, team)
 
         def read(size: int, name: str) -> jax.Array:
-            return Dense(size, kernel_init=orthogonal(1.0), name=name)(features)
+            return Dense(size, kernel_init=orthogonal(0.1), name=name)(features)
 
+        even = self.size**-0.5  # at first, weights make about a sum of the members' values
         mine = np.equal.outer(range(num_teams), self.teams)
         own = jnp.where(alive[..., None, :] & mine, value[..., None, :], 0.0)
-        weights = jnp.abs(read(num_agents * self.size, "weights")).reshape(*lead, num_agents, self.size)
+        weights = jnp.abs(even + read(num_agents * self.size, "weights")).reshape(*lead, num_agents, self.size)
         hidden = nn.elu(jnp.einsum("...n,...nh->...h", own, weights) + read(self.size, "bias"))
-        return jnp.sum(hidden * jnp.abs(read(self.size, "output_weights")), axis=-1) + read(1, "output_bias")[..., 0]
+        output_weights = jnp.abs(even + read(self.size, "output_weights"))
+        return jnp.sum(hidden * output_weights, axis=-1) + read(1, "output_bias")[..., 0]

@@ -27,12 +27,13 @@ def slow_mixer(params: Any, teams: Any, value: Any, alive: Any, state: Any) -> n
             return features @ p[name]["kernel"] + p[name]["bias"]
 
         hidden = read("bias")
-        weights = np.abs(read("weights")).reshape(len(teams), -1)
+        even = 1 / np.sqrt(hidden.size)
+        weights = np.abs(even + read("weights")).reshape(len(teams), -1)
         for member in range(len(teams)):
             if teams[member] == team and alive[member]:
                 hidden = hidden + value[member] * weights[member]
         hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
-        mixed.append(hidden @ np.abs(read("output_weights")) + read("output_bias")[0])
+        mixed.append(hidden @ np.abs(even + read("output_weights")) + read("output_bias")[0])
     return np.array(mixed)
 
 
