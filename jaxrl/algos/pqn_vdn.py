@@ -39,10 +39,13 @@ class Config(TeamLayer, QConfig):
     q_lambda: float = 0.85
 
 
+# An episode has only 25 steps: gamma and lambda match the short horizon.
+_MPE: dict[str, Any] = {"env": "mpe/simple_spread", "total_timesteps": 1_000_000, "gamma": 0.9, "q_lambda": 0.3}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    # An episode has only 25 steps: gamma and lambda match the short horizon.
-    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, gamma=0.9, q_lambda=0.3),
+    "mpe": Config(**_MPE),
+    "spread": Config(**_MPE, shared_reward=True),  # agents earn for themselves, too: there is no team without this
 }
 
 

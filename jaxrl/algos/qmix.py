@@ -46,7 +46,11 @@ class Config(TeamQConfig):
     allowed: ClassVar[dict[str, Allowed]] = {"mixer_size": COUNT, "mixer_hidden": LAYERS}
 
 
-PRESETS: dict[str, Config] = {"default": Config(), "mpe": Config(**SPREAD)}
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    "mpe": Config(**SPREAD),
+    "spread": Config(**SPREAD, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+}
 
 
 def mixer_of(config: Config, env: MultiAgentEnvironment) -> MonotonicMixer:

@@ -31,7 +31,11 @@ class Config(TeamQConfig):
     """VDN's configuration. The defaults suit SMAX."""
 
 
-PRESETS: dict[str, Config] = {"default": Config(), "mpe": Config(**SPREAD)}
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    "mpe": Config(**SPREAD),
+    "spread": Config(**SPREAD, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+}
 
 
 def per_team(agent: Agent, alive: jax.Array) -> jax.Array:
