@@ -59,13 +59,20 @@ def score_cells(about: dict[str, Any]) -> list[tuple[str, str]]:
 def ippo_on_3m() -> list[Row]:
     """A row per seed, and one for all of them."""
     abouts = sorted((load(path) for path in (RESULTS / "ippo_smax_3m").glob("*.json")), key=lambda about: about["seed"])
-    wins = [about["evaluation"]["win_rate"] for about in abouts]
-    rows = [("seed", "steps", "greedy win rate", "seconds")]
-    rows += [
-        (str(about["seed"]), million(about["timesteps"]), f"{win:.3f}", seconds(about))
-        for about, win in zip(abouts, wins, strict=True)
-    ]
-    return [*rows, ("IQM (95 %)", "", interval(iqm_of(wins), 3), "")]
+    rows = [("seed", "steps", "greedy win rate", "seconds"), *((str(about["seed"]), *won(about)) for about in abouts)]
+    return [*rows, ("IQM (95 %)", "", interval(iqm_of([about["evaluation"]["win_rate"] for about in abouts]), 3), "")]
+
+
+def ten_million_steps() -> list[Row]:
+    """A row per run of one seed."""
+    abouts = sorted((load(path) for path in (RESULTS / "smax_10m").glob("*.json")), key=lambda about: about["env"])
+    rows = [("environment", "algorithm", "seed", "steps", "greedy win rate", "seconds")]
+    return [*rows, *((about["env"], about["algorithm"], str(about["seed"]), *won(about)) for about in abouts)]
+
+
+def won(about: dict[str, Any]) -> Row:
+    """Steps, win rate and seconds of a run of one seed."""
+    return million(about["timesteps"]), f"{about['evaluation']['win_rate']:.3f}", seconds(about)
 
 
 def spread_by_steps() -> list[Row]:
@@ -354,6 +361,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "baselines" / "README.md": {"provenance": provenance},
     ROOT / "docs" / "results.md": {
         "ippo on 3m": ippo_on_3m,
+        "smax, ten million steps": ten_million_steps,
         "smax": lambda: runs("smax"),
         "mpe": lambda: runs("mpe"),
         "mpe, eight seeds": lambda: runs("ippo_mpe"),

@@ -22,6 +22,7 @@ __all__ = [
     "init_runner",
     "refresh_pool",
     "rollout",
+    "team_share",
     "team_sum",
     "team_value",
 ]
@@ -193,3 +194,8 @@ def team_sum(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) ->
     """The sum of `value[..., N]` over the living members of each agent's team, the same for all of them, `[..., N]`."""
     mates = agent_mask[..., None, :] & np.equal.outer(teams, teams)
     return jnp.where(mates, value[..., None, :], 0.0).sum(-1)
+
+
+def team_share(agent_mask: jax.Array, teams: tuple[int, ...]) -> jax.Array:
+    """The share `[..., N]` of each living agent in its team, 1 / n of n that live; 0 for the dead."""
+    return agent_mask / jnp.maximum(team_sum(jnp.ones(agent_mask.shape, jnp.float32), agent_mask, teams), 1.0)

@@ -14,7 +14,21 @@ from jaxrl.source_file import load_source
 
 __all__ = ["find", "load", "names", "preset_for"]
 
-_NAMES = ("ppo", "ippo", "mappo", "pqn", "pqn_vdn", "dqn", "sac", "td3", "stream_q", "stream_ac")
+_NAMES = (
+    "ppo",
+    "ippo",
+    "mappo",
+    "pqn",
+    "pqn_vdn",
+    "dqn",
+    "iql",
+    "vdn",
+    "qmix",
+    "sac",
+    "td3",
+    "stream_q",
+    "stream_ac",
+)
 _MODULES = {name: f"jaxrl.algos.{name}" for name in _NAMES}
 _PROMISED = ("Config", "PRESETS", "make")
 

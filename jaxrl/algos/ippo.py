@@ -16,18 +16,16 @@ from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config import OnPolicyConfig
-from jaxrl.algos.layers import SharingLayer
+from jaxrl.algos.layers import SharingLayer, TeamLayer
 from jaxrl.algos.learning import OptimizerName
-from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TeamConfig(SharingLayer, OnPolicyConfig):
+class TeamConfig(TeamLayer, SharingLayer, OnPolicyConfig):
     """The fields that IPPO and MAPPO add."""
 
     env: Name = "smax/3m"
@@ -39,10 +37,6 @@ class TeamConfig(SharingLayer, OnPolicyConfig):
     gae_lambda: float = 0.97
     clip_eps: float = 0.1
     ent_coef: float = 0.005
-
-    def make_env(self) -> MultiAgentEnvironment:
-        """The environment that `env` names; a single-agent one becomes a team of one."""
-        return as_multi_agent(super().make_env())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from jaxrl import registry
 from jaxrl.checked import (
@@ -19,14 +19,14 @@ from jaxrl.checked import (
     Effect,
     check_log_info,
 )
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.torso import Encoder, is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
-from jaxrl.wrappers import RandomParams, as_multi_agent
+from jaxrl.wrappers import RandomParams, SharedReward, as_multi_agent
 
-__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "has_memory"]
+__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 
 ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
 
@@ -224,3 +224,20 @@ class SharingLayer(CheckedConfig):
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TeamLayer(RunLayer):
+    """Algorithms for teams; put it first among the bases."""
+
+    shared_reward: bool = False
+    """Make all agents one team, in which each gets the mean of what they earn; see `jaxrl.wrappers.SharedReward`."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("shared_reward", ("env",), _is_shared, "choose an environment with several agents"),
+    )
+
+    def make_env(self) -> MultiAgentEnvironment:
+        """The environment that `env` names; a single-agent one becomes a team of one."""
+        team = as_multi_agent(super().make_env())
+        return cast(Any, SharedReward(team)) if self.shared_reward else team

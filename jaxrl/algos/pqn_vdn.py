@@ -14,23 +14,21 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, act
-from jaxrl.acting.rollout import team_sum
+from jaxrl.acting.rollout import team_share, team_sum
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo, pqn
+from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import Hyperparams, QConfig
-from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(QConfig):
+class Config(TeamLayer, QConfig):
     """PQN-VDN's configuration."""
 
     env: Name = "smax/3m"
@@ -40,23 +38,20 @@ class Config(QConfig):
     lr: float = 1e-3
     q_lambda: float = 0.85
 
-    def make_env(self) -> MultiAgentEnvironment:
-        """The environment that `env` names; a single-agent one becomes a team of one."""
-        return as_multi_agent(super().make_env())
 
+# An episode has only 25 steps: gamma and lambda match the short horizon.
+_MPE: dict[str, Any] = {"env": "mpe/simple_spread", "total_timesteps": 1_000_000, "gamma": 0.9, "q_lambda": 0.3}
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    # An episode has only 25 steps: gamma and lambda match the short horizon.
-    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, gamma=0.9, q_lambda=0.3),
+    "mpe": Config(**_MPE),
+    "spread": Config(**_MPE, shared_reward=True),  # agents earn for themselves, too: there is no team without this
 }
 
 
 def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PQN's loss with one error for each team that has a living member, however many they are."""
-    alive = batch.observation.agent_mask
-    living = team_sum(jnp.ones(alive.shape, jnp.float32), alive, agent.env.teams)
-    return pqn.loss(agent, h, params, batch, alive / jnp.maximum(living, 1.0))
+    return pqn.loss(agent, h, params, batch, team_share(batch.observation.agent_mask, agent.env.teams))
 
 
 def make(config: Config, loss: Any = team_loss) -> Algorithm:

@@ -35,7 +35,8 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
 
-ALGO is ppo, ippo, mappo, pqn, pqn_vdn, dqn, sac, td3, stream_q, stream_ac, or a file such as ./my_ippo.py.
+ALGO is ppo, ippo, mappo, pqn, pqn_vdn, dqn, iql, vdn, qmix, sac, td3, stream_q, stream_ac, or a file such as
+./my_ippo.py.
 ID may be a class in a file, ./my_env.py:MyEnv.
 RUN is a run folder; left out, it is the latest one in runs/.
 `jaxrl COMMAND --help` lists the flags, `jaxrl train ALGO --help` those of an algorithm.

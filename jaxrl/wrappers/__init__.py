@@ -10,7 +10,7 @@ from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 from jaxrl.wrappers.episodes import ActionRepeat, FrameStack, StickyActions, TimeLimit
 from jaxrl.wrappers.functions import Flatten, ObservationFunction, RewardFunction, Taken
 from jaxrl.wrappers.params import RandomParams, Stage
-from jaxrl.wrappers.team import as_multi_agent
+from jaxrl.wrappers.team import SharedReward, as_multi_agent
 
 __all__ = [
     "ActionRepeat",
@@ -19,6 +19,7 @@ __all__ = [
     "ObservationFunction",
     "RandomParams",
     "RewardFunction",
+    "SharedReward",
     "Stage",
     "StatefulWrapper",
     "StickyActions",

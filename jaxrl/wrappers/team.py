@@ -1,16 +1,17 @@
-"""A single-agent environment as a team of one."""
+"""Teams: a single agent as a team of one, and all agents as one team."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.wrappers.base import Wrapper
+from jaxrl.wrappers.functions import RewardFunction
 
-__all__ = ["SingleAgentTeam", "as_multi_agent"]
+__all__ = ["SharedReward", "SingleAgentTeam", "as_multi_agent"]
 
 
 class SingleAgentTeam(Wrapper, MultiAgentEnvironment):
@@ -76,3 +77,21 @@ def _of_team(stepped: Step) -> Step:
 
 def _add_axis(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
+
+
+class SharedReward(RewardFunction):
+    """All agents as one team (`teams`): each gets the mean of what they earn.
+
+    Raises:
+        TypeError: `env` has a single agent.
+    """
+
+    def __init__(self, env: MultiAgentEnvironment) -> None:
+        if not isinstance(env, MultiAgentEnvironment):
+            raise TypeError(f"SharedReward needs an environment with several agents, and {env.name} has one.")
+        super().__init__(env, lambda taken: taken.reward.mean())
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """One team for all."""
+        return (0,) * len(cast(MultiAgentEnvironment, self.env).agents)

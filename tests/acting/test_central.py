@@ -28,9 +28,7 @@ OWN: dict[str, dict[str, Any]] = {
     "mappo": SMALL | {"critic_hidden": (8,)},
     "stream_q": STREAM,
     "stream_ac": STREAM,
-    "dqn": REPLAY,
-    "sac": REPLAY,
-    "td3": REPLAY,
+    **dict.fromkeys(("dqn", "iql", "vdn", "qmix", "sac", "td3"), REPLAY),
 }
 ALONE = ("ppo", "stream_q", "stream_ac")
 

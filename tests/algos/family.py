@@ -8,7 +8,7 @@ import jax
 
 from jaxrl.acting.agent import Agent, make_collector, rollout_policy
 from jaxrl.acting.rollout import Transition, rollout
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, sac, stream_ac, stream_q, td3
+from jaxrl.algos import dqn, ippo, iql, mappo, ppo, pqn, pqn_vdn, qmix, sac, stream_ac, stream_q, td3, vdn
 from jaxrl.rl.devices import shard_keys
 
 MODULES = {
@@ -18,6 +18,9 @@ MODULES = {
     "pqn": pqn,
     "pqn_vdn": pqn_vdn,
     "dqn": dqn,
+    "iql": iql,
+    "vdn": vdn,
+    "qmix": qmix,
     "sac": sac,
     "td3": td3,
     "stream_q": stream_q,

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from family import agent_of
-from probed import check, greedy_score, train
+from probed import check, greedy_score, train, value_and_action
 
 FIELDS: dict[str, Any] = {
     "num_envs": 8,
@@ -36,10 +36,12 @@ CASES = [
     ("dqn", "discounting", {"n_step": 3}),
     ("dqn", "truncation", {"n_step": 3, "dueling": True}),  # the last value counts gamma^3; as an end it would be 1.61
     ("dqn", "truncation", GRU),
+    ("dqn", "off_policy", {"eps_finish": 1.0}),  # values of what was done at random would say to stay
     # Nothing random is left at the end: the values are those of mates who know what to do.
     ("dqn", "death", {"eps_finish": 0.0, "double": False}),
 ]
 MORE = [
+    ("dqn", "chain", {"n_step": 4}),
     *(("dqn", probe, {}) for probe in ("constant_reward", "observation_reward", "action_reward", "truncation")),
     ("dqn", "truncation", {"n_step": 3, "normalise_obs": True}),
     ("dqn", "credit", {}),
@@ -53,6 +55,17 @@ MORE = [
 def test_values_and_actions(algorithm, probe, fields):
     solution, algo, state = train(algorithm, probe, **FIELDS | fields)
     check(solution, algo, state, solution.cases)
+
+
+@pytest.mark.slow
+def test_double_learning_overestimates_less():
+    """With rewards that are noise, of ten actions; the value of the first step is 0."""
+    value = {}
+    for double in (False, True):
+        solution, algo, state = train("dqn", "overestimation", **FIELDS | {"double": double, "eps_finish": 1.0})
+        value[double], _ = value_and_action(algo, state, solution, solution.cases[0])
+    assert value[False] > 0.1
+    assert abs(value[True]) < 0.5 * value[False]
 
 
 @pytest.mark.slow

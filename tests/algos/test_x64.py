@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, sac, stream_ac, stream_q, td3
+from jaxrl.algos import dqn, ippo, iql, mappo, ppo, pqn, pqn_vdn, qmix, sac, stream_ac, stream_q, td3, vdn
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -45,6 +45,9 @@ VARIANTS = {
     "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
     "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED, dueling=True)),
     "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),
+    "iql": (iql, iql.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
+    "vdn": (vdn, vdn.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
+    "qmix": (qmix, qmix.Config(**SMALL, **REPLAY, **NORMALISED, env="mpe/simple_tag")),
     "sac": (sac, sac.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
     "td3": (td3, td3.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
     "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag")),

@@ -9,7 +9,10 @@ for which they hold.
     discounting            returns, advantages, discount
     action_reward          the policy's loss, the advantage's sign
     observation_action     rows of a batch are mixed up
+    chain                  returns over several steps
     truncation             a cut by the clock counts as an end
+    off_policy             values are those of what was done, not of what is best (value learning only)
+    overestimation         values are too large where rewards are noisy (double Q-learning: less so)
     action_mask            masked actions are chosen
     multi_discrete_action  the log-probability of several choices
     continuous_action      the Gaussian policy
@@ -19,6 +22,7 @@ for which they hold.
     roles                  agents that need their own parameters share them
     hidden_state           the central critic does not see the global state
     death                  dead agents are learned from
+    two_step               the values of a team's members do not mix (QMIX; VDN cannot solve it)
 """
 
 from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, TeamProbe
@@ -35,7 +39,8 @@ from jaxrl.envs.probe.single import (
     ObservationReward,
     Truncation,
 )
-from jaxrl.envs.probe.team import Credit, Death, HiddenState, Roles
+from jaxrl.envs.probe.team import Credit, Death, HiddenState, Roles, TwoStep
+from jaxrl.envs.probe.values import Chain, OffPolicy, Overestimation
 from jaxrl.registry import register
 
 __all__ = ["GAMMA", "PROBES", "Case", "Probe", "Solution", "State", "TeamProbe"]
@@ -46,7 +51,10 @@ PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
     "discounting": Discounting,
     "action_reward": ActionReward,
     "observation_action": ObservationAction,
+    "chain": Chain,
     "truncation": Truncation,
+    "off_policy": OffPolicy,
+    "overestimation": Overestimation,
     "action_mask": ActionMask,
     "multi_discrete_action": MultiDiscreteAction,
     "continuous_action": ContinuousAction,
@@ -56,6 +64,7 @@ PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
     "roles": Roles,
     "hidden_state": HiddenState,
     "death": Death,
+    "two_step": TwoStep,
 }
 
 for _name, _probe in PROBES.items():

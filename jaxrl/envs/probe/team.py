@@ -9,7 +9,7 @@ import numpy as np
 from jaxrl.environment import Step
 from jaxrl.envs.probe.base import GAMMA, Case, Solution, State, TeamProbe, coin, outcome
 
-__all__ = ["Credit", "Death", "HiddenState", "Roles"]
+__all__ = ["Credit", "Death", "HiddenState", "Roles", "TwoStep"]
 
 
 class Credit(TeamProbe):
@@ -122,3 +122,50 @@ class Death(TeamProbe):
         alive = self.agent_mask(state).astype(jnp.float32)
         reward = (alive * jnp.where(action == 1, 1.0, -1.0)).sum() / alive.sum()
         return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=state.step + 1 >= self.length)
+
+
+class TwoStep(TeamProbe):
+    """Two steps of a team: the first agent's action chooses a safe game or a risky one, which both play in the second.
+
+    In the safe game, both get 7 whatever they do. The risky one pays 8 if both choose action 1, 1 if one of them does
+    and 0 otherwise, which no sum of two values expresses: with exploration at random, VDN expects 6.5 of its best and
+    plays safe; QMIX gets 8 (Rashid et al. 2018, https://arxiv.org/abs/1803.11485, section 5).
+
+    Observation: one-hot of first step, safe game, risky game; the global state is the same. Action: Discrete(2).
+    Reward `[2]`: 0, then the game's for both.
+    """
+
+    intended = ("same_start",)
+    observation_size = 3
+    observation_bounds = (0.0, 1.0)
+    first, safe, risky = (tuple(row) for row in np.eye(3).tolist())
+    solution = Solution(
+        (
+            Case(first, value=8 * GAMMA, action=1, agent=0, global_state=first),
+            Case(risky, value=8.0, action=1, global_state=risky),
+        ),
+        score=8.0,
+    )
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0, 0)
+
+    def where(self, state: State) -> jax.Array:
+        """int32 0 in the first step, then 1 in the safe game and 2 in the risky one."""
+        return jnp.where(state.step == 0, 0, jnp.where(state.cue[0] > 0, 2, 1))
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.broadcast_to(jax.nn.one_hot(self.where(state), 3, dtype=jnp.float32), (2, 3))
+
+    def global_state(self, state: State, params: None = None) -> jax.Array:
+        """float32 `[3]`: what both agents see."""
+        return self.see(state)[0]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        payoff = jnp.asarray(np.array([[0.0, 1.0], [1.0, 8.0]], np.float32))[action[0], action[1]]
+        place = self.where(state)
+        reward = jnp.where(place == 0, 0.0, jnp.where(place == 1, 7.0, payoff))
+        chosen = jnp.where(place == 0, action[0].astype(jnp.float32), state.cue[0])
+        state = State(state.step, jnp.broadcast_to(chosen, (2,)))
+        return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=place > 0)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, sac, td3
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, qmix, sac, td3
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -36,6 +36,7 @@ VARIANTS = {
     "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
     "dqn": (dqn, dqn.Config(env="classic/cartpole", **NORMALISED, **REPLAY, **SMALL)),
     "dqn gru": (dqn, dqn.Config(env="probe/death", burn_in=4, sequence_length=4, **GRU, **REPLAY, **SMALL)),
+    "qmix": (qmix, qmix.Config(env="probe/two_step", **REPLAY, **SMALL)),
     "sac": (sac, sac.Config(env="classic/pendulum", policy_delay=2, **NORMALISED, **REPLAY, **SMALL)),
     "td3": (td3, td3.Config(env="classic/pendulum", **NORMALISED, **REPLAY, **SMALL)),
     "pqn": (pqn, pqn.Config(env="classic/cartpole", normalise_obs=True, **SMALL)),

@@ -1,0 +1,164 @@
+"""IQL, VDN and QMIX: what one value for a team means for the loss, and what it can and cannot learn."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import MODULES, agent_of
+from probed import check, greedy_score, train
+
+from jaxrl.acting.collector import Observation
+from jaxrl.algos import qmix, vdn
+from jaxrl.algos.off_policy import Batch, Steps
+
+FIELDS: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 8,
+    "total_timesteps": 64 * 200,
+    "buffer_size": 64 * 40,
+    "learning_starts": 256,
+    "batch_size": 64,
+    "lr": 1e-2,
+    "n_step": 1,
+    "layer_norm": False,
+    "tau": 0.1,
+    "eps_finish": 1.0,
+    "hidden": (32,),
+}
+
+
+def linear_agent(algo: Any) -> Any:
+    """The agent with values that are linear in the observation; its parameters are `{"agents": [D, A], "mixer": …}`."""
+    agent = agent_of(algo)
+
+    def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> Any:
+        return carry, None, observation.obs @ params["agents"]
+
+    return agent._replace(networks=agent.networks._replace(apply=apply))
+
+
+def slow_mixed(params: Any, value: np.ndarray, alive: np.ndarray, state: np.ndarray) -> float:
+    """QMIX's value of a team of two: the mixer as loops, with one layer of relu from the state."""
+    p = params["params"]
+    dense = p["torso"]["MLP_0"]["Dense_0"]
+    features = np.maximum(state @ dense["kernel"] + dense["bias"], 0)
+    read = {name: features @ p[name]["kernel"] + p[name]["bias"] for name in p if name != "torso"}
+    even = 1 / np.sqrt(read["bias"].size)
+    weights = np.abs(even + read["weights"]).reshape(2, -1)
+    hidden = read["bias"] + sum(value[i] * weights[i] for i in range(2) if alive[i])
+    return float(
+        np.where(hidden > 0, hidden, np.expm1(hidden)) @ np.abs(read["output_weights"]) + read["output_bias"][0]
+    )
+
+
+@pytest.mark.parametrize("name", ["vdn", "qmix"])
+def test_the_loss_and_its_gradient_are_those_of_a_loop(name: str) -> None:
+    """One error a team, of which only the living are part; gradients by finite differences of the loop, in float64."""
+    own = {"mixer_size": 3, "mixer_hidden": (4,)} if name == "qmix" else {}
+    module = {"vdn": vdn, "qmix": qmix}[name]
+    config = module.Config(env="probe/death", n_step=2, gamma=0.9, layer_norm=False, **own)
+    algo = module.make(config)
+    rng, rows = np.random.default_rng(0), 12
+    shape = (3, rows, 2)
+    obs, reward = rng.normal(size=(*shape, 3)), np.repeat(rng.normal(size=(3, rows, 1)), 2, axis=-1)
+    action, alive = rng.integers(0, 2, shape), rng.random(shape) < 0.7
+    alive[0, 0] = False  # a team without members teaches nothing
+    state = rng.normal(size=(3, rows, 2))
+    ends = rng.choice(["", "terminated", "truncated"], (3, rows), p=[0.6, 0.2, 0.2])
+    mixing = [{}, {}]
+    if name == "qmix":
+        drawn = [agent_of(algo).networks.init(jax.random.key(seed))["mixer"] for seed in (0, 1)]
+        mixing = [jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), each) for each in drawn]
+    params, target = ({"agents": rng.normal(size=(3, 2)), "mixer": each} for each in mixing)
+
+    def team(params: Any, value: np.ndarray, alive: np.ndarray, state: np.ndarray) -> float:
+        return slow_mixed(params["mixer"], value, alive, state) if name == "qmix" else float(value @ alive)
+
+    def slow(params: Any) -> float:
+        errors = []
+        for row in range(rows):
+            if ends[0, row] == "truncated" or not alive[0, row].any():
+                continue
+            total, factor = 0.0, 1.0
+            for t in range(3):
+                if t == 2 or (t and ends[t, row] == "truncated"):
+                    best = (obs[t, row] @ online["agents"]).argmax(-1)  # double: the learned values choose
+                    value = (obs[t, row] @ target["agents"])[np.arange(2), best]
+                    total += factor * team(target, value, alive[t, row], state[t, row])
+                    break
+                total += factor * reward[t, row, 0]
+                if ends[t, row] == "terminated":
+                    break
+                factor *= 0.9
+            chosen = (obs[0, row] @ params["agents"])[np.arange(2), action[0, row]]
+            errors.append(team(params, chosen, alive[0, row], state[0, row]) - total)
+        return float(np.mean(0.5 * np.square(errors)))
+
+    online = params
+    mask = jnp.ones((*shape, 2), bool)
+    observation = Observation(jnp.float32(obs), jnp.float32(state), mask, jnp.asarray(alive))
+    flags = (jnp.asarray(ends == "terminated"), jnp.asarray(ends == "truncated"))
+    steps = Steps(observation, jnp.zeros((3, rows), bool), jnp.asarray(action), jnp.float32(reward), *flags)
+    agent = linear_agent(algo)
+    loss = partial(agent.loss, agent, config.hyperparams)
+    narrow = partial(jax.tree.map, jnp.float32)
+    value_of = jax.value_and_grad(lambda p: loss(p, narrow(target), Batch(steps, ()))[0])
+    got, slopes = value_of(narrow(params))
+    np.testing.assert_allclose(got, slow(params), rtol=1e-5)
+    leaves, tree = jax.tree.flatten(params)
+    for number, leaf in enumerate(leaves):
+        for place in np.ndindex(leaf.shape):
+            sides = []
+            for side in (1e-6, -1e-6):
+                moved = [each.copy() for each in leaves]
+                moved[number][place] += side
+                sides.append(slow(jax.tree.unflatten(tree, moved)))
+            found = jax.tree.leaves(slopes)[number][place]
+            np.testing.assert_allclose(found, (sides[0] - sides[1]) / 2e-6, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "probe", "fields"),
+    [
+        ("iql", "death", {"eps_finish": 0.0, "double": False}),
+        pytest.param("iql", "credit", {"eps_finish": 0.3}, marks=pytest.mark.slow),
+        pytest.param("iql", "roles", {"eps_finish": 0.3, "sharing": "none"}, marks=pytest.mark.slow),
+    ],
+)
+def test_independent_learners_find_values_and_actions(algorithm: str, probe: str, fields: dict[str, Any]) -> None:
+    solution, algo, state = train(algorithm, probe, **FIELDS | fields)
+    check(solution, algo, state, solution.cases)
+
+
+@pytest.mark.parametrize(("algorithm", "score"), [("vdn", 7.0), ("qmix", 8.0)])
+def test_a_sum_of_values_plays_safe_where_a_mixer_finds_the_best(algorithm: str, score: float) -> None:
+    """With exploration at random throughout, as in the paper of QMIX."""
+    _, algo, state = train(algorithm, "two_step", **FIELDS)
+    assert greedy_score(algo, state) == pytest.approx(score)
+
+
+@pytest.mark.parametrize("algorithm", ["vdn", "qmix"])
+def test_a_team_whose_member_dies_still_learns(algorithm: str) -> None:
+    solution, algo, state = train(algorithm, "death", **FIELDS)
+    assert greedy_score(algo, state) == pytest.approx(solution.score)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["iql", "vdn", "qmix"])
+def test_memory_recalls_a_cue(algorithm: str) -> None:
+    fields = {"memory": "gru", "memory_size": 16, "hidden": (16,), "sequence_length": 4, "burn_in": 4}
+    solution, algo, state = train(algorithm, "memory_recall", **FIELDS | fields | {"total_timesteps": 64 * 250})
+    assert greedy_score(algo, state) > 0.95 * solution.score
+
+
+@pytest.mark.parametrize("algorithm", ["iql", "vdn", "qmix"])
+def test_a_single_agent_is_a_team_of_one(algorithm: str) -> None:
+    module = MODULES[algorithm]
+    algo = module.make(module.Config(env="probe/action_reward"))
+    assert jax.eval_shape(algo.act, jax.eval_shape(algo.init, jax.random.key(0)), jnp.zeros((5, 1, 1)))[0].shape == (
+        5,
+        1,
+    )

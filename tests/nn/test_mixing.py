@@ -1,0 +1,87 @@
+"""QMIX's mixer: exact against a loop, monotone, and greedy for a team where each member is greedy."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxrl.nn.mixing import MonotonicMixer
+from jaxrl.spaces import Discrete
+
+TEAMS = (0, 1, 0)
+
+
+def slow_mixer(params: Any, teams: Any, value: Any, alive: Any, state: Any) -> np.ndarray:
+    """The teams' values `[K]` of one moment, by loops over members and features; the torso has one relu layer."""
+    p = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params["params"])
+    num_teams, mixed = max(teams) + 1, []
+    for team in range(num_teams):
+        seen = np.append(state, np.eye(num_teams)[team]) if num_teams > 1 else np.asarray(state)
+        dense = p["torso"]["MLP_0"]["Dense_0"]
+        features = np.maximum(seen @ dense["kernel"] + dense["bias"], 0)
+
+        def read(name: str, features: np.ndarray = features) -> np.ndarray:
+            return features @ p[name]["kernel"] + p[name]["bias"]
+
+        hidden = read("bias")
+        even = 1 / np.sqrt(hidden.size)
+        weights = np.abs(even + read("weights")).reshape(len(teams), -1)
+        for member in range(len(teams)):
+            if teams[member] == team and alive[member]:
+                hidden = hidden + value[member] * weights[member]
+        hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
+        mixed.append(hidden @ np.abs(even + read("output_weights")) + read("output_bias")[0])
+    return np.array(mixed)
+
+
+@pytest.fixture(scope="module")
+def mixer() -> Any:
+    """The mixer of two teams, its parameters, and 50 states `[50, 4]`."""
+    module = MonotonicMixer(TEAMS, size=5, sizes=(32,))
+    state = jax.random.normal(jax.random.key(1), (50, 4))
+    params = module.init(jax.random.key(0), jnp.zeros(3), jnp.ones(3, bool), state[0])
+    return module, params, state
+
+
+def test_it_is_the_formula(mixer: Any) -> None:
+    module, params, state = mixer
+    value = jax.random.normal(jax.random.key(2), (50, 3))
+    alive = jax.random.bernoulli(jax.random.key(3), 0.7, (50, 3))
+    mixed = module.apply(params, value, alive, state)
+    assert mixed.shape == (50, 2)
+    slow = [slow_mixer(params, TEAMS, *row) for row in zip(value, alive, np.asarray(state), strict=True)]
+    np.testing.assert_allclose(mixed, slow, atol=1e-5)
+
+
+def test_a_teams_value_rises_with_its_living_members_only(mixer: Any) -> None:
+    module, params, state = mixer
+    value, alive = jnp.zeros((50, 3)), jnp.ones((50, 3), bool)
+    for member, team in enumerate(TEAMS):
+        more = module.apply(params, value.at[:, member].add(1.0), alive, state)
+        before = module.apply(params, value, alive, state)
+        assert np.all(more[:, team] > before[:, team])
+        np.testing.assert_array_equal(more[:, 1 - team], before[:, 1 - team])
+        dead = alive.at[:, member].set(False)
+        higher = module.apply(params, value.at[:, member].add(1.0), dead, state)
+        np.testing.assert_array_equal(higher, module.apply(params, value, dead, state))
+
+
+def test_the_members_greedy_actions_are_the_best_of_all_joint_actions(mixer: Any) -> None:
+    module, params, state = mixer
+    values = jax.random.normal(jax.random.key(4), (50, 3, 4))  # of four actions each
+    joint = np.array(list(itertools.product(range(4), repeat=3)))  # [64, N]
+    chosen = values[:, np.arange(3), joint]  # [50, 64, N]
+    mixed = module.apply(params, chosen, jnp.ones(chosen.shape, bool), jnp.broadcast_to(state[:, None], (50, 64, 4)))
+    greedy = module.apply(params, values.max(-1), jnp.ones((50, 3), bool), state)
+    np.testing.assert_allclose(greedy, mixed.max(axis=1), rtol=1e-6)
+
+
+def test_a_single_team_needs_no_name_and_states_may_be_of_any_kind() -> None:
+    module = MonotonicMixer((0, 0), size=3, sizes=(4,), space=Discrete(6))
+    inputs = (jnp.ones((7, 2)), jnp.ones((7, 2), bool), jnp.arange(7) % 6)
+    params = module.init(jax.random.key(0), *inputs)
+    assert params["params"]["torso"]["MLP_0"]["Dense_0"]["kernel"].shape == (6, 4)
+    assert module.apply(params, *inputs).shape == (7, 1)
