@@ -32,7 +32,7 @@ class TeamQConfig(TeamLayer, ReplayQConfig):
     total_timesteps: int = 2_000_000
     num_envs: int = 64
     num_steps: int = 16
-    lr: float = 1e-3
+    lr: float = 3e-3
     n_step: int = 3
     batch_size: int = 256
     learning_starts: int = 10_000
@@ -44,7 +44,7 @@ class Config(TeamQConfig):
 
 
 # In the particle world an episode has only 25 steps: gamma matches the short horizon.
-SPREAD: dict[str, Any] = {"env": "mpe/simple_spread", "total_timesteps": 1_000_000, "gamma": 0.9}
+SPREAD: dict[str, Any] = {"env": "mpe/simple_spread", "total_timesteps": 1_000_000, "gamma": 0.9, "lr": 4e-3}
 
 PRESETS: dict[str, Config] = {"default": Config(), "mpe": Config(**SPREAD)}
 

@@ -35,12 +35,19 @@ class Config(TeamLayer, QConfig):
     total_timesteps: int = 4_000_000
     num_envs: int = 128
     num_steps: int = 32
-    lr: float = 1e-3
+    lr: float = 3e-3
     q_lambda: float = 0.85
 
 
 # An episode has only 25 steps: gamma and lambda match the short horizon.
-_MPE: dict[str, Any] = {"env": "mpe/simple_spread", "total_timesteps": 1_000_000, "gamma": 0.9, "q_lambda": 0.3}
+_MPE: dict[str, Any] = {
+    "env": "mpe/simple_spread",
+    "total_timesteps": 1_000_000,
+    "num_minibatches": 8,
+    "lr": 6e-3,
+    "gamma": 0.9,
+    "q_lambda": 0.5,
+}
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
