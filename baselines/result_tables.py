@@ -63,9 +63,9 @@ def ippo_on_3m() -> list[Row]:
     return [*rows, ("IQM (95 %)", "", interval(iqm_of([about["evaluation"]["win_rate"] for about in abouts]), 3), "")]
 
 
-def ten_million_steps() -> list[Row]:
+def won_by_run(folder: str) -> list[Row]:
     """A row per run of one seed."""
-    abouts = sorted((load(path) for path in (RESULTS / "smax_10m").glob("*.json")), key=lambda about: about["env"])
+    abouts = [load(path) for path in sorted((RESULTS / folder).glob("*.json"))]
     rows = [("environment", "algorithm", "seed", "steps", "greedy win rate", "seconds")]
     return [*rows, *((about["env"], about["algorithm"], str(about["seed"]), *won(about)) for about in abouts)]
 
@@ -361,7 +361,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "baselines" / "README.md": {"provenance": provenance},
     ROOT / "docs" / "results.md": {
         "ippo on 3m": ippo_on_3m,
-        "smax, ten million steps": ten_million_steps,
+        "smax, ten million steps": lambda: won_by_run("smax_10m"),
         "smax": lambda: runs("smax"),
         "mpe": lambda: runs("mpe"),
         "mpe, eight seeds": lambda: runs("ippo_mpe"),
@@ -369,6 +369,8 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "simple_spread by return": spread_by_return,
         "classic": lambda: runs("ppo_classic", timed=True),
         "streams": lambda: runs("stream_classic"),
+        "team values in the particle world": lambda: runs("team_q_mpe", timed=True),
+        "team values on SMAX": lambda: won_by_run("team_q_smax"),
         "actors and critics": lambda: runs("actor_critic"),
         "recovery": recovery,
         "environments": environment_speed,

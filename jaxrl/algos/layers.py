@@ -240,4 +240,4 @@ class TeamLayer(RunLayer):
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""
         team = as_multi_agent(super().make_env())
-        return cast(Any, SharedReward(team)) if self.shared_reward else team
+        return cast(Any, SharedReward(team)) if self.shared_reward and team.num_agents > 1 else team

@@ -133,6 +133,7 @@ IDLE = [  # algorithm, a field with a value that has no effect, what gives it on
     (ppo, {"pool_refresh": 0.5}, {"reset": "pool"}),
     (ppo, {"squash": True}, {"env": "classic/pendulum"}),
     (ippo, {"sharing": "none"}, {"env": "probe/credit"}),
+    (ippo, {"shared_reward": True}, {"env": "probe/credit"}),
     (mappo, {"sharing": (0,)}, {"env": "probe/credit", "sharing": (0, 0)}),
 ]
 WITHOUT = {"value_loss": "hlgauss", "update_epochs": 1, "num_minibatches": 1}  # value_range apart
@@ -199,6 +200,7 @@ OTHER: dict[str, Any] = {
     "pool_refresh": 0.5,
     "num_shards": 2,
     "sharing": "none",
+    "shared_reward": True,
     "critic_hidden": (7,),
     "layer_norm": True,
     "channels": (7,),
@@ -209,6 +211,7 @@ OTHER: dict[str, Any] = {
 IDLE_ALONE = {
     *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh"),
     "channels",
+    "shared_reward",
 }
 
 

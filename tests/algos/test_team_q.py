@@ -49,9 +49,8 @@ def slow_mixed(params: Any, value: np.ndarray, alive: np.ndarray, state: np.ndar
     even = 1 / np.sqrt(read["bias"].size)
     weights = np.abs(even + read["weights"]).reshape(2, -1)
     hidden = read["bias"] + sum(value[i] * weights[i] for i in range(2) if alive[i])
-    return float(
-        np.where(hidden > 0, hidden, np.expm1(hidden)) @ np.abs(read["output_weights"]) + read["output_bias"][0]
-    )
+    hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
+    return float(hidden @ np.abs(even + read["output_weights"]) + read["output_bias"][0])
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix"])

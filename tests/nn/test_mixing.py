@@ -80,7 +80,7 @@ def test_the_members_greedy_actions_are_the_best_of_all_joint_actions(mixer: Any
 
 
 def test_a_single_team_needs_no_name_and_states_may_be_of_any_kind() -> None:
-    module = MonotonicMixer((0, 0), size=3, sizes=(4,), space=Discrete(6))
+    module: Any = MonotonicMixer((0, 0), size=3, sizes=(4,), space=Discrete(6))
     inputs = (jnp.ones((7, 2)), jnp.ones((7, 2), bool), jnp.arange(7) % 6)
     params = module.init(jax.random.key(0), *inputs)
     assert params["params"]["torso"]["MLP_0"]["Dense_0"]["kernel"].shape == (6, 4)
