@@ -27,15 +27,22 @@ FRESH = {"num_envs": 4, "num_minibatches": 2}
 REPLAY = {"num_envs": 4, "learning_starts": 8, "buffer_size": 64, "batch_size": 8}
 
 
-@pytest.fixture(scope="module", params=algos.names())
-def ejected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the files of all algorithms are."""
+    folder = tmp_path_factory.mktemp("ejected")
+    for name in algos.names():
+        (folder / f"my_{name}.py").write_text(eject(name))
+    return folder
+
+
+@pytest.fixture(params=algos.names())
+def ejected(request: pytest.FixtureRequest, folder: Path) -> tuple[str, Path]:
     """The name of an algorithm, and its file."""
-    path = tmp_path_factory.mktemp("ejected") / f"my_{request.param}.py"
-    path.write_text(eject(request.param))
-    return request.param, path
+    return request.param, folder / f"my_{request.param}.py"
 
 
-@pytest.mark.parametrize("memory", ["none", "gru"])
+@pytest.mark.parametrize("memory", ["none", pytest.param("gru", marks=pytest.mark.slow)])
 def test_its_update_equals_the_librarys_bit_for_bit(ejected: tuple[str, Path], memory: str) -> None:
     name, path = ejected
     module, mine = algos.load(name), load_source(path)
@@ -65,21 +72,21 @@ def test_it_holds_all_that_is_the_algorithms_own(ejected: tuple[str, Path]) -> N
     assert {f.name for f in dataclasses.fields(mine.Config)} >= {"env", "lr", "hidden"}
 
 
-def test_it_is_formatted_and_typed(ejected: tuple[str, Path], tmp_path: Path) -> None:
-    _, path = ejected
-    place = ROOT / path.name  # ruff and pyright take the project's own settings there
-    for command in (["check", "-"], ["format", "--check", "-"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(place)],
-            input=path.read_text(),
-            text=True,
-            capture_output=True,
-            cwd=ROOT,
-        )
-        assert done.returncode == 0, done.stdout
+def test_all_are_formatted_and_typed(folder: Path) -> None:
+    for path in sorted(folder.iterdir()):
+        place = ROOT / path.name  # ruff takes the project's own settings there
+        for command in (["check", "-"], ["format", "--check", "-"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(place)],
+                input=path.read_text(),
+                text=True,
+                capture_output=True,
+                cwd=ROOT,
+            )
+            assert done.returncode == 0, done.stdout
     # Two files are imported from where jaxrl is, so pyright finds it wherever it is installed.
     done = subprocess.run(
-        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(path)],
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, *map(str, sorted(folder.iterdir()))],
         capture_output=True,
         text=True,
         cwd=ROOT,

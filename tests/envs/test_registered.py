@@ -5,7 +5,15 @@ import pytest
 import jaxrl
 
 # Of families with many alike and large environments, these stand for all in the fast suite.
-REPRESENTATIVES = {"smax": {"smax/3m", "smax/selfplay"}, "mpe": {"mpe/simple_tag"}}
+REPRESENTATIVES = {
+    "smax": {"smax/3m", "smax/selfplay"},
+    "mpe": {"mpe/simple_tag"},
+    "minatar": {"minatar/breakout"},
+    "probe": {
+        *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
+        *("probe/memory_leak", "probe/overestimation", "probe/death", "probe/two_step"),
+    },
+}
 
 
 def marked(name: str):
