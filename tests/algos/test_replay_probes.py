@@ -57,6 +57,20 @@ def test_values_and_actions(algorithm, probe, fields):
     check(solution, algo, state, solution.cases)
 
 
+def test_a_buffer_forgets_what_is_no_longer_true():
+    """A reward that changes its sign halfway; one that keeps the whole run learns something in between."""
+    found = {}
+    for rollouts in (20, 150):
+        solution, algo, state = train(
+            "dqn", "stale", **FIELDS | {"buffer_size": 64 * rollouts, "eps_finish": 1.0, "anneal_lr": False}
+        )
+        found[rollouts] = value_and_action(algo, state, solution, solution.cases[0])
+    (value, action), (between, _) = found.values()
+    assert value == pytest.approx(1.0, abs=0.05)
+    assert action == 0
+    assert abs(between) < 0.5
+
+
 @pytest.mark.slow
 def test_double_learning_overestimates_less():
     """With rewards that are noise, of ten actions; the value of the first step is 0."""

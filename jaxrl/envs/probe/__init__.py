@@ -13,6 +13,7 @@ for which they hold.
     truncation             a cut by the clock counts as an end
     off_policy             values are those of what was done, not of what is best (value learning only)
     overestimation         values are too large where rewards are noisy (double Q-learning: less so)
+    stale                  what was learned long ago is not forgotten
     action_mask            masked actions are chosen
     multi_discrete_action  the log-probability of several choices
     continuous_action      the Gaussian policy
@@ -40,7 +41,7 @@ from jaxrl.envs.probe.single import (
     Truncation,
 )
 from jaxrl.envs.probe.team import Credit, Death, HiddenState, Roles, TwoStep
-from jaxrl.envs.probe.values import Chain, OffPolicy, Overestimation
+from jaxrl.envs.probe.values import Chain, OffPolicy, Overestimation, Stale
 from jaxrl.registry import register
 
 __all__ = ["GAMMA", "PROBES", "Case", "Probe", "Solution", "State", "TeamProbe"]
@@ -55,6 +56,7 @@ PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
     "truncation": Truncation,
     "off_policy": OffPolicy,
     "overestimation": Overestimation,
+    "stale": Stale,
     "action_mask": ActionMask,
     "multi_discrete_action": MultiDiscreteAction,
     "continuous_action": ContinuousAction,

@@ -1,15 +1,16 @@
-"""Probe tasks for what learns values: returns over several steps, exploration, noise."""
+"""Probe tasks for what learns values: returns over several steps, exploration, noise, old experience."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.environment import Step
 from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, coin, outcome
 from jaxrl.spaces import Discrete
 
-__all__ = ["Chain", "OffPolicy", "Overestimation"]
+__all__ = ["Chain", "OffPolicy", "Overestimation", "Stale"]
 
 
 class Chain(Probe):
@@ -77,3 +78,26 @@ class Overestimation(Probe):
     def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
         last = state.step >= 1
         return outcome(self, state, reward=jnp.where(last, coin(key), 0.0), terminated=last)
+
+
+class Stale(Probe):
+    """One step; halfway through the training, the reward changes its sign. What remembers too long learns the mean, 0.
+
+    Observation: `[0]`. Action: Discrete(2). Reward: 1 for action 1 and -1 for action 0, times the parameter, which is 1
+    in the first half of the training and -1 in the second, and by default.
+    """
+
+    intended = ("same_start",)
+    solution = Solution((Case((0.0,), value=1.0, action=0),))
+
+    @property
+    def default_params(self) -> np.ndarray:
+        """The sign of the reward, float32 `[]`."""
+        return np.array(-1.0, np.float32)
+
+    def params_at(self, progress: jax.Array) -> jax.Array:
+        return jnp.where(progress < 0.5, jnp.float32(1.0), jnp.float32(-1.0))
+
+    def step_env(self, key: jax.Array, state: State, action: jax.Array, params: jax.Array) -> Step:
+        reward = params * jnp.where(self.action_space().clip(action) == 1, 1.0, -1.0)
+        return outcome(self, state, reward=reward, terminated=True)
