@@ -138,12 +138,17 @@ class RunFolder:
         write_json(self.path / "run.json", content)
 
 
+def _program(path: Path) -> list[str]:
+    """What was typed to run the program at `path`: its name, or `python -m` and its package."""
+    return ["python", "-m", path.parent.name] if path.name == "__main__.py" else [path.name]
+
+
 def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
     """What run.json says before anything has run: command, algorithm, environment, config, versions, git, devices."""
     kind = type(config)
     return {
         "status": "running",
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([*_program(Path(sys.argv[0])), *sys.argv[1:]]),
         "algorithm": algorithm_name(kind),
         "env": portable(config.env),
         "seed": config.seed,

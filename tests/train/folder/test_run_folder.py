@@ -69,6 +69,8 @@ def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None
     words = ["jaxrl", "train", "toy", "--env", "smax/3m?map width=32&x=1", "--run-dir", "my runs/a"]
     monkeypatch.setattr("sys.argv", ["/usr/bin/jaxrl", *words[1:]])
     assert shlex.split(describe_run(toy.Config(), 1)["command"]) == words
+    monkeypatch.setattr("sys.argv", ["/usr/lib/jaxrl/__main__.py", *words[1:]])
+    assert shlex.split(describe_run(toy.Config(), 1)["command"]) == ["python", "-m", *words]
 
 
 def test_options_of_another_version_are_named() -> None:
