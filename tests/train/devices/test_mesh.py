@@ -74,6 +74,7 @@ def test_devices_do_not_change_what_is_learned(name, counts):
         "pqn_vdn gru",
         "dqn",
         "dqn gru",
+        "qmix",
         "sac",
         "td3",
     ],
