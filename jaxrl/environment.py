@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.display import as_html
 from jaxrl.keys import check_key
-from jaxrl.spaces import Discrete, Space
+from jaxrl.spaces import Space, num_actions
 
 if TYPE_CHECKING:
     from jaxrl.render.scene import Scene
@@ -153,7 +153,7 @@ class Environment:
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """Which discrete actions can be chosen in `state`: bool `[A]` (by default: all of them)."""
-        return jnp.ones(_num_actions(self.action_space(params)), bool)
+        return jnp.ones(num_actions(self.action_space(params)), bool)
 
     @property
     def has_action_mask(self) -> bool:
@@ -247,7 +247,7 @@ class MultiAgentEnvironment(Environment):
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """Which discrete actions each agent can choose in `state`: bool `[N, A]`."""
-        return jnp.ones((self.num_agents, _num_actions(self.action_space(params))), bool)
+        return jnp.ones((self.num_agents, num_actions(self.action_space(params))), bool)
 
     def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
         """Which agents are alive and acting in `state`: bool `[N]` (by default: all of them)."""
@@ -316,9 +316,3 @@ def as_arrays(tree: Tree) -> Tree:
         return kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf
 
     return jax.tree.map(convert, tree)
-
-
-def _num_actions(space: Space) -> int:
-    if not isinstance(space, Discrete):
-        raise TypeError(f"Action masks exist for Discrete actions only, not for {type(space).__name__}.")
-    return space.n

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Box", "Discrete", "MultiDiscrete", "Space"]
+__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "num_actions"]
 
 
 class Space:
@@ -152,6 +152,13 @@ class Box(Space):
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))
+
+
+def num_actions(space: Space) -> int:
+    """How many actions a mask tells about; raises TypeError unless they are Discrete."""
+    if not isinstance(space, Discrete):
+        raise TypeError(f"Action masks exist for Discrete actions only, not for {type(space).__name__}.")
+    return space.n
 
 
 def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Array:

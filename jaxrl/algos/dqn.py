@@ -27,7 +27,7 @@ from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.rl.returns import greedy_value
+from jaxrl.rl.returns import chosen_value, greedy_value
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -68,12 +68,6 @@ def of_team(agent: Agent, params: Any, value: jax.Array, observation: Observatio
     return agent.team_value(value, observation.agent_mask, agent.env.teams)
 
 
-def of_living(agent: Agent, alive: jax.Array) -> jax.Array:
-    """How much the error of each agent counts: 1 if it lives, otherwise 0."""
-    del agent
-    return alive.astype(jnp.float32)
-
-
 def loss(
     agent: Agent,
     h: ReplayHyperparams,
@@ -81,7 +75,7 @@ def loss(
     target: Any,
     batch: Batch,
     mix: Mix = of_team,
-    weigh: Callable[[Agent, jax.Array], jax.Array] = of_living,
+    per_team: bool = False,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The error of the chosen actions' values: this device's share of the mean over all devices.
 
@@ -92,19 +86,18 @@ def loss(
         target: Those of the target network.
         batch: The minibatch.
         mix: What becomes of the values of all agents' actions before they are compared with rewards.
-        weigh: `weigh(agent, alive[L, R, N])`: how much each agent's error counts.
+        per_team: Count each team once, however many of its members live, and not each living agent.
     """
     config = agent.config
     steps = rows(batch.steps, config.burn_in)
     now, after = rows(steps, 0, config.train_length), rows(steps, 1)
     q, next_q, target_q = unroll(agent, params, target, batch)
-    chosen = jnp.where(jax.nn.one_hot(now.action, q.shape[-1], dtype=bool), q, 0.0).sum(axis=-1)
-    chosen = mix(agent, params, chosen, now.observation)
+    chosen = mix(agent, params, chosen_value(q, now.action), now.observation)
     next_value = greedy_value(target_q, next_q if config.double else target_q)
     next_value = mix(agent, target, next_value, after.observation)
 
     error = chosen - replayed_returns(agent, h.gamma, steps, next_value)
-    weight = step_weights(now, weigh(agent, now.observation.agent_mask))
+    weight = step_weights(now, agent.env.teams if per_team else None)
     each = optax.losses.huber_loss(error) if config.td_loss == "huber" else 0.5 * jnp.square(error)
     value_loss = jnp.sum(each * weight)
     return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.checked import (
@@ -240,4 +240,4 @@ class TeamLayer(RunLayer):
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""
         team = as_multi_agent(super().make_env())
-        return cast(Any, SharedReward(team)) if self.shared_reward and team.num_agents > 1 else team
+        return as_multi_agent(SharedReward(team)) if self.shared_reward and team.num_agents > 1 else team

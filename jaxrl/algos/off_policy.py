@@ -18,10 +18,10 @@ from jaxrl.acting.agent import Agent, behaviour_policy, make_collector, next_rol
 from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised, rescaled, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import RunnerState, Transition, init_runner
+from jaxrl.acting.rollout import RunnerState, Transition, init_runner, team_share
 from jaxrl.algorithm import Learned, Metrics, PerEnvironment, Replayed, Replicated
 from jaxrl.keys import check_key
-from jaxrl.rl.devices import num_devices, psum
+from jaxrl.rl.devices import mean_weights, num_devices, psum
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
 from jaxrl.rl.replay import Index, Replay, draw, new_replay, num_stored, take, write
 from jaxrl.rl.returns import n_step_returns
@@ -287,13 +287,13 @@ def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_
     return jax.lax.stop_gradient(returns)
 
 
-def step_weights(now: Steps, weight: jax.Array | None = None) -> jax.Array:
+def step_weights(now: Steps, teams: tuple[int, ...] | None = None) -> jax.Array:
     """The share of each agent's step in a mean over all devices, `[L, R, N]`: none for steps that the clock cut.
 
     Args:
         now: The steps that are learned from.
-        weight: `[L, R, N]` how much each counts otherwise; None for 1 if the agent lives and otherwise 0.
+        teams: The team of each agent, if each team counts once; None if each living agent does.
     """
-    alive = now.observation.agent_mask.astype(jnp.float32)
-    weight = (alive if weight is None else weight) * ~now.truncated[..., None]
-    return weight / jnp.maximum(psum(weight.sum()), 1.0)
+    alive = now.observation.agent_mask
+    weight = alive.astype(jnp.float32) if teams is None else team_share(alive, teams)
+    return mean_weights(weight * ~now.truncated[..., None])

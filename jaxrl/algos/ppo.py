@@ -29,7 +29,7 @@ from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.rl.advantage import gae, normalise
-from jaxrl.rl.devices import psum
+from jaxrl.rl.devices import mean_weights
 from jaxrl.rl.losses import clipped_surrogate
 from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.optimizer import new_opt_state
@@ -156,7 +156,7 @@ def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
     """PPO's loss on sequences, averaged over living agents' steps: this device's share of the mean over all devices."""
     alive = batch.observation.agent_mask.astype(jnp.float32)
     advantage, target = normalise(batch.advantage, alive), batch.advantage + batch.value
-    weight = alive / jnp.maximum(psum(alive.sum()), 1.0)
+    weight = mean_weights(alive)
 
     def mean(x: jax.Array) -> jax.Array:
         return jnp.sum(x * weight)

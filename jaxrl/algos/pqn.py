@@ -30,9 +30,9 @@ from jaxrl.fields import Name
 from jaxrl.nn.heads import QHead
 from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.rl.devices import psum
+from jaxrl.rl.devices import mean_weights
 from jaxrl.rl.minibatch import to_sequences
-from jaxrl.rl.returns import lambda_returns
+from jaxrl.rl.returns import chosen_value, lambda_returns
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers import as_multi_agent
 
@@ -127,12 +127,10 @@ def loss(
     """
     del h
     alive = batch.observation.agent_mask
-    weight = alive.astype(jnp.float32) if weight is None else weight
-    weight = weight / jnp.maximum(psum(weight.sum()), 1.0)
+    weight = mean_weights(alive.astype(jnp.float32) if weight is None else weight)
     carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
     _, _, q = agent.networks.apply(params, carry, batch.observation, batch.reset)
-    chosen = jnp.where(jax.nn.one_hot(batch.action, q.shape[-1], dtype=bool), q, 0.0).sum(axis=-1)
-    chosen = agent.team_value(chosen, alive, agent.env.teams)
+    chosen = agent.team_value(chosen_value(q, batch.action), alive, agent.env.teams)
     value_loss = jnp.sum(0.5 * jnp.square(chosen - batch.target) * weight)
     return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
 

@@ -25,7 +25,6 @@ from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
 from jaxrl.algos.q_config import ReplayHyperparams
-from jaxrl.algos.vdn import per_team
 from jaxrl.checked import COUNT, LAYERS, Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer
@@ -86,7 +85,7 @@ def mixed_loss(
     agent: Agent, h: ReplayHyperparams, params: Any, target: Any, batch: Batch
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """DQN's loss of the teams' mixed values."""
-    return dqn.loss(agent, h, params, target, batch, mix=mix, weigh=per_team)
+    return dqn.loss(agent, h, params, target, batch, mix=mix, per_team=True)
 
 
 def make(config: Config, loss: Any = mixed_loss) -> Algorithm:

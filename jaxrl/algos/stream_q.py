@@ -28,6 +28,7 @@ from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
 from jaxrl.checked import POSITIVE, Allowed
 from jaxrl.fields import Name
 from jaxrl.nn.heads import QHead
+from jaxrl.rl.returns import chosen_value
 from jaxrl.rl.traces import accumulate, bounded_step
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers import as_multi_agent
@@ -107,7 +108,7 @@ def objective(agent: Agent, h: Hyperparams, params: Any, step: Step) -> tuple[ja
     """What the trace follows: the value of the action that was taken; and whether that action is greedy, 0 or 1."""
     del h
     _, policy, q = agent.networks.apply(params, (), step.observation, step.begins.reshape(1, 1))
-    chosen = jnp.where(jax.nn.one_hot(step.action, q.shape[-1], dtype=bool), q, 0.0).sum()
+    chosen = chosen_value(q, step.action).sum()
     return chosen, {"greedy": (policy.mode() == step.action).astype(jnp.float32).sum()}
 
 

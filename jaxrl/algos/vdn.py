@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from jaxrl.acting.agent import Agent, act
-from jaxrl.acting.rollout import team_share, team_sum
+from jaxrl.acting.rollout import team_sum
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
@@ -38,16 +38,11 @@ PRESETS: dict[str, Config] = {
 }
 
 
-def per_team(agent: Agent, alive: jax.Array) -> jax.Array:
-    """How much the error of each agent counts, so that all teams that have a living member count the same."""
-    return team_share(alive, agent.env.teams)
-
-
 def team_loss(
     agent: Agent, h: ReplayHyperparams, params: Any, target: Any, batch: Batch
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """DQN's loss of the sum over a team's living members, which is the agent's `team_value`."""
-    return dqn.loss(agent, h, params, target, batch, weigh=per_team)
+    return dqn.loss(agent, h, params, target, batch, per_team=True)
 
 
 def make(config: Config, loss: Any = team_loss) -> Algorithm:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-__all__ = ["AXIS", "device_index", "joined", "num_devices", "pcast_varying", "psum", "shard_keys"]
+__all__ = ["AXIS", "device_index", "joined", "mean_weights", "num_devices", "pcast_varying", "psum", "shard_keys"]
 
 AXIS = "data"
 """The mesh axis along which environments are spread."""
@@ -40,6 +41,14 @@ def shard_keys(key: jax.Array, num_shards: int, num_streams: int = 1) -> tuple[j
 def psum(tree: Any) -> Any:
     """The sum of each leaf over all devices: one all-reduce for the whole tree."""
     return jax.lax.psum(tree, AXIS) if _bound() else tree
+
+
+def mean_weights(weight: jax.Array) -> jax.Array:
+    """What each sample counts in the weighted mean over the samples of all devices; zeros if nothing has a weight.
+
+    A device's sum of `x * mean_weights(weight)` is its share of that mean, and the shares add up by `psum`.
+    """
+    return weight / jnp.maximum(psum(weight.sum()), 1.0)
 
 
 def joined(tree: Any) -> Any:

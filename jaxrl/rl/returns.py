@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxrl.rl.advantage import gae
 
-__all__ = ["greedy_value", "lambda_returns", "n_step_returns"]
+__all__ = ["chosen_value", "greedy_value", "lambda_returns", "n_step_returns"]
 
 
 def lambda_returns(
@@ -66,3 +66,8 @@ def greedy_value(values: jax.Array, chooser: jax.Array) -> jax.Array:
     et al. 2016, https://arxiv.org/abs/1509.06461); with the same values for both, it is their maximum.
     """
     return jnp.take_along_axis(values, chooser.argmax(axis=-1, keepdims=True), axis=-1)[..., 0]
+
+
+def chosen_value(values: jax.Array, action: jax.Array) -> jax.Array:
+    """`values[..., A]` of the chosen `action[...]`, `[...]`; its gradient needs no scatter."""
+    return jnp.where(jax.nn.one_hot(action, values.shape[-1], dtype=bool), values, 0.0).sum(axis=-1)

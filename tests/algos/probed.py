@@ -1,5 +1,7 @@
 """Training on a probe task, and what the trained agent thinks of it (see `jaxrl.envs.probe`)."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,21 @@ from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
 from jaxrl.algorithm import scan_updates
 from jaxrl.train.evaluate import evaluate
+
+REPLAY_FIELDS: dict[str, Any] = {
+    "num_envs": 8,
+    "num_steps": 8,
+    "total_timesteps": 64 * 150,
+    "buffer_size": 64 * 40,  # it forgets what was learned from wrong values
+    "learning_starts": 256,
+    "batch_size": 64,
+    "lr": 1e-2,
+    "n_step": 1,
+    "layer_norm": False,
+    "tau": 0.1,
+    "eps_finish": 0.3,
+    "hidden": (32,),
+}
 
 
 def train(algorithm, probe, **fields):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from family import agent_of
+from family import agent_of, greedy_returns
 
 import jaxrl
 from jaxrl.acting.agent import next_rollout, rollout_policy
@@ -19,7 +19,6 @@ from jaxrl.algos import dqn
 from jaxrl.algos.off_policy import Batch, Steps, TrainState
 from jaxrl.cli.plan import main as plan
 from jaxrl.rl.replay import Index, new_replay, num_stored, take, write
-from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.load import load
 from jaxrl.train.programs import member_keys
 
@@ -284,10 +283,5 @@ def test_shards_split_environments_and_minibatches():
 @pytest.mark.slow
 @pytest.mark.parametrize(("preset", "wanted"), [("default", 475.0), ("acrobot", -90.0)])
 def test_presets_solve_their_task_with_five_seeds_at_once(preset, wanted):
-    config = dqn.PRESETS[preset]
-    algo, env = dqn.make(config), config.make_env()
-    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
-        states, _ = jax.jit(jax.vmap(dqn.make_train(config)))(member_keys(0, 5))
-        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 256))(states, member_keys(0, 5, stream=1))
-    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    returns = greedy_returns(dqn, dqn.PRESETS[preset])
     assert np.all(returns >= wanted), returns

@@ -1,13 +1,10 @@
 """The presets of PPO solve classic control, five seeds of five (minutes: run by `make test-slow`)."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from family import greedy_returns
 
 from jaxrl.algos import ppo
-from jaxrl.train.evaluate import evaluate
-from jaxrl.train.programs import member_keys
 
 
 @pytest.mark.slow
@@ -22,10 +19,5 @@ from jaxrl.train.programs import member_keys
     ],
 )
 def test_five_seeds_at_once(preset, wanted):
-    config = ppo.PRESETS[preset]
-    algo, env = ppo.make(config), config.make_env()
-    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
-        states, _ = jax.jit(jax.vmap(ppo.make_train(config)))(member_keys(0, 5))
-        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 256))(states, member_keys(0, 5, stream=1))
-    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    returns = greedy_returns(ppo, ppo.PRESETS[preset])
     assert np.all(returns >= wanted), returns

@@ -6,22 +6,8 @@ import jax
 import numpy as np
 import pytest
 from family import agent_of
-from probed import check, greedy_score, train, value_and_action
+from probed import REPLAY_FIELDS, check, greedy_score, train, value_and_action
 
-FIELDS: dict[str, Any] = {
-    "num_envs": 8,
-    "num_steps": 8,
-    "total_timesteps": 64 * 150,
-    "buffer_size": 64 * 40,  # it forgets what was learned from wrong values
-    "learning_starts": 256,
-    "batch_size": 64,
-    "lr": 1e-2,
-    "n_step": 1,
-    "layer_norm": False,
-    "tau": 0.1,
-    "eps_finish": 0.3,
-    "hidden": (32,),
-}
 GRU: dict[str, Any] = {
     "memory": "gru",
     "memory_size": 16,
@@ -53,7 +39,7 @@ MORE = [
     ("algorithm", "probe", "fields"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)]
 )
 def test_values_and_actions(algorithm, probe, fields):
-    solution, algo, state = train(algorithm, probe, **FIELDS | fields)
+    solution, algo, state = train(algorithm, probe, **REPLAY_FIELDS | fields)
     check(solution, algo, state, solution.cases)
 
 
@@ -62,7 +48,7 @@ def test_a_buffer_forgets_what_is_no_longer_true():
     found = {}
     for rollouts in (20, 150):
         solution, algo, state = train(
-            "dqn", "stale", **FIELDS | {"buffer_size": 64 * rollouts, "eps_finish": 1.0, "anneal_lr": False}
+            "dqn", "stale", **REPLAY_FIELDS | {"buffer_size": 64 * rollouts, "eps_finish": 1.0, "anneal_lr": False}
         )
         found[rollouts] = value_and_action(algo, state, solution, solution.cases[0])
     (value, action), (between, _) = found.values()
@@ -76,7 +62,7 @@ def test_double_learning_overestimates_less():
     """With rewards that are noise, of ten actions; the value of the first step is 0."""
     value = {}
     for double in (False, True):
-        solution, algo, state = train("dqn", "overestimation", **FIELDS | {"double": double, "eps_finish": 1.0})
+        solution, algo, state = train("dqn", "overestimation", **REPLAY_FIELDS | {"double": double, "eps_finish": 1.0})
         value[double], _ = value_and_action(algo, state, solution, solution.cases[0])
     assert value[False] > 0.1
     assert abs(value[True]) < 0.5 * value[False]
@@ -84,12 +70,12 @@ def test_double_learning_overestimates_less():
 
 @pytest.mark.slow
 def test_memory_recalls_a_cue():
-    solution, algo, state = train("dqn", "memory_recall", **FIELDS | GRU)
+    solution, algo, state = train("dqn", "memory_recall", **REPLAY_FIELDS | GRU)
     assert greedy_score(algo, state) > 0.95 * solution.score
 
 
 def test_masked_actions_are_neither_chosen_nor_bootstrapped_from():
-    solution, algo, state = train("dqn", "action_mask", **FIELDS | {"total_timesteps": 64 * 30})
+    solution, algo, state = train("dqn", "action_mask", **REPLAY_FIELDS | {"total_timesteps": 64 * 30})
     env = agent_of(algo).config.make_env()
     obs, env_state = env.batch_reset(jax.random.split(jax.random.key(2), 64))
     mask = jax.vmap(env.action_mask)(env_state)

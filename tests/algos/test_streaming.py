@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from family import agent_of
+from family import agent_of, greedy_returns
 
 import jaxrl
 from jaxrl.acting.collector import Observation
@@ -17,8 +17,6 @@ from jaxrl.algos import stream_ac, stream_q
 from jaxrl.algos.streaming import Step, learn_from_stream
 from jaxrl.nn import distributions
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
-from jaxrl.train.evaluate import evaluate
-from jaxrl.train.programs import member_keys
 
 SMALL: dict[str, Any] = {"num_steps": 20, "total_timesteps": 200, "hidden": (8,)}
 VARIANTS = {
@@ -249,9 +247,5 @@ def test_one_stream_cannot_be_split_over_devices():
 def test_one_stream_is_enough_to_learn(module, preset, total_timesteps, wanted):
     """Five seeds side by side, and shorter than the presets, which these unoptimised programs make slow."""
     config = dataclasses.replace(module.PRESETS[preset], total_timesteps=total_timesteps)
-    algo, env = module.make(config), config.make_env()
-    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
-        states, _ = jax.jit(jax.vmap(module.make_train(config)))(member_keys(20, 5))
-        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 128))(states, member_keys(20, 5, stream=1))
-    returns = np.asarray(jnp.mean(played.returns, axis=1))
+    returns = greedy_returns(module, config, seed=20)
     assert np.sort(returns)[1:-1].mean() >= wanted, returns  # without the best and the worst

@@ -8,26 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import MODULES, agent_of
-from probed import check, greedy_score, train
+from probed import REPLAY_FIELDS, check, greedy_score, train
+from slow_mixing import slow_mixer
 
 from jaxrl.acting.collector import Observation
 from jaxrl.algos import qmix, vdn
 from jaxrl.algos.off_policy import Batch, Steps
 
-FIELDS: dict[str, Any] = {
-    "num_envs": 8,
-    "num_steps": 8,
-    "total_timesteps": 64 * 200,
-    "buffer_size": 64 * 40,
-    "learning_starts": 256,
-    "batch_size": 64,
-    "lr": 1e-2,
-    "n_step": 1,
-    "layer_norm": False,
-    "tau": 0.1,
-    "eps_finish": 1.0,
-    "hidden": (32,),
-}
+FIELDS: dict[str, Any] = REPLAY_FIELDS | {"total_timesteps": 64 * 200, "eps_finish": 1.0}
 
 
 def linear_agent(algo: Any) -> Any:
@@ -38,19 +26,6 @@ def linear_agent(algo: Any) -> Any:
         return carry, None, observation.obs @ params["agents"]
 
     return agent._replace(networks=agent.networks._replace(apply=apply))
-
-
-def slow_mixed(params: Any, value: np.ndarray, alive: np.ndarray, state: np.ndarray) -> float:
-    """QMIX's value of a team of two: the mixer as loops, with one layer of relu from the state."""
-    p = params["params"]
-    dense = p["torso"]["MLP_0"]["Dense_0"]
-    features = np.maximum(state @ dense["kernel"] + dense["bias"], 0)
-    read = {name: features @ p[name]["kernel"] + p[name]["bias"] for name in p if name != "torso"}
-    even = 1 / np.sqrt(read["bias"].size)
-    weights = np.abs(even + read["weights"]).reshape(2, -1)
-    hidden = read["bias"] + sum(value[i] * weights[i] for i in range(2) if alive[i])
-    hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
-    return float(hidden @ np.abs(even + read["output_weights"]) + read["output_bias"][0])
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
@@ -74,7 +49,9 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(name: str) -> None:
     params, target = ({"agents": rng.normal(size=(3, 2)), "mixer": each} for each in mixing)
 
     def team(params: Any, value: np.ndarray, alive: np.ndarray, state: np.ndarray) -> float:
-        return slow_mixed(params["mixer"], value, alive, state) if name == "qmix" else float(value @ alive)
+        if name == "vdn":
+            return float(value @ alive)
+        return float(slow_mixer(params["mixer"], (0, 0), value, alive, state)[0])
 
     def slow(params: Any) -> float:
         errors = []
