@@ -257,6 +257,10 @@ class MultiAgentEnvironment(Environment):
         """The input of a central critic: float32 `[G]`."""
         raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
 
+    def against_script(self) -> MultiAgentEnvironment:
+        """The same game for the first team alone, against scripted opponents."""
+        raise NotImplementedError(f"{self.name} has no script that plays a team.")
+
     def _facts(self) -> dict[str, Any]:
         kinds = [f"{len(agents)} {kind}" for kind, agents in self.kinds.items()]
         return {"agents": " + ".join(kinds), **super()._facts()}
@@ -298,11 +302,9 @@ def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
 
 def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
     """`jnp.where` over two pytrees of the same structure; `mask` has the leading axes of every leaf."""
-
-    def pick(a: Any, b: Any) -> jax.Array:
-        return jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b)
-
-    return jax.tree.map(pick, on_true, on_false)
+    return jax.tree.map(
+        lambda a, b: jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b), on_true, on_false
+    )
 
 
 def as_arrays(tree: Tree) -> Tree:

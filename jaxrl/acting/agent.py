@@ -25,6 +25,7 @@ __all__ = [
     "act",
     "act_alone",
     "behaviour_policy",
+    "draw_action",
     "make_collector",
     "next_rollout",
     "rollout_policy",
@@ -123,7 +124,7 @@ def rollout_policy(agent: Agent, state: Any) -> Policy:
     def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
         carry, distribution, value = evaluate(carry, observation, reset)
         behaviour = agent.behaviour(state, distribution)
-        action = draw_by_shard(_sample, behaviour, keys)
+        action = draw_by_shard(draw_action, behaviour, keys)
         return carry, action[0], {"log_prob": behaviour.log_prob(action)[0], "value": value}
 
     def bootstrap(carry: Any, observation: Observation) -> jax.Array:
@@ -137,12 +138,13 @@ def behaviour_policy(agent: Agent, state: Any) -> Policy:
 
     def act(carry: Any, observation: Observation, reset: jax.Array, keys: jax.Array) -> tuple[Any, jax.Array, Any]:
         carry, distribution, _ = _apply(agent, state, carry, observation, reset)
-        return carry, draw_by_shard(_sample, agent.behaviour(state, distribution), keys)[0], {}
+        return carry, draw_by_shard(draw_action, agent.behaviour(state, distribution), keys)[0], {}
 
     return Policy(act, lambda carry, observation: ())
 
 
-def _sample(distribution: Any, key: jax.Array) -> jax.Array:
+def draw_action(distribution: Any, key: jax.Array) -> jax.Array:
+    """What one key draws from a distribution. Consumes `key`."""
     return distribution.sample(seed=key)
 
 

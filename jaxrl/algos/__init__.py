@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +18,7 @@ _NAMES = (
     "ppo",
     "ippo",
     "mappo",
+    "self_play",
     "pqn",
     "pqn_vdn",
     "dqn",
@@ -72,16 +73,20 @@ def find(module: str) -> ModuleType | None:
     return next((load(name) for name, own in _MODULES.items() if own == module), None)
 
 
-def preset_for(presets: Mapping[str, Any], env: str) -> str:
+def preset_for(presets: Mapping[str, Any], env: str, accelerator: Callable[[], bool] = lambda: False) -> str:
     """The preset that suits an environment best: its own, which its name ends with, or its family's, or `default`.
 
-    For example `3m` for `smax/3m`, and `mpe` for `mpe/simple_tag`.
+    For example `3m` for `smax/3m`, and `mpe` for `mpe/simple_tag`. On an accelerator, `gpu` comes before these in the
+    family of environments that it was made for.
 
     Args:
         presets: The `PRESETS` of an algorithm.
         env: The name of the environment, or an alias.
+        accelerator: Tells whether training runs on one; called only where there is a preset `gpu` to be chosen.
     """
     name = canonical(env).partition("?")[0]
+    if "gpu" in presets and name.split("/")[0] == presets["gpu"].env.split("/")[0] and accelerator():
+        return "gpu"
     own = [preset for preset, config in presets.items() if config.env == name and name.endswith(preset)]
     family = name.partition("/")[0]
     return own[0] if own else family if family in presets else "default"

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent, Networks, next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import Transition
+from jaxrl.acting.rollout import Policy, Transition
 from jaxrl.algorithm import Metrics
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.sharing import init_param_sets, per_agent
@@ -40,18 +40,20 @@ class Experience(NamedTuple):
     sums: dict[str, Any]  # over the episodes that ended
 
 
-def collect(agent: Agent, state: Any, h: Any) -> tuple[Any, Experience]:
+def collect(agent: Agent, state: Any, h: Any, policy: Policy | None = None) -> tuple[Any, Experience]:
     """Act for T steps: the train state with what acting changes (environments, normaliser, key), and the experience.
 
     Args:
         agent: What the configuration is made into.
         state: The train state.
         h: The hyperparameters of this update.
+        policy: How to act; None for the agent's own policy.
     """
     config, param_sets = agent.config, agent.param_sets
+    policy = rollout_policy(agent, state) if policy is None else policy
     rows = config.num_envs * config.num_steps // config.train_length // config.shards
     streams = config.update_epochs * rows
-    after, traj, sums, keys = next_rollout(agent, state, rollout_policy(agent, state), streams)
+    after, traj, sums, keys = next_rollout(agent, state, policy, streams)
     discounted = after.runner.discounted
     normaliser, discounted, reward = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
 

@@ -27,6 +27,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
+  jaxrl arena RUN RUN… [scripted]     all against all: scores, Elo ratings, a picture
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -35,8 +36,8 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
 
-ALGO is ppo, ippo, mappo, pqn, pqn_vdn, dqn, iql, vdn, qmix, sac, td3, stream_q, stream_ac, or a file such as
-./my_ippo.py.
+ALGO is ppo, ippo, mappo, self_play, pqn, pqn_vdn, dqn, iql, vdn, qmix, sac, td3, stream_q, stream_ac, or a file such
+as ./my_ippo.py.
 ID may be a class in a file, ./my_env.py:MyEnv.
 RUN is a run folder; left out, it is the latest one in runs/.
 `jaxrl COMMAND --help` lists the flags, `jaxrl train ALGO --help` those of an algorithm.
@@ -80,6 +81,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
     "report": "report:main",
+    "arena": "arena:main",
     "envs": "envs:main",
     "bench": "bench:main",
     "doctor": "doctor:main",

@@ -6,7 +6,13 @@ import os
 
 import jax
 
-__all__ = ["use_cores"]
+__all__ = ["has_accelerator", "use_cores"]
+
+
+def has_accelerator() -> bool:
+    """Whether JAX computes on something other than a CPU by default. It starts JAX, with a CPU device per core."""
+    use_cores()
+    return jax.default_backend() != "cpu"
 
 
 def use_cores() -> None:

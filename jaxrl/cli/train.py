@@ -16,7 +16,7 @@ import tyro
 from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
-from jaxrl.cli.cores import use_cores
+from jaxrl.cli.cores import has_accelerator, use_cores
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.cli.numbers import WHOLE
 from jaxrl.cli.synonyms import check_synonyms
@@ -223,7 +223,9 @@ def parse_flags(
         raise UnknownNameError(f"{name} has no preset {preset!r}. {nearest(preset, list(presets))}")
     if preset is None:  # several environments are compared with the same settings
         env = _value_in(argv, "--env") or module.Config().env
-        preset = "default" if "env" in tried else algos.preset_for(presets, env)
+        # A sweep fills an accelerator with its members, and a process that joins others must do so before JAX starts.
+        alone = command in ("train", "plan") and "--distributed" not in argv
+        preset = "default" if "env" in tried else algos.preset_for(presets, env, lambda: alone and has_accelerator())
     default = presets[preset] if preset in presets else module.Config()
     flags = dataclasses.replace(flags, preset=preset)
     config_type = Annotated[type(default), tyro.conf.arg(name="")]

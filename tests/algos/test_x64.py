@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, iql, mappo, ppo, pqn, pqn_vdn, qmix, sac, stream_ac, stream_q, td3, vdn
+from jaxrl.algos import dqn, ippo, iql, mappo, ppo, pqn, pqn_vdn, qmix, sac, self_play, stream_ac, stream_q, td3, vdn
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -42,6 +42,7 @@ VARIANTS = {
         mappo,
         mappo.Config(**SMALL, **FRESH, **NORMALISED, **S5, env="mpe/simple_tag", critic_hidden=(8,)),
     ),
+    "self_play, gru": (self_play, self_play.Config(**SMALL, **FRESH, **GRU, env="matrix/rock_paper_scissors")),
     "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
     "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED, dueling=True)),
     "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),

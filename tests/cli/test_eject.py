@@ -21,6 +21,7 @@ BOX = "mpe/simple_spread?action_type=continuous"
 ENVS: dict[str, str] = {
     **dict.fromkeys(("ppo", "stream_q", "stream_ac"), "classic/cartpole"),
     **dict.fromkeys(("sac", "td3"), BOX),
+    "self_play": "matrix/rock_paper_scissors",
 }
 SMALL: dict[str, Any] = {"num_steps": 8, "total_timesteps": 64, "hidden": (8,)}
 FRESH = {"num_envs": 4, "num_minibatches": 2}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -16,7 +18,7 @@ from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.dynamics import Bodies, Orders
-from jaxrl.envs.smax.options import Options, army, default_params
+from jaxrl.envs.smax.options import EnemyPolicy, Options, army, default_params
 from jaxrl.envs.smax.orders import FIRST_ATTACK
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, batch_first, batch_last, bodies_of, field_of, map_batch
@@ -25,9 +27,6 @@ from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 
 __all__ = ["SMAX", "EnemyPolicy", "Params", "State"]
-
-# (params.enemy, obs [E, D], action_mask [E, A], None where actions are continuous, key) -> action [E]
-EnemyPolicy = Callable[[Any, jax.Array, jax.Array | None, jax.Array], jax.Array]
 
 
 class SMAX(MultiAgentEnvironment):
@@ -117,6 +116,13 @@ class SMAX(MultiAgentEnvironment):
     def roles(self) -> tuple[int, ...]:
         """One role for all: enemies see and act mirrored, so a policy for the allies can play them as well."""
         return (0,) * self.num_agents
+
+    def against_script(self) -> SMAX:
+        """The battle of the allies against the scripted enemies."""
+        other = copy.copy(self)
+        other.options, other.selfplay = dataclasses.replace(self.options, mode="enemy"), False
+        other.agents = self.agents[: self.num_allies]
+        return other
 
     def observation_space(self, params: Any = None) -> Box:
         others = self.num_units - 1 if self.options.observation_type == "unit_list" else conic.NUM_SLOTS
@@ -289,9 +295,8 @@ class SMAX(MultiAgentEnvironment):
         if self._scripted:
             enemies, memory = teams.scripted_enemies(self.battle, self.options, state, draws[1:], params)
         else:
-            theirs = (
-                action[self.num_allies :] if key_policy is None else self._policy_actions(key_policy, state, params)
-            )
+            chosen = None if key_policy is None else self._policy_actions(key_policy, state, params)
+            theirs = action[self.num_allies :] if chosen is None else chosen
             enemies = teams.decode(self.battle, self.options, 1, theirs, state, draws[1:], params)
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
@@ -307,10 +312,8 @@ class SMAX(MultiAgentEnvironment):
 
     def _observe(self, state: State, params: Params) -> jax.Array:
         """The agents' observations, `[N, D, …]`."""
-        allies = teams.observe_team(self.battle, self.options, 0, state, params)
-        if not self.selfplay:
-            return allies
-        return jnp.concatenate([allies, teams.observe_team(self.battle, self.options, 1, state, params)])
+        sides = range(2 if self.selfplay else 1)
+        return jnp.concatenate([teams.observe_team(self.battle, self.options, side, state, params) for side in sides])
 
     @property
     def _scripted(self) -> bool:

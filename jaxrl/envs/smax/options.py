@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
@@ -13,7 +14,10 @@ from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["Options", "army", "default_params"]
+__all__ = ["EnemyPolicy", "Options", "army", "default_params"]
+
+# (params.enemy, obs [E, D], action_mask [E, A], None where actions are continuous, key) -> action [E]
+EnemyPolicy = Callable[[Any, jax.Array, jax.Array | None, jax.Array], jax.Array]
 
 _SMALLEST_MAP = 8.0  # room for two teams and their jitter
 

@@ -1,0 +1,197 @@
+"""A pool of past selves: one side of each environment is played by what the agent was some updates ago."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.acting.agent import Agent, draw_action, rollout_policy
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.normaliser import normalised
+from jaxrl.acting.rollout import Policy, Transition, draw_by_shard
+from jaxrl.rl.devices import psum
+
+__all__ = [
+    "Opponents",
+    "Preference",
+    "Seats",
+    "add_snapshot",
+    "against_opponents",
+    "chances",
+    "count_results",
+    "new_opponents",
+    "new_seats",
+]
+
+Preference = Literal["uniform", "latest", "hard"]
+
+_DECAY = 0.99  # of what is known about results, an update
+_RECENT = 0.8  # each past self is drawn this much less often than the next newer one, by "latest"
+
+
+class Opponents(NamedTuple):
+    """K past selves, the oldest of which makes way for the next one; K is the leading axis."""
+
+    params: Any
+    normaliser: Any
+    added: jax.Array  # int32, how many were ever added; the newest is in slot (added - 1) % K
+    wins: jax.Array  # float32 [K], points that the learner scored against each: a win is 1, a draw 1/2
+    games: jax.Array  # float32 [K]
+
+
+class Seats(NamedTuple):
+    """Who plays in each of B environments: what a rollout remembers instead of the learner's memory alone."""
+
+    carry: Any  # the learner's memory, leaves [B, ...]
+    theirs: Any  # the opponent's
+    opponent: jax.Array  # int32 [B], the slot of the pool; K where the learner plays both sides
+    side: jax.Array  # int32 [B], the team that the learner plays
+
+
+def new_opponents(params: Any, normaliser: Any, count: int) -> Opponents:
+    """A pool of `count` places that holds one self."""
+
+    def copies(leaf: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(leaf, (count, *jnp.shape(leaf)))
+
+    nothing = jnp.zeros(count, jnp.float32)
+    return Opponents(jax.tree.map(copies, params), jax.tree.map(copies, normaliser), jnp.int32(1), nothing, nothing)
+
+
+def add_snapshot(pool: Opponents, params: Any, normaliser: Any, now: jax.Array) -> Opponents:
+    """The pool with one more self in place of the oldest, if `now`."""
+    count = pool.wins.shape[0]
+    here = (jnp.arange(count) == pool.added % count) & now
+
+    def put(selves: jax.Array, one: jax.Array) -> jax.Array:
+        return jnp.where(here.reshape(-1, *(1,) * jnp.ndim(one)), one, selves)
+
+    return Opponents(
+        jax.tree.map(put, pool.params, params),
+        jax.tree.map(put, pool.normaliser, normaliser),
+        pool.added + now,
+        jnp.where(here, 0.0, pool.wins),
+        jnp.where(here, 0.0, pool.games),
+    )
+
+
+def chances(pool: Opponents, preference: Preference) -> jax.Array:
+    """The probability `[K]` that each past self is drawn.
+
+    `"hard"` is prioritised fictitious self-play with the weight (1 - p)² of a self that the learner beats with
+    probability p (Vinyals et al. 2019, https://doi.org/10.1038/s41586-019-1724-z), where p begins at 1/2.
+    """
+    count = pool.wins.shape[0]
+    slots = jnp.arange(count)
+    age = (pool.added - 1 - slots) % count  # 0 for the newest
+    weight = jnp.ones(count)
+    if preference == "latest":
+        weight = _RECENT ** age.astype(jnp.float32)
+    if preference == "hard":
+        weight = jnp.square(1.0 - (pool.wins + 1.0) / (pool.games + 2.0)) + 1e-3
+    weight = jnp.where(slots < pool.added, weight, 0.0)
+    return weight / weight.sum()
+
+
+def new_seats(agent: Agent, num_envs: int, count: int) -> Seats:
+    """The seats before the first episodes, which `reset` deals anew."""
+    nobody = jnp.zeros(num_envs, jnp.int32)
+    return Seats(agent.networks.new_carry(num_envs), agent.networks.new_carry(num_envs), nobody + count, nobody)
+
+
+def against_opponents(agent: Agent, state: Any, pool: Opponents, preference: Preference, past_share: float) -> Policy:
+    """The agent's policy for a rollout in which past selves play the other side of some environments.
+
+    At the start of each episode, the learner gets a side and an opponent. What is stored is the learner's own; `extras`
+    also has `opponent[B]`, `side[B]` and `learns[B, N]`, False for agents that a past self plays.
+
+    Args:
+        agent: The actor-critic; its environment has two teams.
+        state: The learner's train state.
+        pool: Its past selves.
+        preference: Which of them are drawn more often, see `chances`.
+        past_share: The share of episodes against a past self; in the others, the learner plays both sides.
+    """
+    own, teams = rollout_policy(agent, state), np.asarray(agent.env.teams)
+    second = teams != teams[0]
+
+    def deal(seats: Seats, reset: jax.Array, keys: jax.Array) -> Seats:
+        drawn = jax.vmap(lambda key: _deal(key, reset.size // keys.size, pool, preference, past_share))(keys)
+        opponent, side = (leaf.reshape(-1) for leaf in drawn)
+        return seats._replace(
+            opponent=jnp.where(reset, opponent, seats.opponent), side=jnp.where(reset, side, seats.side)
+        )
+
+    def act(seats: Seats, observation: Observation, reset: jax.Array, keys: jax.Array) -> Any:
+        split = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
+        keys_deal, keys_own, keys_theirs = (split[:, stream] for stream in range(3))
+        seats = deal(seats, reset, keys_deal)
+        carry, action, extras = own.act(seats.carry, observation, reset, keys_own)
+        theirs, distribution = _theirs(agent, pool, seats, observation, reset)
+        their_action = draw_by_shard(draw_action, distribution, keys_theirs)[0]
+        both = (seats.opponent == pool.wins.shape[0])[:, None]
+        learns = both | (second == seats.side[:, None].astype(bool))
+        chosen = jnp.where(learns.reshape(*learns.shape, *(1,) * (action.ndim - 2)), action, their_action)
+        extras = {**extras, "opponent": seats.opponent, "side": seats.side, "learns": learns}
+        return seats._replace(carry=carry, theirs=theirs), chosen, extras
+
+    return Policy(act, lambda seats, observation: own.bootstrap(seats.carry, observation))
+
+
+def count_results(
+    pool: Opponents, traj: Transition, score: jax.Array, teams: tuple[int, ...]
+) -> tuple[Opponents, jax.Array]:
+    """The pool that knows the results of a rollout's games, and the score of those that go on.
+
+    A side wins a game in which the mean of its agents' returns is larger than the other side's.
+
+    Args:
+        pool: The past selves.
+        traj: Transitions `[T, B, ...]` of a policy `against_opponents`.
+        score: `[B]`, what the learner's side is ahead by so far.
+        teams: The team of each agent.
+    """
+    second = np.asarray(teams) != teams[0]
+    ahead = traj.reward[..., second].mean(-1) - traj.reward[..., ~second].mean(-1)
+    ahead = jnp.where(traj.extras["side"] == 1, ahead, -ahead)
+
+    def step(score: jax.Array, inputs: Any) -> tuple[jax.Array, jax.Array]:
+        gain, cut = inputs
+        score = score + gain
+        return jnp.where(cut, 0.0, score), score
+
+    score, final = jax.lax.scan(step, score, (ahead, traj.cut))
+    points = (jnp.sign(final) + 1.0) / 2.0
+    met = jax.nn.one_hot(traj.extras["opponent"], pool.wins.shape[0]) * traj.cut[..., None]
+    wins, games = psum(((met * points[..., None]).sum((0, 1)), met.sum((0, 1))))
+    return pool._replace(wins=_DECAY * pool.wins + wins, games=_DECAY * pool.games + games), score
+
+
+def _deal(
+    key: jax.Array, count: int, pool: Opponents, preference: Preference, past_share: float
+) -> tuple[jax.Array, jax.Array]:
+    """Opponents and sides for `count` environments. Consumes `key`."""
+    key_self, key_slot, key_side = jax.random.split(key, 3)
+    slot = jax.random.categorical(key_slot, jnp.log(chances(pool, preference)), shape=(count,)).astype(jnp.int32)
+    past = jax.random.bernoulli(key_self, past_share, (count,))
+    side = jax.random.bernoulli(key_side, 0.5, (count,)).astype(jnp.int32)
+    return jnp.where(past, slot, pool.wins.shape[0]), side
+
+
+def _theirs(agent: Agent, pool: Opponents, seats: Seats, observation: Observation, reset: jax.Array) -> tuple[Any, Any]:
+    """The memory and the distributions `[1, B, N]` of all environments' opponents."""
+
+    def one(slot: jax.Array, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any]:
+        params, normaliser = jax.tree.map(lambda selves: selves[slot], (pool.params, pool.normaliser))
+        moment = jax.tree.map(lambda leaf: leaf[None, None], observation)
+        carry = jax.tree.map(lambda leaf: leaf[None], carry)
+        seen = normalised(normaliser, moment, agent.param_sets)
+        carry, distribution, _ = agent.networks.apply(params, carry, seen, reset[None, None])
+        return jax.tree.map(lambda leaf: leaf[0], (carry, jax.tree.map(lambda leaf: leaf[0], distribution)))
+
+    slots = jnp.minimum(seats.opponent, pool.wins.shape[0] - 1)
+    carry, distribution = jax.vmap(one)(slots, seats.theirs, observation, reset)
+    return carry, jax.tree.map(lambda leaf: leaf[None], distribution)

@@ -1,0 +1,160 @@
+"""Self-play against a pool of past selves: IPPO for both sides of a game between two teams.
+
+Who only plays against itself may forget how to beat what it was: with a cycle among strategies, such as rock, paper and
+scissors, it goes round and round. Against a mixture of past selves, the best answer comes to a mixture that nobody
+beats (fictitious play, Brown 1951; with networks, Heinrich and Silver 2016, https://arxiv.org/abs/1603.01121).
+
+`update` is IPPO's, with two more steps: some episodes are played against a past self, whose steps are not learned from,
+and from time to time the learner joins the pool. Everything stays on the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.acting.agent import Agent, act
+from jaxrl.acting.opponents import (
+    Opponents,
+    add_snapshot,
+    against_opponents,
+    count_results,
+    new_opponents,
+    new_seats,
+)
+from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, scan_updates
+from jaxrl.algos import ippo, ppo
+from jaxrl.algos.on_policy import collect, learn
+from jaxrl.checked import COUNT, SHARE, Allowed, Effect
+from jaxrl.fields import Name
+from jaxrl.nn.sharing import number_param_sets
+from jaxrl.rl.advantage import gae
+
+__all__ = ["PRESETS", "Config", "make", "make_train"]
+
+
+def _meets_the_past(config: Any, env: Any) -> bool:
+    del env
+    return config.past_share > 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(ippo.TeamConfig):
+    """The configuration of self-play."""
+
+    env: Name = "smax/3m?mode=selfplay"
+    num_opponents: int = 8
+    """Past selves in the pool; a new one takes the place of the oldest."""
+    snapshot_every: int = 20
+    """Updates after which the learner joins the pool."""
+    past_share: float = 0.5
+    """The share of episodes against a past self; in the others, the learner plays both sides and learns from both."""
+    opponents: Literal["uniform", "latest", "hard"] = "hard"
+    """Which past selves are drawn more often: all alike, the newest, or those that the learner loses to."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "num_opponents": COUNT,
+        "snapshot_every": COUNT,
+        "past_share": SHARE,
+    }
+    effects: ClassVar[tuple[Effect, ...]] = tuple(
+        Effect(name, ("past_share",), _meets_the_past, "raise it")
+        for name in ("num_opponents", "snapshot_every", "opponents")
+    )
+
+
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    # Averaging over the whole past, some of the present, and much entropy make the last policy itself converge.
+    "matrix": Config(
+        env="matrix/rock_paper_scissors",
+        total_timesteps=500_000,
+        num_steps=8,
+        num_opponents=128,
+        snapshot_every=4,
+        past_share=0.7,
+        opponents="uniform",
+        optimizer="adam",
+        ent_coef=0.1,
+        hidden=(8,),
+    ),
+}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SelfPlayState(ppo.TrainState):
+    """PPO's train state, the pool, and what each environment's learner is ahead by in its game."""
+
+    pool: Learned[Opponents]
+    score: PerEnvironment[jax.Array]  # float32 [B]
+
+
+def init_with_pool(agent: Agent, key: jax.Array, hyperparams: Any = None) -> SelfPlayState:
+    """A fresh train state, whose pool holds the untrained learner. Consumes `key`."""
+    config, state = agent.config, ppo.init(agent, key, hyperparams)
+    pool = new_opponents(state.params, state.normaliser, config.num_opponents)
+    runner = state.runner._replace(carry=new_seats(agent, config.num_envs, config.num_opponents))
+    own = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    return SelfPlayState(**{**own, "runner": runner}, pool=pool, score=jnp.zeros(config.num_envs, jnp.float32))
+
+
+def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
+    """One rollout, partly against past selves, and its optimisation."""
+    config = agent.config
+    h = config.annealed(state.hyperparams, state.update)
+    policy = against_opponents(agent, state, state.pool, config.opponents, config.past_share)
+    state, seen = collect(agent, state, h, policy)
+    pool, score = count_results(state.pool, seen.traj, state.score, agent.env.teams)
+
+    learns = seen.traj.observation.agent_mask & seen.traj.extras["learns"]
+    observation = seen.traj.observation._replace(agent_mask=learns)
+    traj = seen.traj._replace(observation=observation, carry=seen.traj.carry.carry)
+    advantage = gae(seen.reward, seen.discount, seen.cut, traj.extras["value"], seen.next_value, h.gae_lambda)
+    batch = ppo.sequences(traj, advantage, config.train_length)
+    state, metrics = learn(agent, state, h, batch, seen, config.target_kl)
+
+    pool = add_snapshot(pool, state.params, state.normaliser, state.update % config.snapshot_every == 0)
+    against_past = pool.wins.sum() / jnp.maximum(pool.games.sum(), 1.0)
+    metrics = {**metrics, "losses": {**metrics["losses"], "score_against_past": against_past}}
+    return dataclasses.replace(state, pool=pool, score=score), metrics
+
+
+def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
+    """Self-play as three pure functions of the train state.
+
+    Raises:
+        ValueError: The environment has no two teams.
+    """
+    env = config.make_env()
+    count = len(np.unique(env.teams))
+    if count != 2:
+        raise ValueError(
+            f"{config.env} has {count} team{'s' if count > 1 else ''}, and self_play needs two; use ippo, or an "
+            f"environment such as smax/3m?mode=selfplay."
+        )
+    param_sets = number_param_sets(config.sharing, env.roles)
+    agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
+    return Algorithm(partial(init_with_pool, agent), partial(update, agent), partial(act, agent))
+
+
+def make_train(config: Config) -> Callable[..., tuple[SelfPlayState, Metrics]]:
+    """The whole run as one function, see `jaxrl.algos.ppo.make_train`."""
+    return scan_updates(make(config), config.num_updates)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: `jaxrl train self_play …`."""
+    from jaxrl.cli import run_algorithm
+
+    run_algorithm(__file__, argv)
+
+
+if __name__ == "__main__":
+    main()

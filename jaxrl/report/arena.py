@@ -1,0 +1,158 @@
+"""An arena: every contender plays every other one, and the results become a table, ratings and a picture."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.report.ratings import elo, equilibrium, scores
+from jaxrl.train.matches import Contender, Result, play_match, play_script, sides_of
+from jaxrl.train.pictures.curve import new_figure
+
+__all__ = ["SCRIPTED", "Arena", "as_markdown", "draw_matrix", "facts", "hold"]
+
+SCRIPTED = "scripted"
+"""The name of the contender that is the environment's own script."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arena:
+    """What K contenders did: row k played the first side, column j the second."""
+
+    env: str
+    names: tuple[str, ...]
+    games: int
+    """Games of each ordered pair."""
+    competitive: bool
+    """Whether the two sides are opponents; otherwise both belong to one team, and only its return counts."""
+    results: np.ndarray
+    """int64 `[K, K, 3]`: games that the first side won, drew and lost."""
+    returns: np.ndarray
+    """`[K, K]`: the mean return of all agents; NaN where nobody played."""
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """`[K, K]`: the score of row against column over both sides, or of one team the mean return."""
+        return scores(self.results) if self.competitive else self.returns
+
+
+def hold(
+    env: MultiAgentEnvironment,
+    contenders: Sequence[Contender],
+    *,
+    scripted: bool = False,
+    games: int = 512,
+    greedy: bool = False,
+    seed: int = 0,
+    told: Callable[[str], None] = lambda _: None,
+) -> Arena:
+    """Play all against all, on both sides.
+
+    Members of one team also play with themselves, which shows what they lose with a stranger.
+
+    Args:
+        env: The environment, with two teams, or with one team that the contenders share.
+        contenders: The K contenders, without the script.
+        scripted: Whether the environment's script plays as well, on the second side.
+        games: Games of each ordered pair, all at the same time.
+        greedy: Whether to take the most likely actions; False draws them.
+        seed: The seed of all games.
+        told: Takes a line about each match.
+
+    Raises:
+        ValueError: There are fewer than two contenders, or one does not fit the environment.
+    """
+    sides_of(env)
+    competitive = len(set(env.teams)) > 1
+    names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted else ()))
+    if len(names) < 2 and competitive:
+        raise ValueError("An arena needs two contenders: give two runs, a run with several seeds, or scripted.")
+    if scripted and not competitive:
+        raise ValueError(f"The script of {env.name} plays no part of its only team; leave out scripted.")
+    results = np.zeros((len(names), len(names), 3), np.int64)
+    returns = np.full(results.shape[:2], np.nan)
+    programs: dict[Any, Any] = {}
+
+    def match(row: int, column: int, key: jax.Array) -> Result:
+        if column == len(contenders):
+            return play_script(env, contenders[row], key, games, greedy=greedy)
+        return play_match(env, contenders[row], contenders[column], key, games, greedy=greedy, programs=programs)
+
+    for (row, column), key in _pairs(len(contenders), len(names), competitive, seed):
+        result = match(row, column, key)
+        results[row, column], returns[row, column] = result[:3], result.return_mean
+        outcome = f"{result.wins} : {result.losses}" if competitive else f"return {result.return_mean:.2f}"
+        told(f"{names[row]} {'against' if competitive else 'with'} {names[column]}: {outcome}")
+    return Arena(env.made_as or env.name, names, games, competitive, results, returns)
+
+
+def facts(arena: Arena) -> dict[str, Any]:
+    """Plain numbers: the matrix, and with two teams the Elo ratings, their intervals and the equilibrium's weights."""
+    found: dict[str, Any] = {"env": arena.env, "names": arena.names, "games": arena.games, "matrix": arena.matrix}
+    if arena.competitive:
+        found["results"] = arena.results
+        found["elo"] = elo(arena.results)._asdict()
+        found["equilibrium"] = equilibrium(arena.matrix)
+    numbers: dict[str, Any] = jax.tree.map(lambda leaf: leaf.tolist() if isinstance(leaf, np.ndarray) else leaf, found)
+    return numbers
+
+
+def as_markdown(arena: Arena) -> str:
+    """The matrix, and with two teams the ratings."""
+    what = "score of row against column" if arena.competitive else "return of row (first seats) with column"
+    lines = [f"| {what} | {' | '.join(arena.names)} |", "| --- " * (len(arena.names) + 1) + "|"]
+    for name, row in zip(arena.names, arena.matrix, strict=True):
+        lines.append(f"| {name} | {' | '.join(_cell(value) for value in row)} |")
+    if not arena.competitive:
+        return "\n".join(lines)
+    rating, weights = elo(arena.results), equilibrium(arena.matrix)
+    lines += ["", "| contender | Elo | 95 % interval | weight in the equilibrium |", "| --- | --- | --- | --- |"]
+    for k in np.argsort(-rating.rating):
+        interval = f"{rating.low[k]:.0f} to {rating.high[k]:.0f}"
+        lines.append(f"| {arena.names[k]} | {rating.rating[k]:.0f} | {interval} | {weights[k]:.2f} |")
+    return "\n".join(lines)
+
+
+def draw_matrix(arena: Arena) -> Any:
+    """A figure of the matrix.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    count, matrix = len(arena.names), arena.matrix
+    figure = new_figure("A picture of the arena", 2.6 + 0.62 * count, 1.9 + 0.62 * count)
+    axes = figure.subplots()
+    known = matrix[np.isfinite(matrix)]
+    low, high = (0.0, 1.0) if arena.competitive else (known.min(), max(known.max(), known.min() + 1e-9))
+    image = axes.imshow(matrix, vmin=low, vmax=high, cmap="RdBu" if arena.competitive else "viridis")
+    middle, span = (low + high) / 2, high - low
+    for row, column in np.argwhere(np.isfinite(matrix)):
+        value = matrix[row, column]
+        dark = abs(value - middle) > 0.3 * span if arena.competitive else value < middle
+        axes.text(
+            column, row, _cell(float(value)), ha="center", va="center", color="white" if dark else "black", fontsize=9
+        )
+    axes.set_xticks(range(count), arena.names, rotation=40, ha="right")
+    axes.set_yticks(range(count), arena.names)
+    title = "score of row against column" if arena.competitive else "return of row with column"
+    axes.set_title(f"{arena.env}: {title}", loc="left", fontsize=11, fontweight="bold")
+    figure.colorbar(image, ax=axes, shrink=0.8)
+    return figure
+
+
+def _pairs(players: int, names: int, competitive: bool, seed: int) -> Iterator[tuple[tuple[int, int], jax.Array]]:
+    """The ordered pairs that play, with a key for each; the script is on the second side only."""
+    keys = jax.random.split(jax.random.key(seed), players * names)
+    for row in range(players):
+        for column in range(names):
+            if row != column or not competitive:
+                yield (row, column), keys[row * names + column]
+
+
+def _cell(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.2f}"

@@ -1,0 +1,188 @@
+"""Matches: the agents of one environment are played by several trained policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.algorithm import Algorithm
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.train.evaluate import evaluate
+from jaxrl.wrappers.base import Wrapper
+
+__all__ = ["Contender", "Result", "play_match", "play_script", "sides_of"]
+
+
+class Contender(NamedTuple):
+    """A trained policy that takes part in matches."""
+
+    name: str
+    algo: Algorithm
+    state: Any
+    """The train state of one member."""
+    num_agents: int
+    """How many agents it was trained to act for."""
+    alike: Hashable
+    """Equal for contenders whose states fit the same `algo`, so that their matches share a compiled program."""
+
+
+class Result(NamedTuple):
+    """The results of E games, from the point of view of the first side."""
+
+    wins: int
+    draws: int
+    losses: int
+    return_mean: float
+    """The mean over the games of the agents' mean return, which counts where all agents cooperate."""
+
+
+class _BySide(Wrapper):
+    """The same environment, whose returns are counted for each side instead of each kind of agent."""
+
+    def __init__(self, env: MultiAgentEnvironment, sides: tuple[tuple[int, ...], ...]) -> None:
+        super().__init__(env)
+        self._sides = sides
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        """The agents of each side."""
+        return {f"side_{number}": side for number, side in enumerate(self._sides)}
+
+
+def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The agents of the two sides: the two teams, or the two kinds of agents if everybody is a team of its own.
+
+    The sides of a single team are its first and its second half.
+
+    Raises:
+        ValueError: There are more than two teams and kinds, or there is only one agent.
+    """
+    teams = np.asarray(env.teams if len(set(env.teams)) <= 2 else env.roles)
+    numbers = np.unique(teams)
+    if len(numbers) > 2 or env.num_agents < 2:
+        raise ValueError(
+            f"A match has two sides, and {env.name} has {len(numbers)} teams and {env.num_agents} agents; choose an "
+            f"environment with two teams, or one team of at least two agents, by --env."
+        )
+    half = teams == numbers[0] if len(numbers) == 2 else np.arange(env.num_agents) < (env.num_agents + 1) // 2
+    return tuple(np.flatnonzero(half).tolist()), tuple(np.flatnonzero(~half).tolist())
+
+
+def play_match(
+    env: MultiAgentEnvironment,
+    first: Contender,
+    second: Contender,
+    key: jax.Array,
+    games: int = 512,
+    *,
+    greedy: bool = False,
+    programs: dict[Hashable, tuple[Algorithm, Any]] | None = None,
+) -> Result:
+    """Play `games` games at once, in which `first` acts for the first of the `sides_of` the environment.
+
+    A side wins a game if the mean return of its agents is larger than the other side's.
+
+    Args:
+        env: The environment.
+        first: Acts for the first side.
+        second: Acts for the second side.
+        key: Consumed.
+        games: E, all played at the same time.
+        greedy: Whether to take the most likely actions; False draws them.
+        programs: Keeps what alike contenders share, so that their matches are compiled once; give the same dictionary
+            to every match in one environment.
+
+    Raises:
+        ValueError: A contender was trained to act for another number of agents.
+    """
+    programs = {} if programs is None else programs
+    alike = (first.alike, second.alike)
+    if alike not in programs:
+        sides = sides_of(env)
+        acts = [_on_side(each, side, env) for each, side in zip((first, second), sides, strict=True)]
+        programs[alike] = _joined(acts, sides), _BySide(env, sides)
+    algo, by_side = programs[alike]
+    played = evaluate(algo, by_side, (first.state, second.state), key, games, greedy=greedy)
+    returns = {name: np.asarray(own) for name, own in played.kind_returns.items()}
+    wins, losses = ((returns["side_0"] > returns["side_1"]).sum(), (returns["side_0"] < returns["side_1"]).sum())
+    return Result(int(wins), games - int(wins) - int(losses), int(losses), float(np.mean(played.returns)))
+
+
+def play_script(
+    env: MultiAgentEnvironment, first: Contender, key: jax.Array, games: int = 512, *, greedy: bool = False
+) -> Result:
+    """Play `games` games against the environment's script, which acts for the second side; a game not won is lost.
+
+    Args:
+        env: The environment of two teams.
+        first: Acts for the first side.
+        key: Consumed.
+        games: E, all played at the same time.
+        greedy: Whether to take the most likely actions; False draws them.
+
+    Raises:
+        NotImplementedError: The environment has no script.
+        ValueError: The contender was trained to act for another number of agents, or nobody wins in this environment.
+    """
+    side, alone = np.array(sides_of(env)[0]), env.against_script()
+    on_side = _on_side(first, tuple(side), env)
+
+    def act(
+        state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
+    ) -> Any:
+        def seated(leaf: jax.Array) -> jax.Array:
+            return jnp.zeros((leaf.shape[0], env.num_agents, *leaf.shape[2:]), leaf.dtype).at[:, side].set(leaf)
+
+        mask = None if action_mask is None else seated(action_mask)
+        return on_side(state, seated(obs), carry, key, action_mask=mask, reset=reset)
+
+    played = evaluate(Algorithm(_refuse, _refuse, act), alone, first.state, key, games, greedy=greedy)
+    if played.won is None:
+        raise ValueError(f"{alone.name} does not tell who won.")
+    wins = int(np.sum(played.won))
+    return Result(wins, 0, games - wins, float(np.mean(played.returns)))
+
+
+def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnvironment) -> Callable[..., Any]:
+    """The contender's `act` for the agents of its side, given the observations `[B, N, …]` of all agents."""
+    if contender.num_agents not in (len(side), env.num_agents):
+        raise ValueError(
+            f"{contender.name} acts for {contender.num_agents} agents; a side of {env.name} has {len(side)} of "
+            f"{env.num_agents}."
+        )
+    whole, here = contender.num_agents == env.num_agents, np.array(side)
+
+    def act(state: Any, obs: Any, carry: Any, key: Any, *, action_mask: Any, reset: Any) -> tuple[jax.Array, Any]:
+        if not whole:
+            obs, action_mask = obs[:, here], None if action_mask is None else action_mask[:, here]
+        action, carry = contender.algo.act(state, obs, carry, key, action_mask=action_mask, reset=reset)
+        return action[:, here] if whole else action, carry
+
+    return act
+
+
+def _joined(acts: Sequence[Callable[..., Any]], sides: Sequence[tuple[int, ...]]) -> Algorithm:
+    """An algorithm that only acts, by two others: its state and its memory are pairs of theirs."""
+    order = np.argsort(np.concatenate([np.array(side) for side in sides]))
+
+    def act(
+        state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
+    ) -> tuple[jax.Array, Any]:
+        keys = (None, None) if key is None else jax.random.split(key)
+        carries = (None, None) if carry is None else carry
+        chosen = [
+            one(own, obs, memory, draw, action_mask=action_mask, reset=reset)
+            for one, own, memory, draw in zip(acts, state, carries, keys, strict=True)
+        ]
+        actions = jnp.concatenate([action for action, _ in chosen], axis=1)
+        return actions[:, order], tuple(memory for _, memory in chosen)
+
+    return Algorithm(_refuse, _refuse, act)
+
+
+def _refuse(*_: Any) -> Any:
+    raise NotImplementedError("The sides of a match play; they do not train.")

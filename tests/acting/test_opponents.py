@@ -1,0 +1,135 @@
+"""A pool of past selves: who is kept, who is drawn, who plays where, and what their games come to."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of
+
+from jaxrl.acting.opponents import (
+    Opponents,
+    Preference,
+    add_snapshot,
+    against_opponents,
+    chances,
+    count_results,
+    new_opponents,
+)
+from jaxrl.acting.rollout import Transition
+from jaxrl.algos import self_play
+from jaxrl.algos.on_policy import collect
+
+COUNT = 3
+
+
+def numbered(number: float) -> Any:
+    return {"weights": jnp.full((2, 2), number), "bias": jnp.float32(number)}
+
+
+def test_the_oldest_makes_way_and_what_was_known_of_it_too():
+    pool = new_opponents(numbered(0), (), COUNT)._replace(wins=jnp.arange(3.0), games=jnp.full(3, 5.0))
+    held = []
+    for number in range(1, 5):
+        pool = add_snapshot(pool, numbered(number), (), jnp.bool_(number != 3))  # 3 is not kept
+        held.append(np.asarray(pool.params["bias"]).tolist())
+    assert held == [[0, 1, 0], [0, 1, 2], [0, 1, 2], [4, 1, 2]]
+    np.testing.assert_array_equal(pool.params["weights"][:, 0, 0], [4, 1, 2])
+    assert int(pool.added) == 4
+    np.testing.assert_array_equal(pool.games, 0)
+
+
+@pytest.mark.parametrize("added", [1, 2, 3, 5])
+def test_the_chances_of_each_preference(added):
+    wins, games = jnp.array([3.0, 0.0, 8.0]), jnp.array([3.0, 0.0, 10.0])
+    pool = Opponents({}, {}, jnp.int32(added), wins, games)
+    newest = (added - 1) % COUNT
+    there = np.arange(COUNT) < added
+    age = np.array([(newest - slot) % COUNT for slot in range(COUNT)])
+    weights: dict[Preference, Any] = {
+        "uniform": np.ones(3),
+        "latest": 0.8**age,
+        "hard": (1 - np.array([4 / 5, 1 / 2, 9 / 12])) ** 2 + 1e-3,
+    }
+    for preference, weight in weights.items():
+        np.testing.assert_allclose(chances(pool, preference), weight * there / (weight * there).sum(), rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def played() -> tuple[Any, Any, Any]:
+    """The seats and steps of a rollout in which the learner always plays 1, and the past selves 0 and 2."""
+    config = self_play.Config(
+        env="matrix/rock_paper_scissors", num_envs=64, num_steps=8, num_opponents=2, hidden=(4,), past_share=0.5
+    )
+    algo = self_play.make(config)
+    agent = agent_of(algo)
+    state = algo.init(jax.random.key(0))
+
+    def always(action: int) -> Any:
+        params = jax.tree.map(jnp.zeros_like, state.params)
+        params["params"]["policy"]["output"]["bias"] += 100.0 * jax.nn.one_hot(action, 3)
+        return params
+
+    pool = new_opponents(always(0), state.normaliser, 2)
+    pool = add_snapshot(pool, always(2), state.normaliser, jnp.bool_(True))
+    state = dataclasses.replace(state, params=always(1), pool=pool)
+    policy = against_opponents(agent, state, pool, "uniform", 0.5)
+    _, seen = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy))(state)
+    return agent, pool, seen.traj
+
+
+def test_each_seat_is_played_by_whom_the_deal_says(played):
+    _, _, traj = played
+    action, opponent, side, learns = (
+        np.asarray(leaf) for leaf in (traj.action, *(traj.extras[name] for name in ("opponent", "side", "learns")))
+    )
+    assert set(np.unique(opponent)) == {0, 1, 2}
+    assert set(np.unique(side[opponent < 2])) == {0, 1}
+    np.testing.assert_array_equal(learns, (opponent == 2)[..., None] | (np.arange(2) == side[..., None]))
+    theirs = np.array([0, 2, -1])[opponent][..., None]
+    np.testing.assert_array_equal(action, np.where(learns, 1, theirs))
+    assert np.mean(opponent == 2) == pytest.approx(0.5, abs=0.1)
+    # A game of one step: opponents are dealt anew at each.
+    assert len(np.unique(opponent[:, 0])) > 1
+
+
+def test_results_are_those_of_a_loop_over_games(played):
+    agent, pool, traj = played
+    found, score = count_results(pool, traj, jnp.zeros(64), agent.env.teams)
+    opponent = np.asarray(traj.extras["opponent"])
+    # 1 (paper) beats 0 (rock) and loses to 2 (scissors); both of the learner's own sides count for nobody.
+    np.testing.assert_allclose(found.games, [(opponent == 0).sum(), (opponent == 1).sum()])
+    np.testing.assert_allclose(found.wins, [(opponent == 0).sum(), 0])
+    np.testing.assert_array_equal(score, 0)
+
+
+def test_a_game_goes_on_from_one_rollout_to_the_next():
+    """Random rewards and ends of four agents, against a loop."""
+    rng = np.random.default_rng(0)
+    teams, pool = (0, 0, 1, 1), Opponents({}, {}, jnp.int32(3), jnp.zeros(3), jnp.zeros(3))
+    score, ahead = jnp.zeros(5), np.zeros(5)
+    wins, games = np.zeros(3), np.zeros(3)
+    for _ in range(3):
+        reward, cut = rng.integers(-2, 3, (6, 5, 4)).astype(np.float32), rng.random((6, 5)) < 0.3
+        opponent, side = rng.integers(0, 4, (6, 5)), rng.integers(0, 2, (6, 5))
+        wins, games = 0.99 * wins, 0.99 * games
+        for t in range(6):
+            for b in range(5):
+                gain = reward[t, b, :2].mean() - reward[t, b, 2:].mean()
+                ahead[b] += gain if side[t, b] == 0 else -gain
+                if cut[t, b]:
+                    if opponent[t, b] < 3:
+                        games[opponent[t, b]] += 1
+                        wins[opponent[t, b]] += (np.sign(ahead[b]) + 1) / 2
+                    ahead[b] = 0
+        extras = {"opponent": jnp.asarray(opponent), "side": jnp.asarray(side)}
+        nothing: Any = None
+        traj = Transition(
+            nothing, nothing, None, nothing, extras, jnp.asarray(reward), nothing, jnp.asarray(cut), nothing
+        )
+        pool, score = count_results(pool, traj, score, teams)
+    np.testing.assert_allclose(pool.wins, wins, rtol=1e-5)
+    np.testing.assert_allclose(pool.games, games, rtol=1e-5)
+    np.testing.assert_allclose(score, ahead, atol=1e-5)

@@ -1,0 +1,94 @@
+"""Self-play: what it learns from, and that a pool of past selves ends the cycle of rock, paper and scissors."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of
+
+from jaxrl.acting.collector import Observation
+from jaxrl.algos import self_play
+from jaxrl.train.programs import member_keys
+
+GAME: dict[str, Any] = {"env": "matrix/rock_paper_scissors", "num_envs": 16, "num_steps": 4, "hidden": (4,)}
+
+
+def probabilities(algo: Any, params: Any) -> jax.Array:
+    """Of the three actions."""
+    networks = agent_of(algo).networks
+    seen = Observation(jnp.ones((1, 1, 2, 1)), None, None, jnp.ones((1, 1, 2), bool))
+    return networks.apply(params, networks.new_carry(1), seen, jnp.ones((1, 1), bool))[1].probs[0, 0, 0]
+
+
+def test_the_pool_gets_a_copy_of_the_learner_every_so_many_updates():
+    config = self_play.Config(**GAME, total_timesteps=64 * 8, num_opponents=3, snapshot_every=2)
+    algo = self_play.make(config)
+    state, update = algo.init(jax.random.key(0)), jax.jit(algo.update)
+    kept = [state.params]
+    for number in range(1, 8):
+        state, metrics = update(state)
+        if number % 2 == 0:
+            kept.append(state.params)
+        assert 0 <= float(metrics["losses"]["score_against_past"]) <= 1
+    selves = [jax.tree.map(lambda leaf, slot=slot: leaf[slot], state.pool.params) for slot in range(3)]
+    jax.tree.map(np.testing.assert_array_equal, selves, [kept[3], kept[1], kept[2]])
+    assert float(state.pool.games.sum()) > 0
+
+
+def test_what_the_past_plays_is_not_learned_from():
+    """A past self that always shows scissors, against a learner that has not seen any: only its own steps count."""
+    config = self_play.Config(**GAME, total_timesteps=64, past_share=1.0, update_epochs=1, num_minibatches=1)
+    rows = []
+
+    def loss(agent: Any, h: Any, params: Any, batch: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
+        alive = batch.observation.agent_mask
+        shown = jnp.sum((batch.action == 2) * alive) / alive.sum()
+        nothing = jnp.stack([0.0 * leaf.sum() for leaf in jax.tree.leaves(params)]).sum()
+        return nothing, {"share": alive.mean(), "scissors": shown}
+
+    algo = self_play.make(config, loss)
+    state = algo.init(jax.random.key(0))
+    params = jax.tree.map(lambda leaf: leaf, state.pool.params)
+    params["params"]["policy"]["output"]["bias"] += 100.0 * jax.nn.one_hot(2, 3)
+    state = dataclasses.replace(state, pool=state.pool._replace(params=params))
+    _, metrics = jax.jit(algo.update)(state)
+    rows = {name: float(value) for name, value in metrics["losses"].items()}
+    assert rows["share"] == 0.5
+    assert rows["scissors"] == pytest.approx(1 / 3, abs=0.2)
+
+
+def test_a_single_team_is_refused():
+    with pytest.raises(ValueError, match=r"smax/3m has 1 team, and self_play needs two; use ippo, or"):
+        self_play.make(self_play.Config(env="smax/3m"))
+
+
+@pytest.mark.parametrize("fields", [{"num_opponents": 9}, {"snapshot_every": 9}, {"opponents": "latest"}])
+def test_a_pool_that_nobody_meets_has_no_fields(fields: dict[str, Any]):
+    with pytest.raises(ValueError, match=r"has no effect with past_share=0\.0; leave it at"):
+        self_play.make(self_play.Config(**GAME, total_timesteps=64, past_share=0.0, **fields))
+
+
+@pytest.mark.slow
+def test_rock_paper_scissors_comes_to_rest_with_a_pool_and_goes_round_without():
+    """The distance of the policy from the equilibrium in the second half of training, for three seeds."""
+    furthest = {}
+    for share in (0.7, 0.0):
+        fields = {} if share else {"num_opponents": 8, "snapshot_every": 20, "opponents": "hard"}
+        config = dataclasses.replace(self_play.PRESETS["matrix"], past_share=share, **fields)
+        algo = self_play.make(config)
+
+        def run(key: jax.Array, algo: Any = algo, config: Any = config) -> jax.Array:
+            def step(state: Any, _: None) -> tuple[Any, jax.Array]:
+                state, _ = algo.update(state)
+                return state, probabilities(algo, state.params)
+
+            return jax.lax.scan(step, algo.init(key), length=config.num_updates)[1]
+
+        with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+            played = np.asarray(jax.jit(jax.vmap(run))(member_keys(0, 3)))
+        furthest[share] = np.abs(played[:, played.shape[1] // 2 :] - 1 / 3).max((1, 2))
+    assert np.all(furthest[0.7] < 0.1), furthest
+    assert np.all(furthest[0.0] > 0.15), furthest

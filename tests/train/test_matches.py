@@ -1,0 +1,87 @@
+"""Matches and arenas with policies whose results are known."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrl
+from jaxrl.algos import ippo, self_play
+from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold
+from jaxrl.train.matches import Contender, play_match, sides_of
+
+CONFIG = self_play.Config(env="matrix/rock_paper_scissors", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
+
+
+@pytest.fixture(scope="module")
+def three() -> list[Contender]:
+    """Who always shows rock, paper and scissors."""
+    algo = self_play.make(CONFIG)
+    state = algo.init(jax.random.key(0))
+    found = []
+    for action, name in enumerate(("rock", "paper", "scissors")):
+        params: Any = jax.tree.map(np.zeros_like, state.params)
+        params["params"]["policy"]["output"]["bias"][..., action] = 100.0
+        own = jax.tree.map(lambda leaf: leaf, state)
+        object.__setattr__(own, "params", params)
+        found.append(Contender(name, algo, own, 2, "always"))
+    return found
+
+
+def test_everybody_plays_everybody_on_both_sides(three):
+    env = jaxrl.make("matrix/rock_paper_scissors")
+    lines: list[str] = []
+    arena = hold(env, three, games=16, told=lines.append)
+    np.testing.assert_array_equal(arena.matrix, [[np.nan, 0, 1], [1, np.nan, 0], [0, 1, np.nan]])
+    np.testing.assert_array_equal(arena.results.sum(-1), 16 * (1 - np.eye(3)))
+    assert lines[0] == "rock against paper: 0 : 16"
+    found = facts(arena)
+    np.testing.assert_allclose(found["equilibrium"], 1 / 3, atol=1e-6)
+    np.testing.assert_allclose(found["elo"]["rating"], 1500, atol=1e-6)
+    assert "| paper | 1.00 |  | 0.00 |" in as_markdown(arena)
+    assert len(draw_matrix(arena).axes) == 2
+
+
+def test_alike_contenders_share_a_program(three):
+    env, programs = jaxrl.make("matrix/rock_paper_scissors"), {}
+    for first, second in ((0, 1), (1, 2), (2, 0)):
+        play_match(env, three[first], three[second], jax.random.key(0), 4, programs=programs)
+    assert len(programs) == 1
+
+
+def test_a_policy_for_one_side_takes_its_side_and_meets_the_script():
+    """Trained for the three allies alone, it plays either side of a battle between six."""
+    env = jaxrl.make("smax/3m?mode=selfplay&max_steps=12")
+    assert sides_of(env) == ((0, 1, 2), (3, 4, 5))
+    config = ippo.Config(num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
+    allies = ippo.make(config)
+    both = self_play.make(self_play.Config(num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,)))
+    contenders = [
+        Contender("allies", allies, allies.init(jax.random.key(0)), 3, "allies"),
+        Contender("both", both, both.init(jax.random.key(1)), 6, "both"),
+    ]
+    arena = hold(env, contenders, scripted=True, games=8)
+    assert arena.names == ("allies", "both", "scripted")
+    np.testing.assert_array_equal(arena.results.sum(-1), [[0, 8, 8], [8, 0, 8], [0, 0, 0]])
+    assert arena.matrix[2, 0] > 0.5  # it has learned nothing
+    with pytest.raises(ValueError, match="allies acts for 3 agents; a side of smax/2s3z has 5 of 10"):
+        play_match(jaxrl.make("smax/2s3z?mode=selfplay"), contenders[0], contenders[1], jax.random.key(0), 4)
+
+
+def test_members_of_one_team_play_with_strangers_and_with_themselves():
+    """In a game that pays for the same choice, who always chooses the same does well with itself alone."""
+    env = jaxrl.make("probe/two_step")
+    assert sides_of(env) == ((0,), (1,))
+    module = ippo
+    config = module.Config(env="probe/two_step", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
+    algo = module.make(config)
+    pair = [Contender(str(seed), algo, algo.init(jax.random.key(seed)), 2, "same") for seed in (0, 1)]
+    arena = hold(env, pair, games=32)
+    assert not arena.competitive
+    assert np.isfinite(arena.matrix).all()
+    with pytest.raises(ValueError, match="leave out scripted"):
+        hold(env, pair, scripted=True)
+    with pytest.raises(ValueError, match="A match has two sides"):
+        sides_of(jaxrl.make("mpe/simple_crypto"))  # eve, alice and bob
+    assert sides_of(jaxrl.make("mpe/simple_tag")) == ((0, 1, 2), (3,))  # by their kinds
