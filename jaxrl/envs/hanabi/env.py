@@ -110,7 +110,7 @@ class Hanabi(MultiAgentEnvironment):
 
     def step_env(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> Step:
         turn = jnp.arange(self.num_agents) == rules.actor(self.game, state)
-        move = jnp.where(turn, self.action_space().clip(action), 0).sum()
+        move = jnp.where(turn, self.action_space().clip(action), 0).sum(dtype=jnp.int32)
         after = rules.play(self.game, state, move, self._max_information(params))
         points = rules.score(after) - rules.score(state)
         lost = jnp.where(after.lives <= 0, params.lost_share, 0.0) * rules.score(after)

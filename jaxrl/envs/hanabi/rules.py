@@ -74,7 +74,7 @@ def actor(game: Game, state: State) -> jax.Array:
 
 def score(state: State) -> jax.Array:
     """The number of cards in the fireworks, whether or not a life is left."""
-    return state.fireworks.sum()
+    return state.fireworks.sum(dtype=jnp.int32)
 
 
 def is_over(game: Game, state: State) -> jax.Array:
@@ -139,8 +139,8 @@ class _Hint(NamedTuple):
 
 def _hint(game: Game, state: State, action: jax.Array) -> _Hint:
     is_rank = action >= game.first_rank_hint
-    number = action - jnp.where(is_rank, game.first_rank_hint, game.first_color_hint)
-    values = jnp.where(is_rank, game.ranks, game.colors)
+    number = action - jnp.where(is_rank, jnp.int32(game.first_rank_hint), game.first_color_hint)
+    values = jnp.where(is_rank, jnp.int32(game.ranks), game.colors)
     ahead, value = number // values, number % values
     told = (np.arange(game.players) == (actor(game, state) + 1 + ahead) % game.players)[:, None]
     shown = jnp.where(is_rank, state.hands % game.ranks, state.hands // game.ranks)
@@ -159,11 +159,11 @@ def play(game: Game, state: State, action: jax.Array, max_information: jax.Array
     can_discard = state.information < max_information
     allowed = jnp.where(of_card, held & ((action >= game.hand_size) | can_discard), state.information > 0)
     allowed &= of_card | (hint.touched.any() & (action < game.wait))
-    action = jnp.where(allowed, action, jnp.where(can_discard, 0, game.hand_size))
+    action = jnp.where(allowed, action, jnp.where(can_discard, jnp.int32(0), game.hand_size))
     of_card |= ~allowed
     state = _tell(game, state, hint, ~of_card)
     state = _use_card(game, state, turn, action, of_card, max_information)
-    touched = jnp.where(of_card, 0, (hint.touched.any(0) << np.arange(game.hand_size)).sum())
+    touched = jnp.where(of_card, 0, (hint.touched.any(0) << np.arange(game.hand_size)).sum(dtype=jnp.int32))
     last = dataclasses.replace(state.last, action=action, touched=touched)
     return dataclasses.replace(state, step=state.step + 1, last=last)
 
@@ -214,10 +214,10 @@ def _use_card(
         information=state.information + regained,
         lives=state.lives - (plays & ~scored),
         turns_left=state.turns_left - (state.drawn >= game.cards),
-        last=dataclasses.replace(state.last, card=jnp.where(uses, kind, -1), scored=scored, regained=regained),
+        last=dataclasses.replace(state.last, card=jnp.where(uses, kind, jnp.int32(-1)), scored=scored, regained=regained),
     )
 
 
 def _pick(values: jax.Array, where: jax.Array) -> jax.Array:
     """The one value where `where` is True, as int32."""
-    return jnp.where(where, values, 0).astype(jnp.int32).sum()
+    return jnp.where(where, values, 0).sum(dtype=jnp.int32)

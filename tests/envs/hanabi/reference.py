@@ -113,8 +113,10 @@ def _one_game(theirs: Theirs, policy: Policy, rng: np.random.Generator) -> tuple
 
 @functools.partial(jax.jit, static_argnums=0)
 def replay(env: Any, deck: jax.Array, actions: jax.Array) -> Any:
-    """Our game with the deck `[cards, 2]` and moves `[T]`: states, masks and observations `[T + 1, …]`, then what the
-    steps return `[T, …]`."""
+    """Our game with the deck `[cards, 2]` and moves `[T]`.
+
+    Returns states, masks and observations `[T + 1, …]`, then what the steps return, `[T, …]`.
+    """
     first = env.state_from_deck(deck)
     key = jax.random.key(0)  # never used: only starts draw
 
