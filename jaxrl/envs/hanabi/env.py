@@ -11,9 +11,12 @@ import jax.numpy as jnp
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.hanabi import rules
+from jaxrl.envs.hanabi.draw import draw
 from jaxrl.envs.hanabi.game import Game
 from jaxrl.envs.hanabi.observe import global_state, observe
 from jaxrl.envs.hanabi.rules import State
+from jaxrl.envs.hanabi.text import describe
+from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["Hanabi", "Params"]
@@ -132,6 +135,13 @@ class Hanabi(MultiAgentEnvironment):
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[G]`: all hands, what everybody knows, and whose turn it is; see `observe.global_state`."""
         return global_state(self.game, state)
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw(self.game, self.name, states)
+
+    def text(self, state: State, viewer: int | None = None) -> str:
+        """One state as text; `viewer` is the player whose own cards are hidden, None sees all."""
+        return describe(self.game, state, viewer)
 
     def _max_information(self, params: Params) -> jax.Array:
         return jnp.clip(params.information_tokens, 0, self.game.information_tokens)

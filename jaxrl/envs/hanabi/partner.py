@@ -74,7 +74,7 @@ def _view(game: Game, state: State) -> _View:
         hand=(possible[0, :, None] >> kinds & 1 != 0) & (unseen > 0),
         others=hands[1:].astype(jnp.int32),
         hinted=hinted[1:],
-        playable=((ranks == state.fireworks[:, None])).ravel(),
+        playable=(ranks == state.fireworks[:, None]).ravel(),
         useless=((ranks < state.fireworks[:, None]) | dead).ravel(),
     )
 

@@ -214,7 +214,9 @@ def _use_card(
         information=state.information + regained,
         lives=state.lives - (plays & ~scored),
         turns_left=state.turns_left - (state.drawn >= game.cards),
-        last=dataclasses.replace(state.last, card=jnp.where(uses, kind, jnp.int32(-1)), scored=scored, regained=regained),
+        last=dataclasses.replace(
+            state.last, card=jnp.where(uses, kind, jnp.int32(-1)), scored=scored, regained=regained
+        ),
     )
 
 
