@@ -13,7 +13,7 @@ from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.hanabi import rules
 from jaxrl.envs.hanabi.draw import draw
 from jaxrl.envs.hanabi.game import Game
-from jaxrl.envs.hanabi.observe import global_state, observe
+from jaxrl.envs.hanabi.observe import global_state, observe, widths
 from jaxrl.envs.hanabi.rules import State
 from jaxrl.envs.hanabi.text import describe
 from jaxrl.render.scene import Scene
@@ -67,8 +67,6 @@ class Hanabi(MultiAgentEnvironment):
         self.game = Game(players, colors, ranks, hand_size, information_tokens, life_tokens)
         self.agents = tuple(f"player_{player}" for player in range(players))
         self._default_params = as_arrays(Params(information_tokens, life_tokens))
-        state = jax.eval_shape(self._start, jax.ShapeDtypeStruct((self.game.cards,), jnp.int32), self._default_params)
-        self._size = jax.eval_shape(lambda state: observe(self.game, state), state).shape[1]
 
     @property
     def default_params(self) -> Params:
@@ -79,7 +77,7 @@ class Hanabi(MultiAgentEnvironment):
         return (0,) * self.num_agents
 
     def observation_space(self, params: Params | None = None) -> Box:
-        return Box(0, 1, (self._size,), bool)
+        return Box(0, 1, (sum(widths(self.game)),), bool)
 
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(self.game.wait + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,63 @@ from jaxrl.envs.hanabi.bits import Field, one_hot, spread, thermometer
 from jaxrl.envs.hanabi.game import Game
 from jaxrl.envs.hanabi.rules import State
 
-__all__ = ["global_state", "observe"]
+__all__ = ["Seen", "global_state", "observe", "parts", "widths"]
+
+
+class Seen(NamedTuple):
+    """An observation `[…, D]` in parts, in their order. Players are counted from the one who looks.
+
+    N players with H cards of C colours and R ranks, K = C R kinds, W cards of each colour.
+    """
+
+    hands: Any
+    """`[…, N - 1, H, K]`: the other players' cards, one-hot; nothing for a missing one."""
+    short: Any
+    """`[…, N]`: who has a card fewer."""
+    deck: Any
+    """`[…, cards - N H]`: as many True as cards are left to draw."""
+    fireworks: Any
+    """`[…, C, R]`: the highest rank played, one-hot."""
+    information: Any
+    """As many True as information tokens are left."""
+    lives: Any
+    """As many True as life tokens are left."""
+    discards: Any
+    """`[…, C, W]`: for each rank as many True as cards of it are gone."""
+    last: Any
+    """`[…, 2 N + 4 + C + R + 2 H + K + 2]`: who moved; played, discarded, named a colour, named a rank; to whom; the
+    colour; the rank; the cards that it is about; the place of the card; the card; whether it scored; whether a token
+    came back for it."""
+    knowledge: Any
+    """`[…, N, H, K + C + R]`: what each card can be by what its owner has been told; its colour, its rank, if named."""
+
+
+def widths(game: Game) -> Seen:
+    """How many numbers each part has."""
+    players, size, kinds = game.players, game.hand_size, game.kinds
+    return Seen(
+        hands=(players - 1) * size * kinds,
+        short=players,
+        deck=game.cards - game.dealt,
+        fireworks=kinds,
+        information=game.information_tokens,
+        lives=game.life_tokens,
+        discards=game.cards,
+        last=2 * players + 4 + game.colors + game.ranks + 2 * size + kinds + 2,
+        knowledge=players * size * (kinds + game.colors + game.ranks),
+    )
+
+
+def parts(game: Game, obs: jax.Array) -> Seen:
+    """The parts of observations `[…, D]`."""
+    flat = Seen(*jnp.split(obs, np.cumsum(widths(game))[:-1], axis=-1))
+    batch, size = obs.shape[:-1], game.hand_size
+    return flat._replace(
+        hands=flat.hands.reshape(*batch, game.players - 1, size, game.kinds),
+        fireworks=flat.fireworks.reshape(*batch, game.colors, game.ranks),
+        discards=flat.discards.reshape(*batch, game.colors, -1),
+        knowledge=flat.knowledge.reshape(*batch, game.players, size, -1),
+    )
 
 
 def observe(game: Game, state: State) -> jax.Array:

@@ -5,88 +5,103 @@ From Walton-Rivers, Williams, Bartle, Perez-Liebana and Lucas 2017, "Evaluating 
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.envs.hanabi import rules
-from jaxrl.envs.hanabi.env import Hanabi
 from jaxrl.envs.hanabi.game import Game
-from jaxrl.envs.hanabi.rules import State
+from jaxrl.envs.hanabi.observe import parts
 
 __all__ = ["iggi"]
 
 
 class _View(NamedTuple):
-    """What the player whose turn it is knows."""
+    """What one player knows. The others are those who sit next, one after the other."""
 
     hand: jax.Array  # bool [H, K]: what each own card can be
-    others: jax.Array  # [N - 1, H]: the kinds that the next players hold
-    hinted: jax.Array  # [N - 1, H]: what they have been told
+    others: jax.Array  # bool [N - 1, H, K]: the cards they hold, one-hot
+    knows_color: jax.Array  # bool [N - 1, H]: whether they have been told the colour of a card
+    knows_rank: jax.Array  # bool [N - 1, H]
     playable: jax.Array  # bool [K]: the cards that fit now
     useless: jax.Array  # bool [K]: the cards that can never score again
 
 
-def iggi(env: Hanabi, key: jax.Array, state: State) -> jax.Array:
-    """The moves of N players of this kind: int32 `[N]`, of which all but one is to wait. Consumes `key`.
+def iggi(game: Game, key: jax.Array, obs: jax.Array, mask: jax.Array) -> jax.Array:
+    """The moves of players who all follow these rules; the first rule that applies decides.
 
-    The first rule that applies decides: play a card that must fit, the oldest if there are several; tell the next
-    player, or the one after …, about a card that fits, first its rank, then its colour; discard a card that can never
-    score; discard the oldest card; give any hint, drawn at random. It only uses what the player sees, and takes no
-    account of what a hint or its absence may mean.
+    1. Play a card that must fit, the oldest if there are several.
+    2. Tell the next player, or the one after …, about a card that fits: its rank, or if that is known, its colour.
+    3. Discard a card that can never score.
+    4. Discard the oldest card.
+    5. Give any hint, drawn at random.
+
+    It takes account of the cards that it sees and of what it has been told, but not of what a hint may mean.
+
+    Args:
+        game: The sizes, `env.game`.
+        key: Consumed.
+        obs: bool `[N, D]`, the observations of the players. Each one's move depends on the own row alone.
+        mask: bool `[N, A]`, their legal moves.
+
+    Returns:
+        int32 `[N]`.
     """
-    game, view = env.game, _view(env.game, state)
-    mask = env.action_mask(state).any(0, where=(jnp.arange(game.players) == rules.actor(game, state))[:, None])
-    held = mask[game.hand_size : 2 * game.hand_size]
+    noise = jax.random.gumbel(key, mask.shape[1:])
+    return jax.vmap(functools.partial(_move, game, noise))(obs, mask)
+
+
+def _move(game: Game, noise: jax.Array, obs: jax.Array, mask: jax.Array) -> jax.Array:
+    """One player's move; `noise[A]` draws the random hint."""
+    view = _view(game, obs)
+    held = mask[game.hand_size : game.first_color_hint]
     safe = held & ~(view.hand & ~view.playable).any(1)
     trash = held & ~(view.hand & ~view.useless).any(1)
-    hint, has_hint = _useful_hint(game, view)
     hints = mask & (np.arange(game.wait + 1) >= game.first_color_hint)
-    can_discard = mask[0]
-    any_hint = jax.random.categorical(key, jnp.where(hints, 0.0, -jnp.inf))
-    choices = (
+    hint, is_useful = _useful_hint(game, view)
+    waits, can_hint, can_discard = mask[game.wait], hints.any(), mask[0]
+    rules = (
+        (waits, jnp.int32(game.wait)),
         (safe.any(), game.hand_size + jnp.argmax(safe)),
-        (has_hint & (state.information > 0), hint),
-        (can_discard & trash.any(), jnp.argmax(trash)),
+        (is_useful & can_hint, hint),
+        (trash.any() & can_discard, jnp.argmax(trash)),
         (can_discard, jnp.int32(0)),
-        (hints.any(), any_hint),
+        (can_hint, jnp.argmax(jnp.where(hints, noise, -jnp.inf))),
     )
-    move = jnp.select(
-        [applies for applies, _ in choices], [move.astype(jnp.int32) for _, move in choices], game.hand_size
-    )
-    turn = jnp.arange(game.players) == rules.actor(game, state)
-    return jnp.where(turn, move, game.wait).astype(jnp.int32)
+    applies, moves = zip(*rules, strict=True)
+    oldest = jnp.int32(game.hand_size)  # nothing else is legal
+    return jnp.select(applies, [move.astype(jnp.int32) for move in moves], oldest)
 
 
-def _view(game: Game, state: State) -> _View:
-    """What can be known without seeing the own hand."""
-    me = rules.actor(game, state)
-    hands, possible, hinted = (jnp.roll(a, -me, axis=0) for a in (state.hands, state.possible, state.hinted))
-    kinds, ranks = np.arange(game.kinds), np.arange(game.ranks)
-    total = np.tile(np.array(game.copies, np.int32), (game.colors, 1))
-    gone = state.discards + (ranks < state.fireworks[:, None])
-    seen = (hands[1:, :, None] == kinds).sum((0, 1))
-    unseen = (total - gone).ravel() - seen
-    dead = jnp.cumsum((state.discards == total) & (ranks >= state.fireworks[:, None]), axis=1) > 0
+def _view(game: Game, obs: jax.Array) -> _View:
+    """What can be known from one player's observation `[D]`."""
+    seen = parts(game, obs)
+    ranks = np.arange(game.ranks)
+    copies = np.array(game.copies)
+    ends = np.cumsum(copies)
+    gone = jnp.stack([seen.discards[:, end - n : end].sum(1) for n, end in zip(copies, ends, strict=True)], axis=1)
+    played = (seen.fireworks * (1 + ranks)).sum(1)[:, None]  # [C, 1]: how many cards of the colour
+    unseen = (copies - gone - (ranks < played)).ravel() - seen.hands.sum((0, 1))
+    lost = jnp.cumsum((gone == copies) & (ranks >= played), axis=1) > 0  # a card below is missing for ever
+    possible, colors, named = jnp.split(seen.knowledge, (game.kinds, game.kinds + game.colors), axis=-1)
     return _View(
-        hand=(possible[0, :, None] >> kinds & 1 != 0) & (unseen > 0),
-        others=hands[1:].astype(jnp.int32),
-        hinted=hinted[1:],
-        playable=(ranks == state.fireworks[:, None]).ravel(),
-        useless=((ranks < state.fireworks[:, None]) | dead).ravel(),
+        hand=possible[0] & (unseen > 0),
+        others=seen.hands,
+        knows_color=colors[1:].any(-1),
+        knows_rank=named[1:].any(-1),
+        playable=(ranks == played).ravel(),
+        useless=((ranks < played) | lost).ravel(),
     )
 
 
 def _useful_hint(game: Game, view: _View) -> tuple[jax.Array, jax.Array]:
-    """A hint about another player's card that fits, and whether there is one."""
-    fits = (view.playable & (view.others[..., None] == np.arange(game.kinds))).any(-1)
-    knows_color = (view.hinted & ((1 << game.colors) - 1)) > 0
-    knows_rank = (view.hinted >> game.colors) > 0
+    """A hint about another player's card that fits, and whether there is one to give."""
+    kind = jnp.argmax(view.others, axis=-1)
     ahead = np.arange(game.players - 1)[:, None]
-    color = game.first_color_hint + ahead * game.colors + view.others // game.ranks
-    rank = game.first_rank_hint + ahead * game.ranks + view.others % game.ranks
-    wanted = fits & ~(knows_color & knows_rank)
-    moves = jnp.where(knows_rank, color, rank).ravel()
+    color = game.first_color_hint + ahead * game.colors + kind // game.ranks
+    rank = game.first_rank_hint + ahead * game.ranks + kind % game.ranks
+    wanted = (view.others & view.playable).any(-1) & ~(view.knows_color & view.knows_rank)
+    moves = jnp.where(view.knows_rank, color, rank).ravel()
     return moves[jnp.argmax(wanted)], wanted.any()
