@@ -14,13 +14,15 @@ import pytest
 
 pyhanabi = pytest.importorskip("hanabi_learning_environment.pyhanabi")
 
+LONGEST = 100
+"""More moves than any game here has; all records have this length, so that one compiled program replays them."""
 Policy = Callable[[np.random.Generator, Any, list[int]], int]
 """A choice among the legal moves of a state of theirs."""
 
 
 @dataclasses.dataclass
 class Record:
-    """G games of theirs, up to T moves each; what is after a game's end is zero."""
+    """G games of theirs, T = LONGEST moves each; what is after a game's end is zero."""
 
     deck: np.ndarray  # [G, cards, 2]
     actions: np.ndarray  # [G, T]
@@ -75,16 +77,14 @@ def deal(state: Any) -> None:
         state.deal_random_card()
 
 
-def play_theirs(env: Any, policies: Sequence[Policy], games: int) -> Record:
+def play_theirs(env: Any, policies: Sequence[Policy], games: int, seed: int) -> Record:
     """So many games of theirs under each policy."""
-    theirs, rng = Theirs(env, seed=1), np.random.default_rng(0)
+    theirs, rng = Theirs(env, seed + 1), np.random.default_rng(seed)
     played = [_one_game(theirs, policy, rng) for policy in policies for _ in range(games)]
     games = len(played)
-    longest = max(len(game[1]) for game in played)
-    waits = env.game.wait
-    legal = np.zeros((games, longest + 1, waits), bool)
-    seen = np.zeros((games, longest + 1, *played[0][2][0].shape), bool)
-    actions, rewards = np.zeros((games, longest), np.int32), np.zeros((games, longest), np.float32)
+    legal = np.zeros((games, LONGEST + 1, env.game.wait), bool)
+    seen = np.zeros((games, LONGEST + 1, *played[0][2][0].shape), bool)
+    actions, rewards = np.zeros((games, LONGEST), np.int32), np.zeros((games, LONGEST), np.float32)
     for g, (_, moves, views, legals, scores) in enumerate(played):
         actions[g, : len(moves)] = moves
         seen[g, : len(views)] = views
@@ -112,11 +112,15 @@ def _one_game(theirs: Theirs, policy: Policy, rng: np.random.Generator) -> tuple
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def replay(env: Any, deck: jax.Array, actions: jax.Array) -> Any:
-    """Our game with the deck `[cards, 2]` and moves `[T]`.
+def replay(env: Any, decks: jax.Array, actions: jax.Array) -> Any:
+    """Our games with the decks `[G, cards, 2]` and moves `[G, T]`.
 
-    Returns states, masks and observations `[T + 1, …]`, then what the steps return, `[T, …]`.
+    Returns states, masks and observations `[G, T + 1, …]`, then what the steps return, `[G, T, …]`.
     """
+    return jax.vmap(functools.partial(_replay_one, env))(decks, actions)
+
+
+def _replay_one(env: Any, deck: jax.Array, actions: jax.Array) -> Any:
     first = env.state_from_deck(deck)
     key = jax.random.key(0)  # never used: only starts draw
 
@@ -133,7 +137,7 @@ def replay(env: Any, deck: jax.Array, actions: jax.Array) -> Any:
 
 def assert_equal(env: Any, record: Record) -> Any:
     """Replay the games here and assert that all is the same; returns our states, NumPy leaves `[G, T + 1, …]`."""
-    ours = jax.vmap(functools.partial(replay, env))(record.deck, record.actions)
+    ours = replay(env, record.deck, record.actions)
     states, masks, seen, reward, terminated, truncated = jax.tree.map(np.asarray, ours)
     assert not truncated.any()
     for g, length in enumerate(record.lengths):
