@@ -104,7 +104,7 @@ def _hand(game: Game, states: State, player: int, top: float) -> list[Shape]:
     for card in range(game.hand_size):
         x = 2.8 + room * card
         kind, here = states.hands[:, player, card].astype(int), states.hands[:, player, card] >= 0
-        possible, hinted = states.possible[:, player, card], states.hinted[:, player, card]
+        possible, hinted = (np.asarray(bits)[:, player, card] for bits in (states.possible, states.hinted))
         touched = (target == player) & (last.touched >> card & 1 != 0)
         fill = np.array(_COLORS)[np.maximum(kind, 0) // game.ranks]
         number = (np.maximum(kind, 0) % game.ranks + 1).astype(str)

@@ -162,7 +162,9 @@ def test_parameters_start_with_fewer_tokens_and_keep_the_points(env):
     assert jax.jit(lambda obs: parts(env.game, obs).information.sum())(obs) == 2 * 3
     step = jax.jit(env.step_env)
     moves = (env.game.hand_size, env.game.hand_size)  # R1, then the second player's R3, which does not fit
+    terminated = False
     for move in moves:
+        assert not terminated
         action = np.where(np.arange(3) == int(state.step) % 3, move, env.game.wait)
         _, after, reward, terminated, _, _ = step(jax.random.key(0), state, action, params)
         usual = step(jax.random.key(0), state, action, env.default_params)[2]
