@@ -11,7 +11,12 @@ from jaxrl.peers import PEERS, Hosted
 
 @pytest.mark.parametrize(
     ("library", "env"),
-    [("jaxmarl", "mpe/simple"), ("jaxmarl", "hanabi"), ("gymnax", "Pendulum-v1"), ("envpool", "classic/mountain_car")],
+    [
+        ("jaxmarl", "mpe/simple"),
+        pytest.param("jaxmarl", "hanabi", marks=pytest.mark.slow),
+        ("gymnax", "Pendulum-v1"),
+        ("envpool", "classic/mountain_car"),
+    ],
 )
 def test_both_are_measured_in_turn(library: str, env: str) -> None:
     pytest.importorskip(library)
