@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.peers import PEERS, Compiled, Hosted, total
+from jaxrl.peers import PEERS, Compiled, Hosted, legal_moves, takes_turns, total
 from jaxrl.registry import make
 from jaxrl.spaces import Box, Discrete, Space
 from jaxrl.vector import VectorEnv
@@ -133,7 +133,10 @@ def _ours(env_id: str, num_envs: int, reset: Any) -> Compiled:
 
     def step(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
         key_action, key_step = jax.random.split(key)
-        action = _random_actions(key_action, env.action_space(), shape)
+        if takes_turns(env_id):
+            action = legal_moves(key_action, vector.action_mask(state))
+        else:
+            action = _random_actions(key_action, env.action_space(), shape)
         obs, state, reward, *_ = vector.step(key_step, state, action)
         return state, total(obs) + total(reward)
 

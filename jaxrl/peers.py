@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxrl.registry import canonical
 
-__all__ = ["PEERS", "Compiled", "Hosted", "total"]
+__all__ = ["PEERS", "Compiled", "Hosted", "legal_moves", "takes_turns", "total"]
 
 
 _CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
@@ -44,8 +44,18 @@ def total(tree: Any) -> jax.Array:
     return jnp.asarray(sum(leaf.astype(jnp.float32).sum() for leaf in jax.tree.leaves(tree)))
 
 
+def takes_turns(env_id: str) -> bool:
+    """Whether random players choose among the legal moves, because others mean nothing in the game."""
+    return canonical(env_id).startswith("hanabi/")
+
+
+def legal_moves(key: jax.Array, mask: jax.Array) -> jax.Array:
+    """Moves drawn among the legal ones: int32 `[…]` from `mask[…, A]`. Consumes `key`."""
+    return jnp.argmax(jnp.where(mask > 0, jax.random.uniform(key, mask.shape), -1.0), axis=-1)
+
+
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, and the particle world."""
+    """SMAX with the scripted enemy, the particle world, and Hanabi."""
     env = _jaxmarl_env(env_id)
     spaces = [env.action_space(agent) for agent in env.agents]
 
@@ -54,7 +64,11 @@ def jaxmarl(env_id: str, num_envs: int) -> Compiled:
 
     def step(key: jax.Array, state: Any) -> tuple[Any, jax.Array]:
         key_action, key_step = jax.random.split(key)
-        if hasattr(spaces[0], "n"):
+        if takes_turns(env_id):
+            masks = jax.vmap(env.get_legal_moves)(state)
+            keys = zip(env.agents, jax.random.split(key_action, len(env.agents)), strict=True)
+            actions = {agent: legal_moves(k, masks[agent]) for agent, k in keys}
+        elif hasattr(spaces[0], "n"):
             counts = np.array([space.n for space in spaces])[:, None]
             drawn = jax.random.randint(key_action, (len(spaces), num_envs), 0, counts)
             actions = dict(zip(env.agents, drawn, strict=True))
@@ -72,14 +86,18 @@ def _jaxmarl_env(env_id: str) -> Any:
     with _needed("jaxmarl", "peers"):
         import jaxmarl
         from jaxmarl.environments.smax import map_name_to_scenario
-    family, _, name = env_id.partition("/")
+    family, _, name = canonical(env_id).partition("/")
     if family == "mpe":
         from jaxrl.envs.mpe import SCENARIOS
 
         options = {} if "facmac" in name else {"action_type": "Discrete"}  # what ours have by default
         return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
+    if family == "hanabi":
+        if "?" in name:
+            raise ValueError(f"Hanabi is compared with jaxmarl as it is, without the options of {env_id!r}.")
+        return jaxmarl.make("hanabi", num_agents=int(name.removesuffix("p")))
     if family != "smax":
-        raise ValueError(f"The comparison with jaxmarl knows smax/… and mpe/… environments, not {env_id!r}.")
+        raise ValueError(f"The comparison with jaxmarl knows smax/…, mpe/… and hanabi/… environments, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
     except KeyError:

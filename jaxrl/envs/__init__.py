@@ -1,6 +1,7 @@
 """The environment families. Importing this registers all of them with `jaxrl.make`."""
 
 import jaxrl.envs.classic
+import jaxrl.envs.hanabi
 import jaxrl.envs.matrix
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe

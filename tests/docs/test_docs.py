@@ -19,6 +19,7 @@ QUICK = ["../README.md", "environments.md", "from_gymnax.md", "many_worlds.md"]
 LONG = [
     "tour.md",
     "going_on.md",
+    "hanabi.md",
     "stream_q.md",
     "your_own_algorithm.md",
     "interop.md",

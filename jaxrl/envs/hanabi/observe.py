@@ -1,0 +1,165 @@
+"""What the players see: the vector of the Hanabi learning environment, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.envs.hanabi.bits import Field, one_hot, spread, thermometer
+from jaxrl.envs.hanabi.game import Game
+from jaxrl.envs.hanabi.rules import State
+
+__all__ = ["Seen", "global_state", "observe", "parts", "widths"]
+
+
+class Seen(NamedTuple):
+    """An observation `[…, D]` in parts, in their order. Players are counted from the one who looks.
+
+    N players with H cards of C colours and R ranks, K = C R kinds, W cards of each colour.
+    """
+
+    hands: Any
+    """`[…, N - 1, H, K]`: the other players' cards, one-hot; nothing for a missing one."""
+    short: Any
+    """`[…, N]`: who has a card fewer."""
+    deck: Any
+    """`[…, cards - N H]`: as many True as cards are left to draw."""
+    fireworks: Any
+    """`[…, C, R]`: the highest rank played, one-hot."""
+    information: Any
+    """As many True as information tokens are left."""
+    lives: Any
+    """As many True as life tokens are left."""
+    discards: Any
+    """`[…, C, W]`: for each rank as many True as cards of it are gone."""
+    last: Any
+    """`[…, 2 N + 4 + C + R + 2 H + K + 2]`: who moved; played, discarded, named a colour, named a rank; to whom; the
+    colour; the rank; the cards that it is about; the place of the card; the card; whether it scored; whether a token
+    came back for it."""
+    knowledge: Any
+    """`[…, N, H, K + C + R]`: what each card can be by what its owner has been told; its colour, its rank, if named."""
+
+
+def widths(game: Game) -> Seen:
+    """How many numbers each part has."""
+    players, size, kinds = game.players, game.hand_size, game.kinds
+    return Seen(
+        hands=(players - 1) * size * kinds,
+        short=players,
+        deck=game.cards - game.dealt,
+        fireworks=kinds,
+        information=game.information_tokens,
+        lives=game.life_tokens,
+        discards=game.cards,
+        last=2 * players + 4 + game.colors + game.ranks + 2 * size + kinds + 2,
+        knowledge=players * size * (kinds + game.colors + game.ranks),
+    )
+
+
+def parts(game: Game, obs: jax.Array) -> Seen:
+    """The parts of observations `[…, D]`."""
+    flat = Seen(*jnp.split(obs, np.cumsum(widths(game))[:-1], axis=-1))
+    batch, size = obs.shape[:-1], game.hand_size
+    return flat._replace(
+        hands=flat.hands.reshape(*batch, game.players - 1, size, game.kinds),
+        fireworks=flat.fireworks.reshape(*batch, game.colors, game.ranks),
+        discards=flat.discards.reshape(*batch, game.colors, -1),
+        knowledge=flat.knowledge.reshape(*batch, game.players, size, -1),
+    )
+
+
+def observe(game: Game, state: State) -> jax.Array:
+    """What each player sees: bool `[N, D]`. Players are counted from the one who looks."""
+    hands = _from_each(state.hands)
+    return spread(
+        [
+            *_hands(game, hands, first=1),
+            *_board(game, state),
+            *_discards(game, state),
+            *_last_move(game, state),
+            *_knowledge(game, _from_each(state.possible), _from_each(state.hinted)),
+        ]
+    )
+
+
+def global_state(game: Game, state: State) -> jax.Array:
+    """All there is to see, all hands included, and whose turn it is: float32 `[G]`."""
+    fields = [
+        *_hands(game, state.hands, first=0),
+        *_board(game, state),
+        *_discards(game, state),
+        *((value[0], width) if value.ndim else (value, width) for value, width in _last_move(game, state)),
+        *_knowledge(game, state.possible, state.hinted),
+        one_hot(state.step % game.players, game.players),
+    ]
+    return spread(fields).astype(jnp.float32)
+
+
+def _from_each(array: jax.Array) -> jax.Array:
+    """`[N, …]` by player, as `[N, N, …]`: by who looks, and how many seats further."""
+    return jnp.stack([jnp.roll(array, -player, axis=0) for player in range(array.shape[0])])
+
+
+def _hands(game: Game, hands: jax.Array, first: int) -> Iterator[Field]:
+    """The cards of the players from `first` on, and who has one card fewer; `hands[…, N, H]`."""
+    for player in range(first, game.players):
+        for card in range(game.hand_size):
+            yield one_hot(hands[..., player, card].astype(jnp.int32), game.kinds)
+    for player in range(game.players):
+        yield hands[..., player, -1] < 0, 1
+
+
+def _board(game: Game, state: State) -> Iterator[Field]:
+    """How many cards are left to draw, the fireworks, and the tokens."""
+    yield from thermometer(game.cards - state.drawn, game.cards - game.dealt)
+    for color in range(game.colors):
+        yield one_hot(state.fireworks[color] - 1, game.ranks)
+    yield from thermometer(state.information, game.information_tokens)
+    yield from thermometer(state.lives, game.life_tokens)
+
+
+def _discards(game: Game, state: State) -> Iterator[Field]:
+    """How many of each card are gone."""
+    offsets = np.cumsum((0, *game.copies[:-1]))
+    bits = (((1 << state.discards) - 1) << offsets).sum(1)  # [C]
+    for color in range(game.colors):
+        yield bits[color], sum(game.copies)
+
+
+def _last_move(game: Game, state: State) -> Iterator[Field]:
+    """The last move; nothing before the first one. Of players, who looks is `[N]`."""
+    last, size = state.last, game.hand_size
+    action, viewer = last.action, np.arange(game.players)
+    mover = state.step - 1
+    moved = state.step > 0
+    of_card = moved & (action < game.first_color_hint)
+    of_rank = action >= game.first_rank_hint
+    of_color = moved & ~of_card & ~of_rank
+    number = action - jnp.where(of_rank, game.first_rank_hint, game.first_color_hint)
+    values = jnp.where(of_rank, game.ranks, game.colors)
+    told = mover + 1 + number // values
+    yield one_hot(jnp.where(moved, (mover - viewer) % game.players, -1), game.players)
+    yield of_card & (action >= size), 1
+    yield of_card & (action < size), 1
+    yield of_color, 1
+    yield of_rank, 1
+    yield one_hot(jnp.where(of_color | of_rank, (told - viewer) % game.players, -1), game.players)
+    yield one_hot(jnp.where(of_color, number % values, -1), game.colors)
+    yield one_hot(jnp.where(of_rank, number % values, -1), game.ranks)
+    yield last.touched, size
+    yield one_hot(jnp.where(of_card, action % size, -1), size)
+    yield one_hot(last.card, game.kinds)
+    yield last.scored, 1
+    yield last.regained & (action >= size), 1
+
+
+def _knowledge(game: Game, possible: jax.Array, hinted: jax.Array) -> Iterator[Field]:
+    """What each player has been told about each of the own cards; both `[…, N, H]`."""
+    for player in range(game.players):
+        for card in range(game.hand_size):
+            yield possible[..., player, card], game.kinds
+            yield hinted[..., player, card], game.colors + game.ranks

@@ -1,0 +1,225 @@
+"""The rules of Hanabi (Bauza 2010) as pure functions; sets of cards are bits of a number, so that nothing is looked up.
+
+Equal to the Hanabi learning environment (Bard et al. 2019, https://arxiv.org/abs/1902.00506).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.envs.hanabi.game import Game
+
+__all__ = ["Move", "State", "actor", "is_over", "legal", "play", "score", "start"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """What everybody has seen of the last move. All are -1, 0 or False if there was none."""
+
+    action: jax.Array
+    """Its number, as the one who moved counts."""
+    card: jax.Array
+    """The kind that was played or discarded, or -1."""
+    touched: jax.Array
+    """Bit i: whether the hint is about card i of the one who was told."""
+    scored: jax.Array
+    """Whether the played card fits."""
+    regained: jax.Array
+    """Whether an information token came back."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A game of N players with H cards each, of C colours and R ranks. All numbers are int32, but for those of cards.
+
+    Cards in a hand are ordered from the oldest to the newest; a missing one is last and has the kind -1.
+    """
+
+    deck: jax.Array
+    """int8 `[cards]`: the kinds in the order in which they are dealt."""
+    drawn: jax.Array
+    """How many of them have been dealt."""
+    hands: jax.Array
+    """int8 `[N, H]`: the kinds that the players hold."""
+    possible: jax.Array
+    """`[N, H]`, bit k: whether the card can be of kind k by what its owner has been told about it."""
+    hinted: jax.Array
+    """`[N, H]`, bit c: whether the owner has been told that it is of colour c; bit C + r: of rank r."""
+    fireworks: jax.Array
+    """`[C]`: the highest rank that has been played, from 1; 0 if none has."""
+    discards: jax.Array
+    """`[C, R]`: how many have been discarded or misplayed."""
+    information: jax.Array
+    """Information tokens left."""
+    lives: jax.Array
+    """Life tokens left."""
+    turns_left: jax.Array
+    """Turns until the end once the deck is empty; N before."""
+    step: jax.Array
+    """How many moves were made; player `step % N` makes the next one."""
+    last: Move
+
+
+def actor(game: Game, state: State) -> jax.Array:
+    """The player whose turn it is."""
+    return state.step % game.players
+
+
+def score(state: State) -> jax.Array:
+    """The number of cards in the fireworks, whether or not a life is left."""
+    return state.fireworks.sum(dtype=jnp.int32)
+
+
+def is_over(game: Game, state: State) -> jax.Array:
+    """Whether the game has ended: no life is left, all is played, or everybody had a turn after the last card."""
+    return (state.lives <= 0) | (score(state) >= game.kinds) | (state.turns_left <= 0)
+
+
+def start(game: Game, deck: jax.Array, information: jax.Array, lives: jax.Array) -> State:
+    """The start of a game.
+
+    Args:
+        game: The sizes.
+        deck: The kinds in the order dealt, `[cards]`: the first player's hand, then the next player's …
+        information: Information tokens.
+        lives: Life tokens.
+    """
+    deck = deck.astype(jnp.int8)
+    shape = (game.players, game.hand_size)
+    none = jnp.int32(-1)
+    no, zero = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+    return State(
+        deck=deck,
+        drawn=jnp.int32(game.dealt),
+        hands=deck[: game.dealt].reshape(shape),
+        possible=jnp.full(shape, (1 << game.kinds) - 1, jnp.int32),
+        hinted=jnp.zeros(shape, jnp.int32),
+        fireworks=jnp.zeros(game.colors, jnp.int32),
+        discards=jnp.zeros((game.colors, game.ranks), jnp.int32),
+        information=information,
+        lives=lives,
+        turns_left=jnp.int32(game.players),
+        step=zero,
+        last=Move(action=none, card=none, touched=zero, scored=no, regained=no),
+    )
+
+
+def legal(game: Game, state: State, max_information: jax.Array) -> jax.Array:
+    """Which moves each player may make: bool `[N, A]`. Who waits can only wait."""
+    turn = jnp.arange(game.players) == actor(game, state)
+    held = state.hands >= 0
+    discards = held & (state.information < max_information)
+    colors, ranks = state.hands // game.ranks, state.hands % game.ranks
+    has_color = (held[..., None] & (colors[..., None] == np.arange(game.colors))).any(1)
+    has_rank = (held[..., None] & (ranks[..., None] == np.arange(game.ranks))).any(1)
+    hints = [
+        jnp.roll(has, -ahead, axis=0) & (state.information > 0)
+        for has in (has_color, has_rank)
+        for ahead in range(1, game.players)
+    ]
+    moves = jnp.concatenate([discards, held, *hints], axis=1) & turn[:, None]
+    return jnp.concatenate([moves, ~turn[:, None]], axis=1)
+
+
+class _Hint(NamedTuple):
+    """What a move says if it is a hint; nonsense if it is not."""
+
+    is_rank: jax.Array
+    value: jax.Array  # the colour or rank
+    told: jax.Array  # bool [N, 1]: to whom
+    touched: jax.Array  # bool [N, H]: about which cards
+
+
+def _hint(game: Game, state: State, action: jax.Array) -> _Hint:
+    is_rank = action >= game.first_rank_hint
+    number = action - jnp.where(is_rank, jnp.int32(game.first_rank_hint), game.first_color_hint)
+    values = jnp.where(is_rank, jnp.int32(game.ranks), game.colors)
+    ahead, value = number // values, number % values
+    told = (np.arange(game.players) == (actor(game, state) + 1 + ahead) % game.players)[:, None]
+    shown = jnp.where(is_rank, state.hands % game.ranks, state.hands // game.ranks)
+    return _Hint(is_rank, value, told, told & (state.hands >= 0) & (shown == value))
+
+
+def play(game: Game, state: State, action: jax.Array, max_information: jax.Array) -> State:
+    """The game after the move of the player whose turn it is.
+
+    A move that is not legal stands for the first legal one: to discard the oldest card, or else to play it.
+    """
+    turn = (np.arange(game.players) == actor(game, state))[:, None]
+    hint = _hint(game, state, action)
+    held = _pick(state.hands, turn & (np.arange(game.hand_size) == action % game.hand_size)) >= 0
+    of_card = action < game.first_color_hint
+    can_discard = state.information < max_information
+    allowed = jnp.where(of_card, held & ((action >= game.hand_size) | can_discard), state.information > 0)
+    allowed &= of_card | (hint.touched.any() & (action < game.wait))
+    action = jnp.where(allowed, action, jnp.where(can_discard, jnp.int32(0), game.hand_size))
+    of_card |= ~allowed
+    state = _tell(game, state, hint, ~of_card)
+    state = _use_card(game, state, turn, action, of_card, max_information)
+    touched = jnp.where(of_card, 0, (hint.touched.any(0) << np.arange(game.hand_size)).sum(dtype=jnp.int32))
+    last = dataclasses.replace(state.last, action=action, touched=touched)
+    return dataclasses.replace(state, step=state.step + 1, last=last)
+
+
+def _tell(game: Game, state: State, hint: _Hint, tells: jax.Array) -> State:
+    """The game after the hint, if it is one."""
+    one_of_each = sum(1 << color * game.ranks for color in range(game.colors))  # the cards of the lowest rank
+    color = ((1 << game.ranks) - 1) << hint.value * game.ranks
+    named = jnp.where(hint.is_rank, one_of_each << hint.value, color)
+    after = state.possible & jnp.where(hint.touched, named, ~named)
+    bit = 1 << jnp.where(hint.is_rank, game.colors + hint.value, hint.value)
+    return dataclasses.replace(
+        state,
+        possible=jnp.where(hint.told & tells, after, state.possible),
+        hinted=jnp.where(hint.touched & tells, state.hinted | bit, state.hinted),
+        information=state.information - tells,
+    )
+
+
+def _use_card(
+    game: Game, state: State, turn: jax.Array, action: jax.Array, uses: jax.Array, max_information: jax.Array
+) -> State:
+    """The game after a card was played or discarded and another one drawn, if that is the move."""
+    slot = np.arange(game.hand_size) == action % game.hand_size
+    kind = _pick(state.hands, turn & slot)
+    color = np.arange(game.colors) == kind // game.ranks
+    rank = kind % game.ranks
+    plays = uses & (action >= game.hand_size)
+    scored = plays & (_pick(state.fireworks, color) == rank)
+    lost = uses & ~scored
+    regained = (uses & ~plays) | (scored & (rank == game.ranks - 1) & (state.information < max_information))
+
+    new = jnp.where(state.drawn < game.cards, _pick(state.deck, np.arange(game.cards) == state.drawn), -1)
+    moved = turn & uses & (np.arange(game.hand_size) >= action % game.hand_size)
+
+    def refilled(old: jax.Array, drawn: jax.Array) -> jax.Array:
+        last = jnp.broadcast_to(drawn.astype(old.dtype), (game.players, 1))
+        return jnp.where(moved, jnp.concatenate([old[:, 1:], last], axis=1), old)
+
+    return dataclasses.replace(
+        state,
+        drawn=state.drawn + (uses & (new >= 0)),
+        hands=refilled(state.hands, new),
+        possible=refilled(state.possible, jnp.where(new >= 0, (1 << game.kinds) - 1, 0)),
+        hinted=refilled(state.hinted, jnp.int32(0)),
+        fireworks=state.fireworks + (color & scored),
+        discards=state.discards + (lost & color[:, None] & (np.arange(game.ranks) == rank)),
+        information=state.information + regained,
+        lives=state.lives - (plays & ~scored),
+        turns_left=state.turns_left - (state.drawn >= game.cards),
+        last=dataclasses.replace(
+            state.last, card=jnp.where(uses, kind, jnp.int32(-1)), scored=scored, regained=regained
+        ),
+    )
+
+
+def _pick(values: jax.Array, where: jax.Array) -> jax.Array:
+    """The one value where `where` is True, as int32."""
+    return jnp.where(where, values, 0).sum(dtype=jnp.int32)
