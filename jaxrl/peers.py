@@ -23,6 +23,7 @@ __all__ = ["PEERS", "Compiled", "Hosted", "total"]
 
 
 _CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+_SOCIAL = ("coin_game", "switch_riddle", "storm")
 _MINATAR = tuple(f"{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 
 
@@ -45,9 +46,9 @@ def total(tree: Any) -> jax.Array:
 
 
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, and the particle world."""
+    """SMAX with the scripted enemy, the particle world, and the social games."""
     env = _jaxmarl_env(env_id)
-    spaces = [env.action_space(agent) for agent in env.agents]
+    spaces = [env.action_spaces[agent] for agent in env.agents]
 
     def reset(key: jax.Array) -> Any:
         return jax.vmap(env.reset)(jax.random.split(key, num_envs))[1]
@@ -62,7 +63,9 @@ def jaxmarl(env_id: str, num_envs: int) -> Compiled:
             keys = zip(env.agents, spaces, jax.random.split(key_action, len(spaces)), strict=True)
             actions = {agent: jax.random.uniform(k, (num_envs, *space.shape)) for agent, space, k in keys}
         obs, state, reward, *_ = jax.vmap(env.step)(jax.random.split(key_step, num_envs), state, actions)
-        return state, total([obs[agent] for agent in env.agents]) + total([reward[agent] for agent in env.agents])
+        seen = [obs[agent] for agent in env.agents] if env.agents[0] in obs else obs  # STORM's is of all players
+        earned = [reward[agent] for agent in env.agents] if isinstance(reward, dict) else reward
+        return state, total(seen) + total(earned)
 
     return Compiled(reset, step)
 
@@ -78,8 +81,11 @@ def _jaxmarl_env(env_id: str) -> Any:
 
         options = {} if "facmac" in name else {"action_type": "Discrete"}  # what ours have by default
         return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
+    if family in _SOCIAL:
+        return jaxmarl.make(family)
     if family != "smax":
-        raise ValueError(f"The comparison with jaxmarl knows smax/… and mpe/… environments, not {env_id!r}.")
+        known = ", ".join(_SOCIAL)
+        raise ValueError(f"The comparison with jaxmarl knows smax/…, mpe/…, {known} environments, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
     except KeyError:

@@ -10,7 +10,8 @@ from jaxrl.peers import PEERS, Hosted
 
 
 @pytest.mark.parametrize(
-    ("library", "env"), [("jaxmarl", "mpe/simple"), ("gymnax", "Pendulum-v1"), ("envpool", "classic/mountain_car")]
+    ("library", "env"),
+    [("jaxmarl", "mpe/simple"), ("jaxmarl", "storm"), ("gymnax", "Pendulum-v1"), ("envpool", "classic/mountain_car")],
 )
 def test_both_are_measured_in_turn(library: str, env: str) -> None:
     pytest.importorskip(library)
@@ -34,7 +35,7 @@ def test_hosted_environments_are_stepped_with_actions_of_their_own_kind() -> Non
 @pytest.mark.parametrize(
     ("library", "env", "sentence"),
     [
-        ("jaxmarl", "CartPole-v1", "knows smax/… and mpe/… environments"),
+        ("jaxmarl", "CartPole-v1", "knows smax/…, mpe/…, coin_game"),
         ("gymnax", "smax/3m", "knows CartPole-v1, Acrobot-v1"),
         ("envpool", "probe/death", "knows CartPole-v1, Acrobot-v1"),
         ("stoix", "smax/3m", "against must be one of jaxmarl, gymnax, envpool"),

@@ -1,4 +1,4 @@
-"""Social games: `jaxrl.make("coin_game")`, `"switch_riddle"`, `"storm/stag_hunt"`, or `"storm"` with a table of payoffs."""
+"""Social games: `jaxrl.make("coin_game")`, `"switch_riddle"`, `"storm/stag_hunt"`."""
 
 from jaxrl.envs.social.coin_game import CoinGame
 from jaxrl.envs.social.matrices import MATRICES

@@ -26,10 +26,10 @@ def draw_coin_game(states: Any, inner_steps: int) -> Scene:
         side = (-0.22, 0.22)[number]
         coin, player = things[:, 2 + number], things[:, number]
         tip = Tip(f"{name}'s coin", {})
-        place = {"x": coin[:, 1] + 0.5 + side, "y": coin[:, 0] + 0.72}
-        shapes.append(Circle(**place, radius=0.13, fill=_BOARD, stroke=color, stroke_width=0.07, tip=tip))
-        place = {"x": player[:, 1] + 0.5 + side, "y": player[:, 0] + 0.3}
-        shapes.append(Circle(**place, radius=0.2, fill=color, tip=Tip(name, {})))
+        x, y = coin[:, 1] + 0.5 + side, coin[:, 0] + 0.72
+        shapes.append(Circle(x=x, y=y, radius=0.13, fill=_BOARD, stroke=color, stroke_width=0.07, tip=tip))
+        x, y = player[:, 1] + 0.5 + side, player[:, 0] + 0.3
+        shapes.append(Circle(x=x, y=y, radius=0.2, fill=color, tip=Tip(name, {})))
     taken = np.asarray(states.taken)
     own, others = taken[:, 0, 0] + taken[:, 1, 1], taken[:, 0, 1] + taken[:, 1, 0]
     counts = np.array([f"own {a} · other's {b}" for a, b in zip(own.tolist(), others.tolist(), strict=True)])
@@ -56,9 +56,9 @@ def draw_switch_riddle(states: Any) -> Scene:
         been = np.where(has_been[:, i], 1.0, 0.0)
         shapes.append(Rect(x=x + 0.06, y=0.05, width=0.88, height=0.09, fill="#57ab5a", corner=0.03, alpha=been))
         tip = Tip(f"agent_{i}", {})
-        place = {"x": np.where(inside, middle, x + 0.5), "y": np.where(inside, 2.0, 0.7)}
-        shapes.append(Circle(**place, radius=0.3, fill=_PLAYERS[i % len(_PLAYERS)], tip=tip))
-        shapes.append(Text(**place, text=str(i), size=0.3, fill=_INK))
+        x, y = np.where(inside, middle, x + 0.5), np.where(inside, 2.0, 0.7)
+        shapes.append(Circle(x=x, y=y, radius=0.3, fill=_PLAYERS[i % len(_PLAYERS)], tip=tip))
+        shapes.append(Text(x=x, y=y, text=str(i), size=0.3, fill=_INK))
     count = np.array([f"{number} of {n} have been" for number in has_been.sum(1).tolist()])
     days = np.array([f"day {t + 1}" for t in np.asarray(states.step).tolist()])
     captions = (Caption("Switch riddle"), Caption(count), Caption(days))
@@ -81,9 +81,8 @@ def draw_storm(name: str, states: Any) -> Scene:
         held = np.asarray(states.inventory)[:, i]
         text = np.array([" ".join(map(str, row)) for row in held.tolist()])
         tip = Tip(f"agent_{i}", {"coins by kind": text, "frozen": frozen[:, i]})
-        place = {"x": x, "y": y}
-        shapes.append(Polygon(**place, radius=0.46, sides=3, angle=angle, fill=color, tip=tip))
-        shapes.append(Text(**place, text=text, size=0.24, fill=_INK))
+        shapes.append(Polygon(x=x, y=y, radius=0.46, sides=3, angle=angle, fill=color, tip=tip))
+        shapes.append(Text(x=x, y=y, text=text, size=0.24, fill=_INK))
     pair = np.array([f"{number} frozen" for number in (frozen > 0).sum(1).tolist()])
     steps = np.array([f"step {t}" for t in np.asarray(states.step).tolist()])
     captions = (Caption(name), Caption(pair), Caption(steps))

@@ -1,7 +1,7 @@
 """Payoffs of matrix games: two tables each, of the row player and of the column player, for K choices each.
 
-The prisoners' dilemma has the numbers of JaxMARL's STORM; stag hunt, chicken and Bach or Stravinsky have those of Melting
-Pot 2.0 (Agapiou et al. 2022, https://arxiv.org/abs/2211.13746); the others are the textbook's.
+The prisoners' dilemma has the numbers of JaxMARL's STORM; stag hunt, chicken and Bach or Stravinsky have those of
+Melting Pot 2.0 (Agapiou et al. 2022, https://arxiv.org/abs/2211.13746); the others are the textbook's.
 """
 
 from __future__ import annotations

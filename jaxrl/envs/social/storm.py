@@ -1,9 +1,10 @@
-"""STORM: matrix games in space and time (Khan et al. 2024, https://arxiv.org/abs/2312.12568, after the dilemmas of Leibo
-et al. 2017, https://arxiv.org/abs/1702.03037; rules as in JaxMARL's STORM)."""
+"""STORM: matrix games in space and time (Khan et al. 2024, https://arxiv.org/abs/2312.12568).
+
+They go back to the dilemmas of Leibo et al. 2017 (https://arxiv.org/abs/1702.03037). The rules are JaxMARL's.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -125,7 +126,8 @@ class Storm(MultiAgentEnvironment):
 
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[64 (N + K) + N (K + 5)]`: who and which coins are in each cell; for each player its direction
-        one-hot, its coins by kind, and whether it is frozen."""
+        one-hot, its coins by kind, and whether it is frozen.
+        """
         cells = np.arange(SIZE * SIZE)
         boards = [rules.board_of(COIN_CELLS, state.there & (state.kind == kind)) for kind in range(self._kinds)]
         parts = (

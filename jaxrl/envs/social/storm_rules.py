@@ -90,7 +90,7 @@ class State:
     step: jax.Array
 
 
-def board_of(cells: jax.Array, there: Any = True) -> jax.Array:
+def board_of(cells: jax.Array | np.ndarray, there: Any = True) -> jax.Array:
     """The board of those of the cells `[M]` that are there, bool `[M]`."""
     bit = jnp.where(there, jnp.uint32(1) << (cells % 32).astype(jnp.uint32), jnp.uint32(0))
     upper = cells >= 32

@@ -15,7 +15,7 @@ _SIDE, _AHEAD = (grid.reshape(-1) for grid in np.meshgrid(np.arange(VIEW) - VIEW
 
 
 def _others(n: int) -> np.ndarray:
-    """int `[N, N]`: for each player itself first, then the others in their order."""
+    """Int `[N, N]`: for each player itself first, then the others in their order."""
     return np.array([[i, *(j for j in range(n) if j != i)] for i in range(n)])
 
 
@@ -43,7 +43,8 @@ def planes(state: State, kinds: int) -> jax.Array:
 
 def facts(state: State) -> jax.Array:
     """float32 `[N, N (K + 1)]`: my coins by kind, whether I am ready; for each of the others whether it is ready, and
-    while it is frozen its coins by kind."""
+    while it is frozen its coins by kind.
+    """
     n, kinds = state.inventory.shape
     held = state.inventory.astype(jnp.float32)
     ready = (held.sum(1, keepdims=True) > 0).astype(jnp.float32)
