@@ -41,7 +41,9 @@ def in_lock_step(steps: int, agents: int) -> None:
 
     _, state = ours.reset(jax.random.key(1))
     keys = jax.random.split(jax.random.key(2), steps)
-    rows, terminated, truncated, won = jax.tree.map(np.asarray, jax.jit(lambda *x: jax.lax.scan(both, *x)[1])(state, keys))
+    rows, terminated, truncated, won = jax.tree.map(
+        np.asarray, jax.jit(lambda *x: jax.lax.scan(both, *x)[1])(state, keys)
+    )
     for name, (mine, other) in rows.items():
         np.testing.assert_array_equal(mine, other, err_msg=name)
     earned = rows["reward"][0][:, 0]
