@@ -1,6 +1,6 @@
 """The social games against jaxmarl, both in this process: `python baselines/speed/social.py`.
 
-Needs `pip install "jaxrl[peers]"`. STORM has two players. Prints a table and writes all raw numbers to
+Needs `pip install "jaxrl[peers]"`. STORM has two players, as jaxmarl's `storm_2p`. Prints a table and writes all raw numbers to
 `baselines/speed/results/`.
 """
 
