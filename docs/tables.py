@@ -18,7 +18,7 @@ from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
-PAGES = dict.fromkeys(("coin_game", "switch_riddle", "storm/…"), "social_games.md")
+PAGES: dict[str, str] = dict.fromkeys(("coin_game", "switch_riddle", "storm/…"), "social_games.md")
 """The page of families that have none of their own name."""
 Row = tuple[str, ...]
 Tables = Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]]

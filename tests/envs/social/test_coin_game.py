@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.social.coin_game import Params, State
+from jaxrl.envs.social.coin_game import State
 
 
 def in_lock_step(steps: int, egocentric: bool) -> None:

@@ -25,7 +25,7 @@ def _their_keys_are_reused():
 
 
 def their_storm(monkeypatch, n: int):
-    """Their environment, with a few of the 43,758 rows that it draws from in every step: what is drawn is not compared."""
+    """Their environment, with a few of the 43,758 rows that it draws from: what is drawn is not compared."""
     module = importlib.import_module("jaxmarl.environments.storm.storm_env")
     monkeypatch.setattr(module, "AGENT_SPAWNS", module.AGENT_SPAWNS[:4])
     return jaxmarl.make("storm", num_agents=n)
