@@ -1,7 +1,7 @@
 """The social games against jaxmarl, both in this process: `python baselines/speed/social.py`.
 
-Needs `pip install "jaxrl[peers]"`. STORM has two players, as jaxmarl's `storm_2p`. Prints a table and writes all raw numbers to
-`baselines/speed/results/`.
+Needs `pip install "jaxrl[peers]"`. STORM has two players, as jaxmarl's `storm_2p`. Prints a table and writes all raw
+numbers to `baselines/speed/results/`.
 """
 
 from __future__ import annotations
