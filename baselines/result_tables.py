@@ -147,7 +147,7 @@ def recovery() -> list[Row]:
 def environment_speed() -> list[Row]:
     """A row per environment and peer: random play."""
     rows = [("environment", "copies", "peer", "ratio", "jaxrl, steps per second", "peer, steps per second")]
-    for result in comparisons("smax", "mpe", "hanabi", "classic", "minatar"):
+    for result in comparisons("smax", "mpe", "hanabi", "social", "classic", "minatar"):
         speeds = [f"{result[side]['steps_per_second']:,.0f}" for side in ("ours", "peer")]
         rows.append((result["env"], f"{result['num_envs']:,}", peer(result), f"{result['ratio']:.1f}", *speeds))
     return rows
@@ -367,6 +367,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "mpe, eight seeds": lambda: runs("ippo_mpe"),
         "simple_spread by steps": spread_by_steps,
         "simple_spread by return": spread_by_return,
+        "social games": lambda: runs("social", timed=True),
         "classic": lambda: runs("ppo_classic", timed=True),
         "streams": lambda: runs("stream_classic"),
         "team values in the particle world": lambda: runs("team_q_mpe", timed=True),

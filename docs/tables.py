@@ -18,6 +18,11 @@ from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
+FAMILIES = ("smax/…", "mpe/…", "hanabi/…", "coin_game", "switch_riddle", "storm/…", "matrix/…")
+FAMILIES += ("classic/…", "minatar/…", "probe/…")
+SOCIAL = ("coin_game", "switch_riddle", "storm/…")
+PAGES: dict[str, str] = {**dict.fromkeys(SOCIAL, "social_games.md"), "matrix/…": "self_play.md"}
+"""The page of families that have none of their own name."""
 Row = tuple[str, ...]
 Tables = Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]]
 """For each page the function behind each table, by the name that its marker has."""
@@ -52,23 +57,22 @@ def stale(pages: Tables, write: bool = False) -> list[str]:
 def families() -> list[Row]:
     """A row per family."""
     rows = [("family", "environments", "agents", "observation", "actions", "page")]
-    for family in ("smax", "mpe", "hanabi", "classic", "minatar", "probe"):
-        envs = [jaxrl.make(name) for name in jaxrl.list_envs(f"{family}/*")]
+    for family in FAMILIES:
+        envs = [jaxrl.make(name) for name in jaxrl.list_envs(family.replace("…", "*"))]
         agents = [env.num_agents if isinstance(env, MultiAgentEnvironment) else 1 for env in envs]
         sizes = [int(np.prod(env.observation_space().shape)) for env in envs]
         counts = [env.action_space().n for env in envs if isinstance(env.action_space(), Discrete)]
-        rows.append(
-            (f"`{family}/…`", str(len(envs)), span(agents), span(sizes), span(counts), f"[{family}.md]({family}.md)")
-        )
+        page = PAGES.get(family, f"{family.partition('/')[0]}.md")
+        rows.append((f"`{family}`", str(len(envs)), span(agents), span(sizes), span(counts), f"[{page}]({page})"))
     return rows
 
 
-def single(family: str) -> Callable[[], list[Row]]:
+def single(*patterns: str) -> Callable[[], list[Row]]:
     """A row per environment, with spaces and limits."""
 
     def table() -> list[Row]:
         rows = [("name", "also called", "agents", "observation", "actions", "at most")]
-        for name in jaxrl.list_envs(f"{family}/*"):
+        for name in (name for pattern in patterns for name in jaxrl.list_envs(pattern)):
             env = jaxrl.make(name)
             agents = str(env.num_agents) if isinstance(env, MultiAgentEnvironment) else "–"
             spaces = (describe(env.observation_space()), describe(env.action_space()))
@@ -122,8 +126,9 @@ def all_tables() -> Tables:
         from result_tables import TABLES
     finally:
         sys.path.remove(folder)
-    alone = {f"{family}.md": single(family) for family in ("hanabi", "classic", "minatar", "probe")}
-    environments = {"environments.md": families, **alone}
+    alone = {f"{family}.md": single(f"{family}/*") for family in ("hanabi", "classic", "minatar", "probe")}
+    social = single(*(family.replace("…", "*") for family in SOCIAL))
+    environments = {"environments.md": families, "social_games.md": social, **alone}
     return {**{FOLDER / page: {"environments": make} for page, make in environments.items()}, **TABLES}
 
 

@@ -23,6 +23,7 @@ __all__ = ["PEERS", "Compiled", "Hosted", "legal_moves", "takes_turns", "total"]
 
 
 _CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+_SOCIAL = ("coin_game", "switch_riddle", "storm")
 _MINATAR = tuple(f"{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 
 
@@ -55,9 +56,9 @@ def legal_moves(key: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, the particle world, and Hanabi."""
+    """SMAX with the scripted enemy, the particle world, Hanabi, and the social games."""
     env = _jaxmarl_env(env_id)
-    spaces = [env.action_space(agent) for agent in env.agents]
+    spaces = [env.action_spaces[agent] for agent in env.agents]
 
     def reset(key: jax.Array) -> Any:
         return jax.vmap(env.reset)(jax.random.split(key, num_envs))[1]
@@ -71,7 +72,8 @@ def jaxmarl(env_id: str, num_envs: int) -> Compiled:
         elif hasattr(spaces[0], "n"):
             counts = np.array([space.n for space in spaces])[:, None]
             drawn = jax.random.randint(key_action, (len(spaces), num_envs), 0, counts)
-            actions = dict(zip(env.agents, drawn, strict=True))
+            actions: Any = dict(zip(env.agents, drawn, strict=True))
+            actions = tuple(drawn) if env.agents == [0, 1] else actions  # storm_2p unpacks them
         else:
             keys = zip(env.agents, spaces, jax.random.split(key_action, len(spaces)), strict=True)
             actions = {agent: jax.random.uniform(k, (num_envs, *space.shape)) for agent, space, k in keys}
@@ -96,8 +98,11 @@ def _jaxmarl_env(env_id: str) -> Any:
         if "?" in name:
             raise ValueError(f"Hanabi is compared with jaxmarl as it is, without the options of {env_id!r}.")
         return jaxmarl.make("hanabi", num_agents=int(name.removesuffix("p")))
+    if family in _SOCIAL:  # jaxmarl's `storm` shuffles 43,758 rows in every step; that for two players is fast
+        return jaxmarl.make("storm_2p" if family == "storm" else family)
     if family != "smax":
-        raise ValueError(f"The comparison with jaxmarl knows smax/…, mpe/… and hanabi/… environments, not {env_id!r}.")
+        known = ", ".join(("smax/…", "mpe/…", "hanabi/…", *_SOCIAL))
+        raise ValueError(f"The comparison with jaxmarl knows {known} environments, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
     except KeyError:

@@ -13,6 +13,7 @@ from jaxrl.peers import PEERS, Hosted
     ("library", "env"),
     [
         ("jaxmarl", "mpe/simple"),
+        ("jaxmarl", "storm"),
         pytest.param("jaxmarl", "hanabi", marks=pytest.mark.slow),
         ("gymnax", "Pendulum-v1"),
         ("envpool", "classic/mountain_car"),
@@ -40,7 +41,7 @@ def test_hosted_environments_are_stepped_with_actions_of_their_own_kind() -> Non
 @pytest.mark.parametrize(
     ("library", "env", "sentence"),
     [
-        ("jaxmarl", "CartPole-v1", "knows smax/…, mpe/… and hanabi/… environments"),
+        ("jaxmarl", "CartPole-v1", "knows smax/…, mpe/…, hanabi/…, coin_game"),
         ("gymnax", "smax/3m", "knows CartPole-v1, Acrobot-v1"),
         ("envpool", "probe/death", "knows CartPole-v1, Acrobot-v1"),
         ("stoix", "smax/3m", "against must be one of jaxmarl, gymnax, envpool"),

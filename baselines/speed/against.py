@@ -18,7 +18,13 @@ COLUMNS = "environments | peer | jaxrl steps/s | peer steps/s | ratio | compile 
 
 
 def measure(
-    description: str, family: str, kind: str, settings: Mapping[str, int], digits: int, peers: tuple[Peer, ...]
+    description: str,
+    family: str,
+    kind: str,
+    settings: Mapping[str, int],
+    digits: int,
+    peers: tuple[Peer, ...],
+    prefix: str | None = None,
 ) -> None:
     """Read the command line, measure, print, write.
 
@@ -29,6 +35,7 @@ def measure(
         settings: Number of environments for each one that is measured by default; others get the last one's.
         digits: Of the kilobytes.
         peers: Each is measured against ours in turn.
+        prefix: What stands before a scenario's name in the environment's; None for the family and a slash.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -45,7 +52,7 @@ def measure(
         sizes = arguments.num_envs or [settings.get(name, list(settings.values())[-1])]
         for num_envs, peer in itertools.product(sizes, peers):
             result = compare(
-                f"{family}/{name}",
+                f"{family}/{name}" if prefix is None else prefix + name,
                 num_envs,
                 against=peer,
                 steps=arguments.steps,

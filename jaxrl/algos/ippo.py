@@ -60,6 +60,20 @@ PRESETS: dict[str, Config] = {
     "3m": Config(total_timesteps=4_000_000, hidden=(64, 64, 64, 64), gae_lambda=0.95, ent_coef=0.002),
     "8m": Config(env="smax/8m", total_timesteps=8_000_000, gae_lambda=0.95, ent_coef=0.002),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
+    # As a team: everyone takes only their own coins. Coins come after a step or two, so gamma is small.
+    "coin_game": Config(
+        env="coin_game",
+        total_timesteps=400_000,
+        shared_reward=True,
+        gamma=0.9,
+        gae_lambda=0.9,
+        clip_value=False,
+        ent_coef=0.01,
+        anneal_ent=True,
+        hidden=(128, 128),
+        activation="relu",
+        share_torso=False,
+    ),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
         optimizer="adam",

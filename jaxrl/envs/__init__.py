@@ -6,4 +6,5 @@ import jaxrl.envs.matrix
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe
 import jaxrl.envs.probe
-import jaxrl.envs.smax  # noqa: F401
+import jaxrl.envs.smax
+import jaxrl.envs.social  # noqa: F401

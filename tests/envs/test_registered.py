@@ -8,6 +8,7 @@ import jaxrl
 REPRESENTATIVES = {
     "smax": {"smax/3m", "smax/selfplay"},
     "mpe": {"mpe/simple_tag"},
+    "storm": {"storm/rock_paper_scissors"},
     "minatar": {"minatar/breakout"},
     "hanabi": {"hanabi/2p"},
     "probe": {

@@ -1,0 +1,205 @@
+"""The rules of STORM: moving, collecting, zapping, and coming back (see `jaxrl.envs.social.storm` for the game).
+
+A cell is a number from 0 to 63, x * 8 + y, and a set of cells is a board: two words of 32 bits, uint32 `[2]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = [
+    "COIN_CELLS",
+    "FORWARD",
+    "INTERACT",
+    "LEFT",
+    "RIGHT",
+    "SIZE",
+    "SPAWN_CELLS",
+    "STAY",
+    "STEPS",
+    "Params",
+    "State",
+    "board_of",
+    "collect",
+    "holds",
+    "match",
+    "move",
+    "place",
+    "respawn",
+    "targets",
+]
+
+SIZE = 8
+LEFT, RIGHT, FORWARD, INTERACT, STAY = range(5)
+STEPS = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]], np.int32)
+"""The step forward in each direction; the next direction is the one to the left."""
+
+# The places in the corners, as (x, y): coins near the middle of the board, players around them. Two cells are both.
+_COINS = ((1, 1), (1, 2), (2, 1), (1, 6), (2, 6), (1, 5), (6, 2), (5, 1), (6, 1), (6, 6), (6, 5), (5, 6))
+_SPAWNS = (
+    *((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (0, 7), (0, 6), (0, 5), (1, 7)),
+    *((7, 0), (7, 1), (7, 2), (6, 0), (7, 7), (7, 6), (7, 5), (6, 7), (6, 5)),
+)
+COIN_CELLS = np.array([x * SIZE + y for x, y in _COINS], np.int32)
+SPAWN_CELLS = np.array([x * SIZE + y for x, y in _SPAWNS], np.int32)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """What may vary."""
+
+    payoff: Any
+    """float32 `[2, K, K]`: what the row player and the column player get, for each pair of pure inventories."""
+    freeze_steps: Any
+    """Steps that two players stand still after they have met."""
+    refill_steps: Any
+    """int32 `[2]`: the fewest and the most steps between two tries to put a new coin in a place."""
+    inner_steps: Any
+    """Steps of a round, after which everything starts anew."""
+    max_steps: Any
+    """Steps of an episode."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    """N players, and 12 places for coins of K kinds."""
+
+    position: jax.Array
+    """int32 `[N, 2]`: x and y."""
+    direction: jax.Array
+    """int32 `[N]`, 0 to 3, see `STEPS`."""
+    inventory: jax.Array
+    """int32 `[N, K]`: the coins that each one has collected."""
+    frozen: jax.Array
+    """int32 `[N]`: the steps for which a player still stands still; 0 if it is free."""
+    kind: jax.Array
+    """int32 `[12]`: the kind of coin of each place."""
+    there: jax.Array
+    """Bool `[12]`: whether the coin is in its place."""
+    timer: jax.Array
+    """int32 `[12]`: the steps until a missing coin comes back, if its cell is free then."""
+    beams: jax.Array
+    """uint32 `[2]`, a board: the empty cells that players aimed at in the last step."""
+    step: jax.Array
+
+
+def board_of(cells: jax.Array | np.ndarray, there: Any = True) -> jax.Array:
+    """The board of those of the cells `[M]` that are there, bool `[M]`."""
+    bit = jnp.where(there, jnp.uint32(1) << (cells % 32).astype(jnp.uint32), jnp.uint32(0))
+    upper = cells >= 32
+    return jnp.stack([jnp.bitwise_or.reduce(jnp.where(half, bit, 0), axis=0) for half in (~upper, upper)])
+
+
+def holds(board: jax.Array, cells: Any) -> jax.Array:
+    """Whether each of the cells `[…]`, 0 to 63, is on the board: bool `[…]`."""
+    word = jnp.where(cells >= 32, board[1], board[0])
+    return (word >> (cells % 32).astype(jnp.uint32)) & 1 != 0
+
+
+def move(state: State, action: jax.Array, luck: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where the players are, and where they look, after they have turned and walked: int32 `[N, 2]`, `[N]`.
+
+    Nobody enters a cell in which somebody stays. Of several who want the same cell, the luckiest goes there. Whoever
+    can't go stays, which may stop those who come after.
+
+    Args:
+        state: The state before.
+        action: `[N]`, that of frozen players being to stay.
+        luck: float32 `[N]`, uniform draws.
+    """
+    turn = jnp.where(action == LEFT, 1, jnp.where(action == RIGHT, -1, 0))
+    forward = (action == FORWARD)[:, None]
+    wanted = jnp.clip(state.position + jnp.where(forward, jnp.asarray(STEPS)[state.direction], 0), 0, SIZE - 1)
+    old, new = place(state.position), place(wanted)
+    goes = old != new
+    n = len(action)
+    number = np.arange(n)
+    luckier = (luck > luck[:, None]) | ((luck == luck[:, None]) & (number < number[:, None]))  # [i, j]: j than i
+    rival = (new[:, None] == new) & luckier
+    enters = new[:, None] == old  # [i, j]: i wants to be where j was
+    others = ~np.eye(n, dtype=bool)
+    goes &= ~jnp.any(rival & goes, 1)
+    for _ in range(n - 1):  # the longest row of players who stop each other
+        goes &= ~jnp.any(enters & others & ~goes, 1)
+    position = jnp.where(goes[:, None], wanted, state.position)
+    return position, (state.direction + turn) % 4
+
+
+def place(position: jax.Array) -> jax.Array:
+    """The numbers of cells `[…]` at positions `[…, 2]`."""
+    return position[..., 0] * SIZE + position[..., 1]
+
+
+def collect(state: State, cells: jax.Array, kinds: int) -> tuple[jax.Array, jax.Array]:
+    """The inventories and which coins are left, int32 `[N, K]` and bool `[12]`, with players in `cells[N]`."""
+    takes = (cells[:, None] == COIN_CELLS) & state.there  # [N, 12]
+    of_kind = state.kind[:, None] == np.arange(kinds)
+    gained = jnp.sum(takes[:, :, None] & of_kind, axis=1, dtype=jnp.int32)
+    return state.inventory + gained, state.there & ~jnp.any(takes, 0)
+
+
+def targets(position: jax.Array, direction: jax.Array) -> jax.Array:
+    """The four cells that a zap reaches, int32 `[N, 4, 2]`: one and two ahead, and beside the first on either side.
+
+    What would lie behind a wall is the last cell before it; a cell beside it becomes the one ahead.
+    """
+    ahead, left, right = (jnp.asarray(STEPS)[(direction + turn) % 4] for turn in (0, 1, -1))
+    first = jnp.clip(position + ahead, 0, SIZE - 1)
+    second = jnp.clip(position + 2 * ahead, 0, SIZE - 1)
+    beside = [position + ahead + side for side in (right, left)]
+    beside = [jnp.where(jnp.any((x < 0) | (x >= SIZE), -1, keepdims=True), first, x) for x in beside]
+    return jnp.stack([first, second, *beside], 1)
+
+
+def match(wants: jax.Array, luck: jax.Array) -> jax.Array:
+    """Who meets whom, bool `[N, N]`, symmetric, with at most one partner each.
+
+    Pairs are formed in the order of their luck, the highest first, as long as both are free.
+
+    Args:
+        wants: Bool `[N, N]`, symmetric: the pairs that can be formed.
+        luck: float32 `[N (N - 1) / 2]`, uniform draws, one for each pair.
+    """
+    n = len(wants)
+    if n == 2:
+        return wants
+    rows, columns = np.triu_indices(n, 1)
+    number = np.zeros((n, n), np.int32)
+    number[rows, columns] = number[columns, rows] = np.arange(len(rows))
+    rank = (luck * 2**20).astype(jnp.int32) * 64 + np.arange(len(rows))  # no two are equal
+    rank = jnp.where(wants, rank[number], -1)
+    met = jnp.zeros((n, n), bool)
+    for _ in range(n // 2):
+        best = rank.max(1)
+        met |= (rank >= 0) & (rank == best[:, None]) & (rank == best)
+        busy = jnp.any(met, 1)
+        rank = jnp.where(busy[:, None] | busy, -1, rank)
+    return met
+
+
+def respawn(again: jax.Array, cells: jax.Array, coins: jax.Array, luck: jax.Array) -> jax.Array:
+    """The cells after some players were put somewhere else, int32 `[N]`: in places for players that nobody is in.
+
+    Args:
+        again: Bool `[N]`: who is put somewhere else.
+        cells: `[N]`, where everybody is.
+        coins: A board; there is nobody put on a coin.
+        luck: float32 `[N]`, uniform draws.
+    """
+    stays = (cells[:, None] == SPAWN_CELLS) & ~again[:, None]
+    free = ~holds(coins, SPAWN_CELLS) & ~jnp.any(stays, 0)
+    result = []
+    for i in range(len(cells)):
+        rank = jnp.cumsum(free, dtype=jnp.int32)
+        chosen = (luck[i] * rank[-1]).astype(jnp.int32) + 1
+        here = free & (rank == chosen)
+        result.append(jnp.where(again[i], jnp.sum(jnp.where(here, SPAWN_CELLS, 0), dtype=jnp.int32), cells[i]))
+        free &= ~(here & again[i])
+    return jnp.stack(result)
