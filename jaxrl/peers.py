@@ -45,7 +45,7 @@ def total(tree: Any) -> jax.Array:
 
 
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, and the particle world."""
+    """SMAX with the scripted enemy, the particle world, and Overcooked."""
     env = _jaxmarl_env(env_id)
     spaces = [env.action_space(agent) for agent in env.agents]
 
@@ -78,12 +78,25 @@ def _jaxmarl_env(env_id: str) -> Any:
 
         options = {} if "facmac" in name else {"action_type": "Discrete"}  # what ours have by default
         return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
+    if family == "overcooked":
+        return _jaxmarl_kitchen(name)
     if family != "smax":
-        raise ValueError(f"The comparison with jaxmarl knows smax/… and mpe/… environments, not {env_id!r}.")
+        known = "smax/…, mpe/… and overcooked/… environments"
+        raise ValueError(f"The comparison with jaxmarl knows {known}, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
     except KeyError:
         raise ValueError(f"jaxmarl has no SMAX scenario {name!r}.") from None
+
+
+def _jaxmarl_kitchen(name: str) -> Any:
+    """JaxMARL's Overcooked with that layout."""
+    import jaxmarl
+    from jaxmarl.environments.overcooked import overcooked_layouts
+
+    with warnings.catch_warnings():  # it recommends its second version
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return jaxmarl.make("overcooked", layout=overcooked_layouts[name or "cramped_room"])
 
 
 def gymnax(env_id: str, num_envs: int) -> Compiled:

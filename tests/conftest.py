@@ -19,7 +19,7 @@ from jaxrl import registry
 jax.config.update("jax_debug_key_reuse", True)
 
 # Helpers that tests of several folders share.
-sys.path += [str(Path(__file__).parent / folder) for folder in ("algos", "check", "train", "tuning")]
+sys.path += [str(Path(__file__).parent / folder) for folder in ("algos", "check", "envs/overcooked", "train", "tuning")]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,5 +3,6 @@
 import jaxrl.envs.classic
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe
+import jaxrl.envs.overcooked
 import jaxrl.envs.probe
 import jaxrl.envs.smax  # noqa: F401

@@ -8,6 +8,7 @@ import jaxrl
 REPRESENTATIVES = {
     "smax": {"smax/3m", "smax/selfplay"},
     "mpe": {"mpe/simple_tag"},
+    "overcooked": {"overcooked/coord_ring"},
     "minatar": {"minatar/breakout"},
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
