@@ -52,7 +52,7 @@ def stale(pages: Tables, write: bool = False) -> list[str]:
 def families() -> list[Row]:
     """A row per family."""
     rows = [("family", "environments", "agents", "observation", "actions", "page")]
-    for family in ("smax", "mpe", "overcooked", "classic", "minatar", "probe"):
+    for family in ("smax", "mpe", "overcooked", "overcooked_v2", "classic", "minatar", "probe"):
         envs = [jaxrl.make(name) for name in jaxrl.list_envs(f"{family}/*")]
         agents = [env.num_agents if isinstance(env, MultiAgentEnvironment) else 1 for env in envs]
         sizes = [int(np.prod(env.observation_space().shape)) for env in envs]
@@ -122,7 +122,9 @@ def all_tables() -> Tables:
         from result_tables import TABLES
     finally:
         sys.path.remove(folder)
-    alone = {f"{family}.md": single(family) for family in ("overcooked", "classic", "minatar", "probe")}
+    alone = {
+        f"{family}.md": single(family) for family in ("overcooked", "overcooked_v2", "classic", "minatar", "probe")
+    }
     environments = {"environments.md": families, **alone}
     return {**{FOLDER / page: {"environments": make} for page, make in environments.items()}, **TABLES}
 

@@ -45,7 +45,7 @@ def total(tree: Any) -> jax.Array:
 
 
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, the particle world, and Overcooked."""
+    """SMAX with the scripted enemy, the particle world, and Overcooked in both versions."""
     env = _jaxmarl_env(env_id)
     spaces = [env.action_space(agent) for agent in env.agents]
 
@@ -80,8 +80,10 @@ def _jaxmarl_env(env_id: str) -> Any:
         return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
     if family == "overcooked":
         return _jaxmarl_kitchen(name)
+    if family == "overcooked_v2":
+        return jaxmarl.make("overcooked_v2", layout=name or "cramped_room")
     if family != "smax":
-        known = "smax/…, mpe/… and overcooked/… environments"
+        known = "smax/…, mpe/…, overcooked/… and overcooked_v2/… environments"
         raise ValueError(f"The comparison with jaxmarl knows {known}, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))

@@ -4,5 +4,6 @@ import jaxrl.envs.classic
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe
 import jaxrl.envs.overcooked
+import jaxrl.envs.overcooked_v2
 import jaxrl.envs.probe
 import jaxrl.envs.smax  # noqa: F401

@@ -9,6 +9,7 @@ REPRESENTATIVES = {
     "smax": {"smax/3m", "smax/selfplay"},
     "mpe": {"mpe/simple_tag"},
     "overcooked": {"overcooked/coord_ring"},
+    "overcooked_v2": {"overcooked_v2/two_rooms"},
     "minatar": {"minatar/breakout"},
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),

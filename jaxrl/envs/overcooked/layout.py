@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set
 from typing import NoReturn
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from jaxrl.envs.overcooked.items import DISH, ONION, TOMATO
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["LAYOUTS", "TILES", "Layout", "find_layout", "parse_layout"]
+__all__ = ["LAYOUTS", "TILES", "Layout", "find_layout", "parse_layout", "read_rows"]
 
 # Carroll et al. 2019, https://arxiv.org/abs/1910.05789
 LAYOUTS = {
@@ -54,6 +55,7 @@ LAYOUTS = {
 TILES = {"P": "pot", "X": "counter", "O": "onions", "T": "tomatoes", "D": "dishes", "S": "serving", " ": "floor"}
 """What the characters of a layout mean, besides the cooks' numbers; in the order of an observation's channels."""
 
+_COOKS = "123456789"
 _SOURCES = {"O": ONION, "T": TOMATO, "D": DISH}
 
 
@@ -100,13 +102,8 @@ def parse_layout(text: str) -> Layout:
     Raises:
         ValueError: Something is wrong with it; the message points at the character.
     """
-    rows = [row.strip() for row in text.replace("|", "\n").split("\n")]
-    rows = [row for row in rows if row]
-    for y, row in enumerate(rows):
-        for x, tile in enumerate(row):
-            _check_tile(rows, y, x, tile)
-        if len(row) != len(rows[0]):
-            _refuse(rows, y, min(len(row), len(rows[0])), f"this row is {len(row)} wide and the first {len(rows[0])}")
+    known = ", ".join(f"{'a space' if tile == ' ' else tile} ({meaning})" for tile, meaning in TILES.items())
+    rows = read_rows(text, {*TILES, *_COOKS}, {" ", *_COOKS}, f"there are {known}, and 1 to 9 for the cooks", "X")
     tiles = np.array([list(row) for row in rows]).reshape(-1)
     for needed in ("P", "D", "S"):
         if needed not in tiles:
@@ -118,13 +115,30 @@ def parse_layout(text: str) -> Layout:
     return Layout(len(rows), len(rows[0]), tiles, starts)
 
 
-def _check_tile(rows: list[str], y: int, x: int, tile: str) -> None:
-    """Raise unless the character exists and, at the edge, nobody can walk out."""
-    if tile not in TILES and tile not in "123456789":
-        known = ", ".join(f"{'a space' if t == ' ' else t} ({meaning})" for t, meaning in TILES.items())
-        _refuse(rows, y, x, f"{tile!r} means nothing; there are {known}, and 1 to 9 for the cooks")
-    if (tile == " " or tile.isdigit()) and (y in (0, len(rows) - 1) or x in (0, len(rows[y]) - 1)):
-        _refuse(rows, y, x, "a cook could leave the kitchen here; close it with an X")
+def read_rows(text: str, tiles: Set[str], floor: Set[str], known: str, counter: str) -> list[str]:
+    """The rows of a closed kitchen, all of the same width.
+
+    Args:
+        text: A line per row, or rows separated by `|`; spaces around a row do not count.
+        tiles: The characters that there are.
+        floor: Those on which cooks walk.
+        known: What the message says about the characters that there are.
+        counter: The character that closes the kitchen.
+
+    Raises:
+        ValueError: Something is wrong with it; the message points at the character.
+    """
+    rows = [row.strip() for row in text.replace("|", "\n").split("\n")]
+    rows = [row for row in rows if row]
+    for y, row in enumerate(rows):
+        for x, tile in enumerate(row):
+            if tile not in tiles:
+                _refuse(rows, y, x, f"{tile!r} means nothing; {known}")
+            if tile in floor and (y in (0, len(rows) - 1) or x in (0, len(row) - 1)):
+                _refuse(rows, y, x, f"a cook could leave the kitchen here; close it with {counter}")
+        if len(row) != len(rows[0]):
+            _refuse(rows, y, min(len(row), len(rows[0])), f"this row is {len(row)} wide and the first {len(rows[0])}")
+    return rows
 
 
 def _starts(rows: list[str], tiles: np.ndarray) -> np.ndarray:

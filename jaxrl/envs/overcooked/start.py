@@ -13,7 +13,7 @@ from jaxrl.envs.overcooked.items import DISH, FULL, ONION, SOUP
 from jaxrl.envs.overcooked.layout import Layout
 from jaxrl.envs.overcooked.rules import Params, State, pick
 
-__all__ = ["Start", "begin"]
+__all__ = ["Start", "begin", "one_of"]
 
 Start = Literal["fixed", "facing", "random"]
 
@@ -53,8 +53,13 @@ def _places(layout: Layout, draws: jax.Array) -> jax.Array:
     floor = layout.cells(" ")
     free, places = jnp.ones(len(floor), bool), []
     for i in range(len(layout.starts)):
-        number = (draws[i] * (len(floor) - i)).astype(jnp.int32)  # among the cells that are still free
-        taken = free & (jnp.cumsum(free) - 1 == number)
+        taken = one_of(free, draws[i])
         places.append(pick(taken, floor))
         free &= ~taken
     return jnp.stack(places)
+
+
+def one_of(allowed: jax.Array, draw: jax.Array) -> jax.Array:
+    """One of those that are allowed, all with the same probability: bool `[K]` from bool `[K]` and a draw in [0, 1)."""
+    ranks = jnp.cumsum(allowed, dtype=jnp.int32) - 1
+    return allowed & (ranks == (draw * (ranks[-1] + 1)).astype(jnp.int32))

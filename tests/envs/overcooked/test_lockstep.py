@@ -1,6 +1,7 @@
 """Step for step the same as overcooked-ai 1.1.0, and as JaxMARL 0.2.0 where that one is right."""
 
 import contextlib
+import functools
 import io
 import warnings
 from typing import Any
@@ -125,6 +126,7 @@ class Kitchen(mdp.OvercookedGridworld):
         return after
 
 
+@functools.cache
 def stepper(env: Any) -> Any:
     """Compiled: `(state, action) -> (obs, state, reward, shaped_reward)`, without resets."""
 
