@@ -104,7 +104,7 @@ def test_random_episodes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cramped_room", "demo_cook_simple", "overcookedv2_demo"])
+@pytest.mark.parametrize("name", ["cramped_room", "demo_cook_simple", "grounded_coord_simple"])
 def test_the_whole_kitchen_by_hand(name):
     ours = assert_equal(name, 500, 40, start_cooking_interaction=True)
     assert (ours["reward"] > 0).any()
