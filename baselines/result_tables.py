@@ -147,7 +147,7 @@ def recovery() -> list[Row]:
 def environment_speed() -> list[Row]:
     """A row per environment and peer: random play."""
     rows = [("environment", "copies", "peer", "ratio", "jaxrl, steps per second", "peer, steps per second")]
-    for result in comparisons("smax", "mpe", "hanabi", "social", "classic", "minatar"):
+    for result in comparisons("smax", "mpe", "overcooked", "hanabi", "social", "classic", "minatar"):
         speeds = [f"{result[side]['steps_per_second']:,.0f}" for side in ("ours", "peer")]
         rows.append((result["env"], f"{result['num_envs']:,}", peer(result), f"{result['ratio']:.1f}", *speeds))
     return rows

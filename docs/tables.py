@@ -18,8 +18,9 @@ from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
-FAMILIES = ("smax/…", "mpe/…", "hanabi/…", "coin_game", "switch_riddle", "storm/…", "matrix/…")
-FAMILIES += ("classic/…", "minatar/…", "probe/…")
+FAMILIES = ("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", "coin_game", "switch_riddle", "storm/…")
+FAMILIES += ("matrix/…", "classic/…", "minatar/…", "probe/…")
+ALONE = ("overcooked", "overcooked_v2", "hanabi", "classic", "minatar", "probe")
 SOCIAL = ("coin_game", "switch_riddle", "storm/…")
 PAGES: dict[str, str] = {**dict.fromkeys(SOCIAL, "social_games.md"), "matrix/…": "self_play.md"}
 """The page of families that have none of their own name."""
@@ -126,7 +127,7 @@ def all_tables() -> Tables:
         from result_tables import TABLES
     finally:
         sys.path.remove(folder)
-    alone = {f"{family}.md": single(f"{family}/*") for family in ("hanabi", "classic", "minatar", "probe")}
+    alone = {f"{family}.md": single(f"{family}/*") for family in ALONE}
     social = single(*(family.replace("…", "*") for family in SOCIAL))
     environments = {"environments.md": families, "social_games.md": social, **alone}
     return {**{FOLDER / page: {"environments": make} for page, make in environments.items()}, **TABLES}

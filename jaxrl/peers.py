@@ -56,9 +56,9 @@ def legal_moves(key: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, the particle world, Hanabi, and the social games."""
+    """SMAX with the scripted enemy, the particle world, both kinds of Overcooked, Hanabi, and the social games."""
     env = _jaxmarl_env(env_id)
-    spaces = [env.action_spaces[agent] for agent in env.agents]
+    spaces = [(env.action_spaces or {agent: env.action_space(agent)})[agent] for agent in env.agents]
 
     def reset(key: jax.Array) -> Any:
         return jax.vmap(env.reset)(jax.random.split(key, num_envs))[1]
@@ -94,6 +94,10 @@ def _jaxmarl_env(env_id: str) -> Any:
 
         options = {} if "facmac" in name else {"action_type": "Discrete"}  # what ours have by default
         return jaxmarl.make(f"MPE_{name}_{SCENARIOS[name][1]}", **options)
+    if family == "overcooked":
+        return _jaxmarl_kitchen(name)
+    if family == "overcooked_v2":
+        return jaxmarl.make("overcooked_v2", layout=name or "cramped_room")
     if family == "hanabi":
         if "?" in name:
             raise ValueError(f"Hanabi is compared with jaxmarl as it is, without the options of {env_id!r}.")
@@ -101,12 +105,22 @@ def _jaxmarl_env(env_id: str) -> Any:
     if family in _SOCIAL:  # jaxmarl's `storm` shuffles 43,758 rows in every step; that for two players is fast
         return jaxmarl.make("storm_2p" if family == "storm" else family)
     if family != "smax":
-        known = ", ".join(("smax/…", "mpe/…", "hanabi/…", *_SOCIAL))
+        known = ", ".join(("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", *_SOCIAL))
         raise ValueError(f"The comparison with jaxmarl knows {known} environments, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
     except KeyError:
         raise ValueError(f"jaxmarl has no SMAX scenario {name!r}.") from None
+
+
+def _jaxmarl_kitchen(name: str) -> Any:
+    """JaxMARL's Overcooked with that layout."""
+    import jaxmarl
+    from jaxmarl.environments.overcooked import overcooked_layouts
+
+    with warnings.catch_warnings():  # it recommends its second version
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return jaxmarl.make("overcooked", layout=overcooked_layouts[name or "cramped_room"])
 
 
 def gymnax(env_id: str, num_envs: int) -> Compiled:

@@ -19,7 +19,8 @@ from jaxrl import registry
 jax.config.update("jax_debug_key_reuse", True)
 
 # Helpers that tests of several folders share.
-sys.path += [str(Path(__file__).parent / folder) for folder in ("algos", "check", "envs/social", "train", "tuning")]
+SHARED = ("algos", "check", "envs/overcooked", "envs/social", "train", "tuning")
+sys.path += [str(Path(__file__).parent / folder) for folder in SHARED]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,8 @@ import jaxrl.envs.hanabi
 import jaxrl.envs.matrix
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe
+import jaxrl.envs.overcooked
+import jaxrl.envs.overcooked_v2
 import jaxrl.envs.probe
 import jaxrl.envs.smax
 import jaxrl.envs.social  # noqa: F401

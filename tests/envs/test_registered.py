@@ -9,6 +9,8 @@ REPRESENTATIVES = {
     "smax": {"smax/3m", "smax/selfplay"},
     "mpe": {"mpe/simple_tag"},
     "storm": {"storm/rock_paper_scissors"},
+    "overcooked": {"overcooked/coord_ring"},
+    "overcooked_v2": {"overcooked_v2/two_rooms"},
     "minatar": {"minatar/breakout"},
     "hanabi": {"hanabi/2p"},
     "probe": {

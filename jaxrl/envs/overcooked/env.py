@@ -1,0 +1,148 @@
+"""Overcooked: cooks who share a kitchen make onion soup."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
+from jaxrl.envs.overcooked.draw import draw
+from jaxrl.envs.overcooked.items import ORDERS, value_of
+from jaxrl.envs.overcooked.layout import find_layout
+from jaxrl.envs.overcooked.observe import channels, grid, highest, vector, vector_size
+from jaxrl.envs.overcooked.rules import INTERACT, Params, State, cook, move, work, worth_a_dish
+from jaxrl.envs.overcooked.start import Start, begin
+from jaxrl.render.scene import Scene
+from jaxrl.spaces import Box, Discrete
+
+__all__ = ["Overcooked"]
+
+_CHOICES = {"cooking": ("auto", "by_hand"), "observe": ("grid", "vector"), "start": ("fixed", "facing", "random")}
+
+
+class Overcooked(MultiAgentEnvironment):
+    """Three onions in a pot, twenty steps, a dish, and off to the serving hatch. Equal to overcooked-ai.
+
+    Observation uint8 `[N, height, width, 5 N + 16]`, see `channels`, or float32 `[N, D]`.
+    Action Discrete(6): up, down, right, left, stay, and interact, which uses what is in front.
+    Reward: 20 for every cook when a soup is served, and `params.shaping` times the cook's own
+    `info["shaped_reward"]`. Only the clock ends an episode.
+
+    Args:
+        layout: A name of `LAYOUTS`, or a text with a line per row (or rows separated by `|`): X counter, P pot,
+            O onions, T tomatoes, D dishes, S serving hatch, a space for the floor and 1, 2 … for the cooks.
+        cooking: `"auto"`: a pot starts with its third ingredient; `"by_hand"`: interact with an empty hand starts it,
+            however little is in it.
+        observe: `"grid"` or `"vector"`.
+        start: `"fixed"`, `"facing"` or `"random"`, see `start.begin`.
+        orders: The soups that are worth a reward, `o` for an onion and `t` for a tomato, separated by commas.
+        shaping: `params_at`, and so training, begins with this weight of the shaped reward …
+        shaping_until: … and lets it fall to 0 until this share of the training. Evaluation is without it.
+        cook_time: Steps that a soup takes.
+        max_steps: Steps after which an episode is truncated.
+
+    Raises:
+        ValueError: An option is out of its range, or something in the layout means nothing.
+    """
+
+    intended = ("same_start",)  # as in the original; start="facing" and start="random" differ
+
+    def __init__(
+        self,
+        *,
+        layout: str = "cramped_room",
+        cooking: Literal["auto", "by_hand"] = "auto",
+        observe: Literal["grid", "vector"] = "grid",
+        start: Start = "fixed",
+        orders: str = ORDERS,
+        shaping: float = 1.0,
+        shaping_until: float = 0.5,
+        cook_time: int = 20,
+        max_steps: int = 400,
+    ) -> None:
+        for name, given in (("cooking", cooking), ("observe", observe), ("start", start)):
+            if given not in _CHOICES[name]:
+                raise ValueError(f"{name} must be {' or '.join(map(repr, _CHOICES[name]))}, got {given!r}.")
+        for name, number, most in (("cook_time", cook_time, 255), ("max_steps", max_steps, 2**31 - 1)):
+            if not isinstance(number, int) or not 1 <= number <= most:
+                raise ValueError(f"{name} must be a whole number from 1 to {most}, got {number!r}.")
+        if shaping < 0 or not 0 < shaping_until <= 1:
+            given = f"got {shaping!r} and {shaping_until!r}"
+            raise ValueError(f"shaping must be at least 0 and shaping_until above 0 and at most 1, {given}.")
+        self.layout, self.by_hand, self.observes = find_layout(layout), cooking == "by_hand", observe
+        self.start: Start = start
+        self.agents = tuple(f"agent_{i}" for i in range(len(self.layout.starts)))
+        self.shaping, self.shaping_until, self._longest = float(shaping), float(shaping_until), cook_time
+        self._default_params = as_arrays(Params(value_of(orders, 20.0), cook_time, max_steps))
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """One team: all get the same for a soup, and in training, each adds its own shaped reward."""
+        return (0,) * self.num_agents
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """What each channel of the picture shows."""
+        return channels(self.num_agents)
+
+    @property
+    def default_params(self) -> Params:
+        return self._default_params
+
+    def params_at(self, progress: jax.Array) -> Params:
+        """The default parameters with shaped rewards, whose weight falls to 0 as the training goes on."""
+        weight = self.shaping * jnp.maximum(1 - progress / self.shaping_until, 0)
+        return dataclasses.replace(self._default_params, shaping=weight.astype(jnp.float32))
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        layout, n = self.layout, self.num_agents
+        if self.observes == "vector":
+            return Box(0, 1, (vector_size(layout),))
+        most = highest(n, self._longest)
+        return Box(0, most, (layout.height, layout.width, len(most)), np.uint8)
+
+    def action_space(self, params: Params | None = None) -> Discrete:
+        return Discrete(6)
+
+    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The same key twice: a step draws nothing."""
+        return key, jax.random.clone(key)
+
+    def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
+        state = begin(self.layout, self.start, key, params)
+        return self.observation(state, params), state
+
+    def step_env(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> Step:
+        action = self.action_space().clip(action)
+        filled, done = worth_a_dish(state), []
+        for i in range(self.num_agents):
+            state, own = work(self.layout, self.by_hand, state, i, action[i] == INTERACT, filled, params)
+            done.append(own)
+        state = cook(self.by_hand, move(self.layout, state, action), params)
+        state = dataclasses.replace(state, step=state.step + 1)
+        shaped = jnp.stack([own.shaped for own in done])
+        reward = sum(own.reward for own in done) + params.shaping * shaped
+        info = {"shaped_reward": shaped, "served": jnp.stack([own.served for own in done]).astype(jnp.int32)}
+        truncated = state.step >= params.max_steps
+        return self.observation(state, params), state, reward, jnp.zeros_like(truncated), truncated, info
+
+    def observation(self, state: State, params: Params | None = None) -> jax.Array:
+        """Each cook's picture or vector, `[N, …]`."""
+        if self.observes == "vector":
+            return vector(self.layout, state, self._params(params))
+        return grid(self.layout, self._longest, state, self._params(params))
+
+    def batch_observation(self, state: State, params: Params | None = None, *, own_params: bool = False) -> jax.Array:
+        """`[B, N, …]`; that it is written here saves a step from making two of them."""
+        return jax.vmap(self.observation, in_axes=(0, 0 if own_params else None))(state, self._params(params))
+
+    def global_state(self, state: State, params: Params | None = None) -> jax.Array:
+        """The first cook's vector, which has all there is: float32 `[D]`."""
+        return vector(self.layout, state, self._params(params))[0]
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw(self.layout, states)

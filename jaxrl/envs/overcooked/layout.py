@@ -1,0 +1,159 @@
+"""Kitchens as text, and what the rules need to know of each cell."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Set
+from typing import NoReturn
+
+import numpy as np
+
+from jaxrl.envs.overcooked.items import DISH, ONION, TOMATO
+from jaxrl.errors import UnknownNameError, nearest
+
+__all__ = ["LAYOUTS", "TILES", "Layout", "find_layout", "parse_layout", "read_rows"]
+
+# Carroll et al. 2019, https://arxiv.org/abs/1910.05789
+LAYOUTS = {
+    "cramped_room": """
+        XXPXX
+        O  2O
+        X1  X
+        XDXSX
+    """,
+    "asymm_advantages": """
+        XXXXXXXXX
+        O XSXOX S
+        X   P 1 X
+        X2  P   X
+        XXXDXDXXX
+    """,
+    "coord_ring": """
+        XXXPX
+        X 1 P
+        D2X X
+        O   X
+        XOSXX
+    """,
+    "forced_coord": """
+        XXXPX
+        O X1P
+        O2X X
+        D X X
+        XXXSX
+    """,
+    "counter_circuit": """
+        XXXPPXXX
+        X  2   X
+        D XXXX S
+        X  1   X
+        XXXOOXXX
+    """,
+}
+"""The five layouts of the papers."""
+
+TILES = {"P": "pot", "X": "counter", "O": "onions", "T": "tomatoes", "D": "dishes", "S": "serving", " ": "floor"}
+"""What the characters of a layout mean, besides the cooks' numbers; in the order of an observation's channels."""
+
+_COOKS = "123456789"
+_SOURCES = {"O": ONION, "T": TOMATO, "D": DISH}
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A kitchen of height x width cells, numbered row by row from the top left."""
+
+    height: int
+    width: int
+    tiles: np.ndarray
+    """The character of each cell, `[height * width]`."""
+    starts: np.ndarray
+    """`int32[N]`: the cell in which each cook starts."""
+
+    def cells(self, tile: str) -> np.ndarray:
+        """The numbers of the cells with that tile, int32."""
+        return np.flatnonzero(self.tiles == tile).astype(np.int32)
+
+    @property
+    def sources(self) -> np.ndarray:
+        """The item that an empty hand gets at each cell, `int32[height * width]`, 0 for none."""
+        return np.array([_SOURCES.get(tile, 0) for tile in self.tiles.tolist()], np.int32)
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """From a cell to the one above, below, right and left: `int32[4]`."""
+        return np.array([-self.width, self.width, 1, -1], np.int32)
+
+
+def find_layout(layout: str) -> Layout:
+    """The layout of that name, or the one that the text draws."""
+    if not isinstance(layout, str):
+        raise TypeError(f"A layout is a name or a text, not a {type(layout).__name__}.")
+    if layout in LAYOUTS:
+        return parse_layout(LAYOUTS[layout])
+    if "\n" in layout or "|" in layout:
+        return parse_layout(layout)
+    raise UnknownNameError(f"There is no layout {layout!r}. {nearest(layout, [*LAYOUTS])} Or draw one, row by row.")
+
+
+def parse_layout(text: str) -> Layout:
+    """The kitchen that a text draws: a line per row, or rows separated by `|`; spaces around a row do not count.
+
+    Raises:
+        ValueError: Something is wrong with it; the message points at the character.
+    """
+    known = ", ".join(f"{'a space' if tile == ' ' else tile} ({meaning})" for tile, meaning in TILES.items())
+    rows = read_rows(text, {*TILES, *_COOKS}, {" ", *_COOKS}, f"there are {known}, and 1 to 9 for the cooks", "X")
+    tiles = np.array([list(row) for row in rows]).reshape(-1)
+    for needed in ("P", "D", "S"):
+        if needed not in tiles:
+            raise ValueError(f"The layout has no {needed} ({TILES[needed]}).")
+    if not np.isin(["O", "T"], tiles).any():
+        raise ValueError("The layout has neither O (onions) nor T (tomatoes).")
+    starts = _starts(rows, tiles)
+    tiles[starts] = " "
+    return Layout(len(rows), len(rows[0]), tiles, starts)
+
+
+def read_rows(text: str, tiles: Set[str], floor: Set[str], known: str, counter: str) -> list[str]:
+    """The rows of a closed kitchen, all of the same width.
+
+    Args:
+        text: A line per row, or rows separated by `|`; spaces around a row do not count.
+        tiles: The characters that there are.
+        floor: Those on which cooks walk.
+        known: What the message says about the characters that there are.
+        counter: The character that closes the kitchen.
+
+    Raises:
+        ValueError: Something is wrong with it; the message points at the character.
+    """
+    rows = [row.strip() for row in text.replace("|", "\n").split("\n")]
+    rows = [row for row in rows if row]
+    for y, row in enumerate(rows):
+        for x, tile in enumerate(row):
+            if tile not in tiles:
+                _refuse(rows, y, x, f"{tile!r} means nothing; {known}")
+            if tile in floor and (y in (0, len(rows) - 1) or x in (0, len(row) - 1)):
+                _refuse(rows, y, x, f"a cook could leave the kitchen here; close it with {counter}")
+        if len(row) != len(rows[0]):
+            _refuse(rows, y, min(len(row), len(rows[0])), f"this row is {len(row)} wide and the first {len(rows[0])}")
+    return rows
+
+
+def _starts(rows: list[str], tiles: np.ndarray) -> np.ndarray:
+    """Where the cooks start, by their numbers: int32 `[N]`."""
+    numbers = [int(tile) if tile.isdigit() else 0 for tile in tiles.tolist()]
+    for cell, number in enumerate(numbers):
+        if number and number in numbers[:cell]:
+            _refuse(rows, *divmod(cell, len(rows[0])), f"cook {number} is here a second time")
+    count = max(numbers, default=0)
+    missing = [number for number in range(1, count + 1) if number not in numbers]
+    if not count or missing:
+        raise ValueError(f"The layout has no cook {missing[0] if missing else 1}; cooks are 1, 2 and so on.")
+    return np.array([numbers.index(number) for number in range(1, count + 1)], np.int32)
+
+
+def _refuse(rows: list[str], y: int, x: int, problem: str) -> NoReturn:
+    """Raise with the row and an arrow below the character."""
+    raise ValueError(f"Layout, row {y + 1}, column {x + 1}: {problem}.\n\n    {rows[y]}\n    {' ' * x}^")
