@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
@@ -168,6 +169,11 @@ class _Team(MultiAgentEnvironment):
     @property
     def has_global_state(self) -> bool:
         return self._inside.has_global_state
+
+    def against_script(self) -> MultiAgentEnvironment:
+        other = copy.copy(self)
+        cast(Any, other).env = self._inside.against_script()
+        return other
 
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
         own = cast(Any, self)
