@@ -43,7 +43,9 @@ class Group:
         """The features of each entity: `[..., D]` to `[..., K, F]`."""
         lead = obs.shape[:-1]
         parts = zip(self.slices, self.parts, strict=True)
-        return jnp.concatenate([obs[..., where].reshape(*lead, self.count, size) for where, (_, size) in parts], axis=-1)
+        return jnp.concatenate(
+            [obs[..., where].reshape(*lead, self.count, size) for where, (_, size) in parts], axis=-1
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Entities:
     def misfit(self, observation_space: Space, action_space: Space) -> str | None:
         """What does not fit these spaces, as a sentence; None if everything does."""
         if not isinstance(observation_space, Box) or observation_space.shape != (self.size,):
-            return f"entities are said to be in vectors of {self.size} numbers; observations are in {observation_space}."
+            return (
+                f"entities are said to be in vectors of {self.size} numbers; observations are in {observation_space}."
+            )
         kinds = [group.kind for group in self.groups]
         if len(set(kinds)) < len(kinds):
             return f"entities has two groups of the same kind: {', '.join(kinds)}."

@@ -209,7 +209,7 @@ class NetworkLayer(CheckedConfig):
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
         if self.torso == "entities" and getattr(self, "normalise_obs", False):
             raise ValueError(
-                "torso=entities takes entities whose features are all 0 for absent, and standardised they are no longer "
+                "torso=entities takes entities whose features are all 0 for absent, and standardised they would not be "
                 "0; choose normalise_obs=False."
             )
 

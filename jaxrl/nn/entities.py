@@ -1,4 +1,4 @@
-"""A torso for observations that are made of entities, with weights shared by those of a kind; how actions point at them.
+"""A torso for observations that are made of entities, with weights shared by those of a kind; actions that point.
 
 Deep sets (Zaheer et al. 2017, https://arxiv.org/abs/1703.06114): embed each entity, sum the embeddings. So the order of
 entities means nothing, and the same parameters fit any number of them. Values of actions that point at an entity are

@@ -48,7 +48,7 @@ from jaxrl.tuning.search_space import draws, points
         ({"value_loss": "mae"}, "value_loss must be one of mse, hlgauss"),
         ({"value_range": (1.0, -1.0)}, "value_range must have its lower end first"),
         ({"memory": "s5", "memory_size": 7}, "memory_size must be even for s5, got 7; use 8"),
-        ({"torso": "entities", "normalise_obs": True}, "no longer 0; choose normalise_obs=False"),
+        ({"torso": "entities", "normalise_obs": True}, "not be 0; choose normalise_obs=False"),
         ({"seed": -1}, "seed must be a whole number from 0 to 4294967295, got -1"),
         ({"seed": 2**32}, "seed must be a whole number from 0 to 4294967295, got 4294967296"),
         ({"total_timesteps": 1e30}, "more than can be counted; use at most total_timesteps=8796093018112"),

@@ -8,18 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.algos import ippo, mappo, pqn_vdn, qmix, sac
+from jaxrl.algos import ippo, mappo, qmix, sac
 
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 96, "hidden": (8,), "torso": "entities"}
-FRESH = {"num_minibatches": 2}
-REPLAY = {"learning_starts": 8, "buffer_size": 64, "batch_size": 8}
+FRESH: dict[str, Any] = {"num_minibatches": 2}
+REPLAY: dict[str, Any] = {"learning_starts": 8, "buffer_size": 64, "batch_size": 8}
 VARIANTS = {
     "ippo, gru, two torsos, by role": (
         ippo,
         {**FRESH, "env": "mpe/simple_tag", "memory": "gru", "memory_size": 4, "share_torso": False},
     ),
     "mappo": (mappo, {**FRESH, "env": "smax/3m", "sharing": "none"}),
-    "pqn_vdn": (pqn_vdn, {**FRESH, "env": "smax/3m", "layer_norm": True}),
     "qmix": (qmix, {**REPLAY, "env": "smax/3m"}),
     "sac": (sac, {**REPLAY, "env": "mpe/simple_spread?action_type=continuous"}),
 }
@@ -27,21 +26,24 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_kind_of_algorithm_learns_with_them(variant):
+    """Two seeds at once, which differ."""
     module, fields = VARIANTS[variant]
     algo = module.make(module.Config(**SMALL | fields))
-    start = jax.jit(algo.init)(jax.random.key(0))
-    update, state = jax.jit(algo.update), start
-    for _ in range(3):
-        state, metrics = update(state)
+    with jax.debug_key_reuse(False):  # it mistakes a key that is split inside a vmapped scan for a used one
+        start = jax.jit(jax.vmap(algo.init))(jax.random.split(jax.random.key(0), 2))
+        update, state = jax.jit(jax.vmap(algo.update)), start
+        for _ in range(3):
+            state, metrics = update(state)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state.params, metrics["losses"])))
     named = jax.tree_util.tree_flatten_with_path(start.params)[0]
-    kernels = [
-        np.abs(np.asarray(new) - np.asarray(old)).max()
+    moved = [
+        np.abs(np.asarray(new) - np.asarray(old)).reshape(2, -1).max(axis=1)
         for (path, old), new in zip(named, jax.tree.leaves(state.params), strict=True)
         if "EntityTorso_0" in str(path)
     ]
-    assert len(kernels) >= 4
-    assert min(kernels) > 0
+    assert len(moved) >= 4
+    assert np.min(moved) > 0
+    assert not np.isclose(*np.transpose(moved)).all()
 
 
 def test_a_policy_plays_battles_of_another_size():
@@ -61,16 +63,8 @@ def test_a_policy_plays_battles_of_another_size():
     assert np.take_along_axis(np.asarray(mask), np.asarray(action)[..., None], -1).all()
 
 
-@pytest.mark.quick
-def test_vmapped_seeds_differ_and_are_finite():
-    config = ippo.Config(**SMALL | {"total_timesteps": 32}, **FRESH, env="smax/3m")
-    with jax.debug_key_reuse(False):  # it mistakes a key that is split inside a vmapped scan for a used one
-        _, metrics = jax.jit(jax.vmap(ippo.make_train(config)))(jax.random.split(jax.random.key(0), 2))
-    total = np.asarray(metrics["losses"]["total"])
-    assert np.isfinite(total).all()
-    assert total[0] != total[1]
-
-
 def test_a_torso_of_ones_own_has_no_entities():
-    with pytest.raises(ValueError, match=r"torso=entities has no effect with network=.*; leave it at flat, or leave out"):
+    with pytest.raises(
+        ValueError, match=r"torso=entities has no effect with network=.*; leave it at flat, or leave out"
+    ):
         ippo.make(ippo.Config(torso="entities", network="flax.linen:LayerNorm"))

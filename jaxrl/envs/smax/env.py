@@ -131,7 +131,9 @@ class SMAX(MultiAgentEnvironment):
         if uneven or self.options.observation_type == "conic":
             return None
         discrete = self.options.action_type == "discrete"
-        return observe.entities(self.num_allies, self.num_enemies, len(self.unit_names), FIRST_ATTACK if discrete else None)
+        return observe.entities(
+            self.num_allies, self.num_enemies, len(self.unit_names), FIRST_ATTACK if discrete else None
+        )
 
     def action_space(self, params: Any = None) -> Space:
         most = max(self.num_allies, self.num_enemies) if self.selfplay else self.num_enemies
