@@ -1,7 +1,7 @@
 """Heads: from features to a policy, chosen by the action space, or to a value.
 
 Policy heads map `(features[..., H], mask=None, pointed=None)` to a distribution with batch axes `[...]`
-(`jaxrl.nn.distributions`). `pointed` is what discrete actions point at, see `jaxrl.nn.entities`.
+(`jaxrl.nn.distributions`). `pointed` is what single choices point at, see `jaxrl.nn.entities`; other actions never point.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class MultiCategoricalHead(nn.Module):
 
     @nn.compact
     def __call__(
-        self, features: jax.Array, mask: jax.Array | None = None, pointed: None = None
+        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
     ) -> distributions.Distribution:
         features = MLP(self.sizes, self.activation)(features)
         logits = Dense(sum(self.num_actions), kernel_init=orthogonal(0.01), name="output")(features)
@@ -124,7 +124,7 @@ class GaussianHead(nn.Module):
 
     @nn.compact
     def __call__(
-        self, features: jax.Array, mask: jax.Array | None = None, pointed: None = None
+        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
     ) -> distributions.Distribution:
         if mask is not None:
             raise ValueError("Continuous actions cannot be masked; pass mask=None.")

@@ -31,7 +31,7 @@ def test_every_kind_of_algorithm_learns_with_them(variant):
     algo = module.make(module.Config(**SMALL | fields))
     with jax.debug_key_reuse(False):  # it mistakes a key that is split inside a vmapped scan for a used one
         start = jax.jit(jax.vmap(algo.init))(jax.random.split(jax.random.key(0), 2))
-        update, state = jax.jit(jax.vmap(algo.update)), start
+        update, state, metrics = jax.jit(jax.vmap(algo.update)), start, {}
         for _ in range(3):
             state, metrics = update(state)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state.params, metrics["losses"])))
