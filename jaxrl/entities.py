@@ -41,11 +41,9 @@ class Group:
 
     def rows(self, obs: jax.Array) -> jax.Array:
         """The features of each entity: `[..., D]` to `[..., K, F]`."""
-        lead = obs.shape[:-1]
-        parts = zip(self.slices, self.parts, strict=True)
-        return jnp.concatenate(
-            [obs[..., where].reshape(*lead, self.count, size) for where, (_, size) in parts], axis=-1
-        )
+        parts = [_cut(obs, where) for where in self.slices]
+        rows = [part.reshape(*part.shape[:-1], self.count, -1) for part in parts]
+        return jnp.concatenate(rows, axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Entities:
 
     def own(self, obs: jax.Array) -> jax.Array:
         """The agent's own features: `[..., D]` to `[..., C]`."""
-        return jnp.concatenate([obs[..., :0], *(obs[..., where] for where in self.own_slices)], axis=-1)
+        return jnp.concatenate([_cut(obs, where) for where in (slice(0, 0), *self.own_slices)], axis=-1)
 
     def misfit(self, observation_space: Space, action_space: Space) -> str | None:
         """What does not fit these spaces, as a sentence; None if everything does."""
@@ -85,3 +83,8 @@ class Entities:
         if len(set(actions)) < len(actions) or not set(actions) <= set(range(num_actions)):
             return f"entities are pointed at by the actions {actions}, which are none of {action_space}, or are twice."
         return None
+
+
+def _cut(obs: jax.Array, where: slice) -> jax.Array:
+    """Some of the last axis, which indexing would gather where another axis has no fixed size."""
+    return jax.lax.slice_in_dim(jnp.asarray(obs), where.start, where.stop, axis=-1)

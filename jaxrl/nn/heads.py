@@ -1,7 +1,7 @@
 """Heads: from features to a policy, chosen by the action space, or to a value.
 
 Policy heads map `(features[..., H], mask=None, pointed=None)` to a distribution with batch axes `[...]`
-(`jaxrl.nn.distributions`). `pointed` is what single choices point at, see `jaxrl.nn.entities`; other actions never point.
+(`jaxrl.nn.distributions`). `pointed` is what single choices point at, see `jaxrl.nn.entities`; others do not.
 """
 
 from __future__ import annotations
