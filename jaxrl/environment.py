@@ -13,6 +13,7 @@ from jaxrl.keys import check_key
 from jaxrl.spaces import Space, num_actions
 
 if TYPE_CHECKING:
+    from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
 
 __all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "auto_reset", "check_environment", "select"]
@@ -150,6 +151,13 @@ class Environment:
     def has_observation(self) -> bool:
         """Whether `observation` is implemented; a wrapper returns the answer of the environment inside."""
         return type(self).observation is not Environment.observation
+
+    @property
+    def entities(self) -> Entities | None:
+        """What each agent's observation is made of, for networks that share weights among entities; None if nobody
+        says. A wrapper returns the answer of the environment inside, unless it changes the observation.
+        """
+        return None
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         """Which discrete actions can be chosen in `state`: bool `[A]` (by default: all of them)."""

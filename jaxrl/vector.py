@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.display import as_html
+from jaxrl.entities import Entities
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.keys import check_key
 
@@ -136,6 +137,11 @@ class VectorEnv:
     def env_state(self, state: Any) -> Any:
         """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""
         return state.env if self.reset_strategy == "pool" else state
+
+    @property
+    def entities(self) -> Entities | None:
+        """What each agent's observation is made of, see `Environment.entities`."""
+        return self.env.entities
 
     @property
     def teams(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.quick
 ROOT = Path(__file__).parents[1]
 
 FLOORS = [
-    {"errors", "spaces", "keys", "fields", "stats", "display", "render", "algorithm", "durable"},
+    {"errors", "entities", "spaces", "keys", "fields", "stats", "display", "render", "algorithm", "durable"},
     {"environment"},
     {"checked", "source_file", "vector", "wrappers", "replay", "deploy"},
     {"registry", "check", "envs", "interop", "nn", "rl"},

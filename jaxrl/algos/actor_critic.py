@@ -17,6 +17,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, replayed_returns, rows, step_weights
 from jaxrl.algos.on_policy import own_networks
+from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.distributions import MaybeUniform, maybe_uniform
 from jaxrl.nn.heads import ValueHead, bounds_of
@@ -32,12 +33,13 @@ class Critic(nn.Module):
 
     config: BoxLayer
     observation_space: Space
+    entities: Entities | None
 
     @nn.compact
     def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
         c = self.config
-        encoder = c.encoder(self.observation_space, c.critic_hidden, own=False)
-        _, features = encoder(name="torso")((), obs, jnp.zeros(action.shape[:-1], bool), action)
+        encoder = c.encoder(self.observation_space, c.critic_hidden, own=False, entities=self.entities)
+        _, features, _ = encoder(name="torso")((), obs, jnp.zeros(action.shape[:-1], bool), action)
         return ValueHead(c.head_hidden, c.activation, name="value")(features)
 
 
@@ -50,9 +52,10 @@ class ActorCritics(nn.Module):
     head: Callable[..., nn.Module]
     observation_space: Space
     action_space: Box
+    entities: Entities | None
 
     def setup(self) -> None:
-        self.actor = Actor(self.config, self.head, self.observation_space, self.action_space)
+        self.actor = Actor(self.config, self.head, self.observation_space, self.action_space, self.entities)
         several = nn.vmap(
             Critic,
             variable_axes={"params": 0},
@@ -61,7 +64,7 @@ class ActorCritics(nn.Module):
             out_axes=-1,
             axis_size=self.config.num_critics,
         )
-        self.critic = several(self.config, self.observation_space)
+        self.critic = several(self.config, self.observation_space, self.entities)
 
     def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array, mask: Any) -> tuple[Any, Any, jax.Array]:
         del mask
@@ -82,11 +85,13 @@ class Actor(nn.Module):
     head: Callable[..., nn.Module]
     observation_space: Space
     action_space: Box
+    entities: Entities | None
 
     @nn.compact
     def __call__(self, obs: jax.Array, reset: jax.Array) -> Any:
         c = self.config
-        _, features = c.encoder(self.observation_space)(name="torso")((), obs, reset)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        _, features, _ = encoder(name="torso")((), obs, reset)
         return self.head(self.action_space, c.head_hidden, c.activation, name="policy")(features)
 
 
@@ -94,7 +99,7 @@ def actor_critics(
     config: BoxLayer, head: Callable[..., nn.Module], env: MultiAgentEnvironment, param_sets: tuple[int, ...]
 ) -> Networks:
     """An actor with the policy `head` and critics for each parameter set."""
-    network = ActorCritics(config, head, env.observation_space(), box_of(env))
+    network = ActorCritics(config, head, env.observation_space(), box_of(env), env.entities)
     evaluate = per_agent(partial(network.apply, method="evaluate"), param_sets, agent_axes=(2, 2), out_axes=2)
 
     @jax.jit  # traced once for both sides of an error

@@ -19,9 +19,11 @@ from jaxrl.checked import (
     Effect,
     check_log_info,
 )
+from jaxrl.entities import Entities
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import Name
-from jaxrl.nn.torso import Encoder, is_picture
+from jaxrl.nn.encoder import Encoder
+from jaxrl.nn.torso import is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 from jaxrl.wrappers import RandomParams, SharedReward, as_multi_agent
@@ -48,6 +50,10 @@ def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
 
 def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
     return is_picture(env().observation_space())
+
+
+def _has_entities(_: Any, env: Callable[[], Environment]) -> bool:
+    return env().entities is not None
 
 
 def _has_no_network(config: Any, _: Any) -> bool:
@@ -159,6 +165,9 @@ class RunLayer(CheckedConfig):
 class NetworkLayer(CheckedConfig):
     """The networks."""
 
+    torso: Literal["flat", "entities"] = "flat"
+    """What encodes observations: flat takes them as a whole; entities shares weights among the entities of a kind,
+    such as units, and reads the values of actions that point at one off its features."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: ActivationName = "tanh"
@@ -184,6 +193,8 @@ class NetworkLayer(CheckedConfig):
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("memory_size", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
+        Effect("torso", ("env",), _has_entities, "choose an environment that describes its entities, such as smax/3m"),
+        Effect("torso", ("network",), _has_no_network, "leave out network"),
         Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
         Effect("channels", ("network",), _has_no_network, "leave out network"),
         Effect("hidden", ("network",), _has_no_network, "leave out network"),
@@ -196,14 +207,26 @@ class NetworkLayer(CheckedConfig):
         super().__post_init__()
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
+        if self.torso == "entities" and getattr(self, "normalise_obs", False):
+            raise ValueError(
+                "torso=entities takes entities whose features are all 0 for absent, and standardised they would not be "
+                "0; choose normalise_obs=False."
+            )
 
-    def encoder(self, space: Space | None, hidden: tuple[int, ...] = (), own: bool = True) -> Callable[..., Encoder]:
+    def encoder(
+        self,
+        space: Space | None,
+        hidden: tuple[int, ...] = (),
+        own: bool = True,
+        entities: Entities | None = None,
+    ) -> Callable[..., Encoder]:
         """`encoder(name=…)` gives the torso and the memory.
 
         Args:
             space: What it encodes; None for vectors.
             hidden: The layers of the torso; () means `self.hidden`.
             own: Whether `network` replaces the torso.
+            entities: What the observations are made of, if they are; it matters if `torso` is entities.
 
         Raises:
             UnknownNameError: There is no such network.
@@ -211,7 +234,8 @@ class NetworkLayer(CheckedConfig):
         c = self
         network = _load_network(c.network) if own and c.network else None
         layers = (hidden or c.hidden, c.activation, c.memory, c.memory_size)
-        return partial(Encoder, *layers, space, c.layer_norm, c.channels, network)
+        entities = entities if c.torso == "entities" else None
+        return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.ippo import TeamConfig
 from jaxrl.checked import Allowed
+from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
@@ -94,13 +95,15 @@ class Actor(nn.Module):
     config: Config
     observation_space: Space
     action_space: Space
+    entities: Entities | None
 
     @nn.compact
     def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None) -> tuple[Any, Any]:
         c = self.config
-        carry, features = c.encoder(self.observation_space)(name="torso")(carry, obs, reset)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        carry, features, pointed = encoder(name="torso")(carry, obs, reset)
         policy = policy_head(self.action_space, c.head_hidden, c.activation, squash=c.squash, name="policy")
-        return carry, policy(features, mask)
+        return carry, policy(features, mask, pointed)
 
 
 class Critic(nn.Module):
@@ -123,7 +126,7 @@ class Critic(nn.Module):
             state = jnp.broadcast_to(state[:, :, None], (*lead, *state.shape[2:]))
             reset = jnp.broadcast_to(reset[..., None], lead)
         encoder = c.encoder(self.space, c.critic_hidden, own=False)
-        carry, features = encoder(name="torso")(carry, state, reset, team)
+        carry, features, _ = encoder(name="torso")(carry, state, reset, team)
         value = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
         value = value if num_teams > 1 else value[:, :, None]
         members = np.equal.outer(self.teams, range(num_teams)).astype(np.float32)
@@ -134,7 +137,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
     """One actor for each group of agents, and one critic."""
     num_teams = max(env.teams) + 1
     team_axis = (num_teams,) if num_teams > 1 else ()
-    actor = Actor(config, env.observation_space(), env.action_space())
+    actor = Actor(config, env.observation_space(), env.action_space(), env.entities)
     critic = Critic(config, env.teams, joint_space(env))
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
     act = per_agent(actor.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))

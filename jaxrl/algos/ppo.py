@@ -23,6 +23,7 @@ from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.on_policy import collect, learn, own_networks
+from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.keys import check_key
@@ -99,19 +100,21 @@ class ActorCritic(nn.Module):
     config: OnPolicyConfig
     observation_space: Space
     action_space: Space
+    entities: Entities | None
 
     @nn.compact
     def __call__(
         self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
     ) -> tuple[Any, Any, jax.Array]:
         c = self.config
-        policy_carry, features = c.encoder(self.observation_space)(name="torso")(carry[0], obs, reset)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        policy_carry, features, pointed = encoder(name="torso")(carry[0], obs, reset)
         policy = policy_head(self.action_space, c.head_hidden, c.activation, squash=c.squash, name="policy")
-        distribution = policy(features, mask)
+        distribution = policy(features, mask, pointed)
         new_carry = (policy_carry,)
         if not c.share_torso:
-            encoder = c.encoder(self.observation_space, c.critic_hidden)
-            value_carry, features = encoder(name="value_torso")(carry[1], obs, reset)
+            encoder = c.encoder(self.observation_space, c.critic_hidden, entities=self.entities)
+            value_carry, features, _ = encoder(name="value_torso")(carry[1], obs, reset)
             new_carry = (policy_carry, value_carry)
         prediction = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
         return new_carry, distribution, prediction
@@ -183,7 +186,7 @@ def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
 
 def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
     """An `ActorCritic` for each parameter set; policy and critic both see the agent's own observation."""
-    network = ActorCritic(config, env.observation_space(), env.action_space())
+    network = ActorCritic(config, env.observation_space(), env.action_space(), env.entities)
 
     def carry_of(*batch_shape: int) -> Any:
         one = initial_carry(config.memory, config.memory_size, batch_shape)

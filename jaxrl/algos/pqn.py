@@ -25,6 +25,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.exploration import ExplorationLayer
 from jaxrl.algos.on_policy import collect, learn, own_networks
 from jaxrl.algos.q_config import Hyperparams, QConfig, QLayer
+from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.heads import QHead
@@ -86,15 +87,17 @@ class QNetwork(nn.Module):
     config: QLayer
     observation_space: Space
     num_actions: int
+    entities: Entities | None
 
     @nn.compact
     def __call__(
         self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
     ) -> tuple[Any, Any, jax.Array]:
         c = self.config
-        carry, features = c.encoder(self.observation_space)(name="torso")(carry, obs, reset)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        carry, features, pointed = encoder(name="torso")(carry, obs, reset)
         head = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, c.dueling, name="q")
-        policy = head(features, mask)
+        policy = head(features, mask, pointed)
         return carry, policy, policy.values
 
 
@@ -139,7 +142,7 @@ def q_networks(config: QLayer, env: MultiAgentEnvironment, param_sets: tuple[int
     """A `QNetwork` for each parameter set."""
     space = env.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others
-    network = QNetwork(config, env.observation_space(), space.n)
+    network = QNetwork(config, env.observation_space(), space.n, env.entities)
     return own_networks(network, partial(_new_carry, config), env, param_sets)
 
 

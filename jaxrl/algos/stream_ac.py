@@ -24,6 +24,7 @@ from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
 from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, Effect
+from jaxrl.entities import Entities
 from jaxrl.environment import Environment
 from jaxrl.fields import Name
 from jaxrl.nn.heads import ValueHead, policy_head
@@ -104,12 +105,15 @@ class Actor(nn.Module):
     config: Config
     observation_space: Space
     action_space: Space
+    entities: Entities | None
 
     @nn.compact
     def __call__(self, obs: jax.Array, reset: jax.Array, mask: jax.Array | None) -> Any:
         c = self.config
-        _, features = c.encoder(self.observation_space)(name="torso")((), obs, reset)
-        return policy_head(self.action_space, c.head_hidden, c.activation, c.squash, name="policy")(features, mask)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        _, features, pointed = encoder(name="torso")((), obs, reset)
+        policy = policy_head(self.action_space, c.head_hidden, c.activation, c.squash, name="policy")
+        return policy(features, mask, pointed)
 
 
 class Critic(nn.Module):
@@ -117,11 +121,13 @@ class Critic(nn.Module):
 
     config: Config
     observation_space: Space
+    entities: Entities | None
 
     @nn.compact
     def __call__(self, obs: jax.Array, reset: jax.Array) -> jax.Array:
         c = self.config
-        _, features = c.encoder(self.observation_space)(name="torso")((), obs, reset)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        _, features, _ = encoder(name="torso")((), obs, reset)
         return ValueHead(c.head_hidden, c.activation, name="value")(features)
 
 
@@ -131,13 +137,15 @@ class ActorCritic(nn.Module):
     config: Config
     observation_space: Space
     action_space: Space
+    entities: Entities | None
 
     @nn.compact
     def __call__(
         self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
     ) -> tuple[Any, Any, jax.Array]:
-        policy = Actor(self.config, self.observation_space, self.action_space, name="actor")(obs, reset, mask)
-        return carry, policy, Critic(self.config, self.observation_space, name="critic")(obs, reset)
+        c, space, entities = self.config, self.observation_space, self.entities
+        policy = Actor(c, space, self.action_space, entities, name="actor")(obs, reset, mask)
+        return carry, policy, Critic(c, space, entities, name="critic")(obs, reset)
 
 
 def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -181,7 +189,7 @@ def objective(agent: Agent, h: Hyperparams, params: Any, step: Step) -> tuple[ja
 def make(config: Config) -> Algorithm:
     """Stream AC(lambda) as three pure functions of the train state, whose inputs and outputs have no agent axis."""
     team = as_multi_agent(config.make_env())
-    network = ActorCritic(config, team.observation_space(), team.action_space())
+    network = ActorCritic(config, team.observation_space(), team.action_space(), team.entities)
     agent = Agent(config, team, (0,), own_networks(network, lambda *_: (), team, (0,)), objective)
     return Algorithm(partial(init_stream, agent), partial(update, agent), partial(act_alone, agent))
 

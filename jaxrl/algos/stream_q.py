@@ -26,6 +26,7 @@ from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
 from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
 from jaxrl.checked import POSITIVE, Allowed
+from jaxrl.entities import Entities
 from jaxrl.fields import Name
 from jaxrl.nn.heads import QHead
 from jaxrl.rl.returns import chosen_value
@@ -76,14 +77,17 @@ class QNetwork(nn.Module):
     config: Config
     observation_space: Space
     num_actions: int
+    entities: Entities | None
 
     @nn.compact
     def __call__(
         self, carry: Any, obs: jax.Array, reset: jax.Array, mask: jax.Array | None
     ) -> tuple[Any, Any, jax.Array]:
         c = self.config
-        carry, features = c.encoder(self.observation_space)(name="torso")(carry, obs, reset)
-        policy = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, name="q")(features, mask)
+        encoder = c.encoder(self.observation_space, entities=self.entities)
+        carry, features, pointed = encoder(name="torso")(carry, obs, reset)
+        head = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, name="q")
+        policy = head(features, mask, pointed)
         return carry, policy, policy.values
 
 
@@ -117,7 +121,7 @@ def make(config: Config) -> Algorithm:
     team = as_multi_agent(config.make_env())
     space = team.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others
-    network = QNetwork(config, team.observation_space(), space.n)
+    network = QNetwork(config, team.observation_space(), space.n, team.entities)
     networks = own_networks(network, lambda *_: (), team, (0,))
     agent = Agent(config, team, (0,), networks, objective, behaviour=partial(pqn.explore, config))
     return Algorithm(partial(init_stream, agent), partial(update, agent), partial(act_alone, agent))

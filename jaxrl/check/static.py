@@ -98,6 +98,13 @@ def check_spaces(env: Environment, params: Any) -> Iterator[Failure]:
             yield Failure(f"{name}() does not contain its own sample {sample}.", "Check its bounds, shape and dtype.")
 
 
+def check_entities(env: Environment, params: Any) -> Iterator[Failure]:
+    """What observations are said to be made of fits the spaces."""
+    misfit = env.entities and env.entities.misfit(env.observation_space(params), env.action_space(params))
+    if misfit:
+        yield Failure(misfit, "Change entities or the spaces; jaxrl.entities describes what they mean.")
+
+
 def check_observation_type(shapes: Shapes) -> Iterator[Failure]:
     """Observations have the shape and dtype of the space, at reset and at every step."""
     space = shapes.env.observation_space(shapes.params)
@@ -225,7 +232,7 @@ def check_views_type(shapes: Shapes) -> Iterator[Failure]:
             yield Failure(f"global_state is {got.dtype}{list(got.shape)}.", "Return one vector, float32[G].")
 
 
-BEFORE_TRACING = (check_agents, check_params, check_spaces)
+BEFORE_TRACING = (check_agents, check_params, check_spaces, check_entities)
 STATIC_CHECKS = (
     check_observation_type,
     check_state_type,

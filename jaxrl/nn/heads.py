@@ -1,6 +1,7 @@
 """Heads: from features to a policy, chosen by the action space, or to a value.
 
-Policy heads map `(features[..., H], mask=None)` to a distribution with batch axes `[...]` (`jaxrl.nn.distributions`).
+Policy heads map `(features[..., H], mask=None, pointed=None)` to a distribution with batch axes `[...]`
+(`jaxrl.nn.distributions`). `pointed` is what single choices point at, see `jaxrl.nn.entities`; others do not.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from jaxrl.nn import distributions
 from jaxrl.nn.dense import Dense, weights
+from jaxrl.nn.entities import Pointed, choices
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.torso import MLP
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
@@ -83,9 +85,11 @@ class CategoricalHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Categorical:
+    def __call__(
+        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
+    ) -> distributions.Categorical:
         features = MLP(self.sizes, self.activation)(features)
-        logits = Dense(self.num_actions, kernel_init=orthogonal(0.01), name="output")(features)
+        logits = choices(self.num_actions, 0.01, features, pointed)
         return distributions.categorical(logits, mask)
 
 
@@ -97,7 +101,9 @@ class MultiCategoricalHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Distribution:
+    def __call__(
+        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
+    ) -> distributions.Distribution:
         features = MLP(self.sizes, self.activation)(features)
         logits = Dense(sum(self.num_actions), kernel_init=orthogonal(0.01), name="output")(features)
         return distributions.multi_categorical(logits, self.num_actions, mask)
@@ -117,7 +123,9 @@ class GaussianHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.Distribution:
+    def __call__(
+        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
+    ) -> distributions.Distribution:
         if mask is not None:
             raise ValueError("Continuous actions cannot be masked; pass mask=None.")
         shape = self.space.shape
@@ -187,9 +195,11 @@ class QHead(nn.Module):
     dueling: bool = False
 
     @nn.compact
-    def __call__(self, features: jax.Array, mask: jax.Array | None = None) -> distributions.EpsilonGreedy:
+    def __call__(
+        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
+    ) -> distributions.EpsilonGreedy:
         hidden = MLP(self.sizes, self.activation, self.layer_norm)(features)
-        values = Dense(self.num_actions, kernel_init=orthogonal(1.0), name="output")(hidden)
+        values = choices(self.num_actions, 1.0, hidden, pointed)
         if self.dueling:
             state = ValueHead(self.sizes, self.activation, layer_norm=self.layer_norm, name="state")(features)
             values = state[..., None] + values - values.mean(axis=-1, keepdims=True)

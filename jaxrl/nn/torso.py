@@ -1,9 +1,8 @@
-"""Torsos, which map observations to features and depend on their space; and the encoder, a torso plus a memory core."""
+"""Torsos, which map observations to features and depend on their space."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -12,11 +11,10 @@ import numpy as np
 
 from jaxrl.nn.conv import Conv
 from jaxrl.nn.dense import Dense
-from jaxrl.nn.memory import CORES
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["ACTIVATIONS", "CNN", "MLP", "Encoder", "Torso", "as_floats", "is_picture"]
+__all__ = ["ACTIVATIONS", "CNN", "MLP", "Torso", "as_floats", "is_picture"]
 
 ACTIVATIONS = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu, "gelu": nn.gelu, "leaky_relu": nn.leaky_relu}
 
@@ -143,28 +141,3 @@ class Torso(nn.Module):
             return self.network()(x)
         x = x if extra is None else jnp.concatenate([x, extra], axis=-1)
         return MLP(self.sizes, self.activation, self.layer_norm)(x)
-
-
-class Encoder(nn.Module):
-    """Torso and memory: `(carry, obs[T, ..., *shape], reset[T, ...]) -> (carry, features[T, ..., H])`.
-
-    Without a `space` the observation is a vector `[D]`. For `extra` and the last three fields see `Torso`.
-    """
-
-    sizes: tuple[int, ...]
-    activation: str = "tanh"
-    memory: str = "none"
-    memory_size: int = 64
-    space: Space | None = None
-    layer_norm: bool = False
-    channels: tuple[int, ...] = ()
-    network: Callable[[], nn.Module] | None = None
-
-    @nn.compact
-    def __call__(
-        self, carry: Any, obs: jax.Array, reset: jax.Array, extra: jax.Array | None = None
-    ) -> tuple[Any, jax.Array]:
-        space = Box(-np.inf, np.inf, obs.shape[-1:]) if self.space is None else self.space
-        torso = Torso(space, self.sizes, self.activation, self.layer_norm, self.channels, self.network)
-        features = torso(obs, extra)
-        return CORES[self.memory](self.memory_size, name=self.memory)(carry, features, reset)

@@ -13,6 +13,7 @@ from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_en
 from jaxrl.spaces import Space
 
 if TYPE_CHECKING:
+    from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
 
 __all__ = ["StatefulWrapper", "Wrapped", "Wrapper"]
@@ -77,6 +78,11 @@ class Wrapper(Environment):
 
     def action_space(self, params: Any = None) -> Space:
         return self.env.action_space(params)
+
+    @property
+    def entities(self) -> Entities | None:
+        changed = self.observation_space() != self.env.observation_space()
+        return None if changed else self.env.entities
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.env.split_key(key)

@@ -118,6 +118,11 @@ class ObservationFunction(Wrapper):
             return team.agent_observation_spaces
         return dict.fromkeys(team.agents, self.space)
 
+    @property
+    def entities(self) -> None:
+        """None, as nobody says what the function does."""
+        return None
+
     def observation(self, state: Any, params: Any = None) -> Any:
         return self._of_agents(self.env.observation(state, params))
 

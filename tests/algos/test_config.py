@@ -48,6 +48,7 @@ from jaxrl.tuning.search_space import draws, points
         ({"value_loss": "mae"}, "value_loss must be one of mse, hlgauss"),
         ({"value_range": (1.0, -1.0)}, "value_range must have its lower end first"),
         ({"memory": "s5", "memory_size": 7}, "memory_size must be even for s5, got 7; use 8"),
+        ({"torso": "entities", "normalise_obs": True}, "not be 0; choose normalise_obs=False"),
         ({"seed": -1}, "seed must be a whole number from 0 to 4294967295, got -1"),
         ({"seed": 2**32}, "seed must be a whole number from 0 to 4294967295, got 4294967296"),
         ({"total_timesteps": 1e30}, "more than can be counted; use at most total_timesteps=8796093018112"),
@@ -133,6 +134,7 @@ IDLE = [  # algorithm, a field with a value that has no effect, what gives it on
     (ppo, {"pool_refresh": 0.5}, {"reset": "pool"}),
     (ppo, {"squash": True}, {"env": "classic/pendulum"}),
     (ippo, {"sharing": "none"}, {"env": "probe/credit"}),
+    (ippo, {"torso": "entities"}, {"env": "smax/3m"}),
     (ippo, {"shared_reward": True}, {"env": "probe/credit"}),
     (mappo, {"sharing": (0,)}, {"env": "probe/credit", "sharing": (0, 0)}),
 ]
@@ -205,6 +207,7 @@ OTHER: dict[str, Any] = {
     "layer_norm": True,
     "channels": (7,),
     "network": "flax.linen:LayerNorm",
+    "torso": "entities",
 }
 
 
@@ -212,6 +215,7 @@ IDLE_ALONE = {
     *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh"),
     "channels",
     "shared_reward",
+    "torso",
 }
 
 

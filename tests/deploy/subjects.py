@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "squashed": (ppo, {"env": "classic/pendulum", "squash": True, "activation": "gelu"}),
     "lstm": (ppo, {"memory": "lstm", "memory_size": 4}),
     "s5": (ppo, {"memory": "s5", "memory_size": 4}),
-    "team": (ippo, {"env": "smax/3m", "memory": "gru", "memory_size": 4}),
+    "team": (ippo, {"env": "smax/3m", "torso": "entities", "memory": "gru", "memory_size": 4}),
     "roles": (mappo, {"env": "mpe/simple_tag", "memory": "gru", "memory_size": 4, "sharing": "none"}),
 }
 B, T = 3, 4

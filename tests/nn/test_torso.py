@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.nn.torso import CNN, MLP, Encoder, Torso, as_floats
+from jaxrl.nn.encoder import Encoder
+from jaxrl.nn.torso import CNN, MLP, Torso, as_floats
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 T, B = 2, 3
@@ -108,14 +109,14 @@ def test_observations_of_unknown_kind_are_refused():
 
 def test_encoder_takes_a_vector_without_a_space_and_anything_with_one():
     reset = jnp.zeros((T, B), bool)
-    _, plain = Encoder((6,)).init_with_output(jax.random.key(0), (), jnp.ones((T, B, 5)), reset)[0]
-    _, same = Encoder((6,), space=Box(-1.0, 1.0, (5,))).init_with_output(
+    _, plain, _ = Encoder((6,)).init_with_output(jax.random.key(0), (), jnp.ones((T, B, 5)), reset)[0]
+    _, same, _ = Encoder((6,), space=Box(-1.0, 1.0, (5,))).init_with_output(
         jax.random.key(0), (), jnp.ones((T, B, 5)), reset
     )[0]
     np.testing.assert_array_equal(plain, same)
     space = MultiDiscrete((2, 3))
     carry = jnp.zeros((B, 4))
-    (carry, y), _ = Encoder((6,), "tanh", "gru", 4, space).init_with_output(
+    (carry, y, _), _ = Encoder((6,), "tanh", "gru", 4, space).init_with_output(
         jax.random.key(0), carry, observe(space), reset
     )
     assert y.shape == (T, B, 4)

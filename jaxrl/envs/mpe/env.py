@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Entities, Group
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.mpe import actions, physics
 from jaxrl.envs.mpe.draw import draw
@@ -67,6 +68,10 @@ class ParticleEnv(MultiAgentEnvironment):
         """The force of each scripted agent, float32 `[P - N, 2]`. Consumes `key`."""
         return jnp.zeros((len(self.world.scripted), 2), jnp.float32)
 
+    def groups(self) -> tuple[Group, ...]:
+        """The entities that every agent sees at the same place of its observation; the rest counts as its own."""
+        return ()
+
     def targets(self, states: State) -> list[tuple[int, np.ndarray]]:
         """For pictures: (agent, the landmark it should go to in each frame `[F]`), from NumPy leaves `[F, …]`."""
         return []
@@ -87,6 +92,11 @@ class ParticleEnv(MultiAgentEnvironment):
     @property
     def agent_observation_spaces(self) -> dict[str, Space]:
         return {agent: Box(-np.inf, np.inf, (size,)) for agent, size in zip(self.agents, self._sizes, strict=True)}
+
+    @property
+    def entities(self) -> Entities | None:
+        groups = tuple(group for group in self.groups() if group.count)
+        return Entities(max(self._sizes), groups) if groups else None
 
     def action_space(self, params: Params | None = None) -> Space:
         return actions.widest(self.world, self.action_type)

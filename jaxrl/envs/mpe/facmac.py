@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, others
 from jaxrl.envs.mpe.options import one_of, whole
@@ -82,6 +83,16 @@ class SimpleFacmac(ParticleEnv):
             walls = jnp.where((distance(obstacles, movers[i]) <= radius)[:, None], obstacles - movers[i], 0.0)
             seen.append(join(state.velocity[i], movers[i], walls, place, speed))
         return seen
+
+    def groups(self) -> tuple[Group, ...]:
+        obstacles, hunters, good = len(self.world.landmarks), self.num_agents - 1, len(self.world.scripted)
+        first = 4 + 2 * obstacles
+        prey = first + 2 * hunters
+        return (
+            Group("obstacle", obstacles, ((4, 2),)),
+            Group("adversary", hunters, ((first, 2),)),
+            Group("agent", good, ((prey, 2), (prey + 2 * good, 2))),
+        )
 
     def reward(self, state: State, params: Params) -> jax.Array:
         caught = catches(state, params, self.num_agents, len(self.world.movers))

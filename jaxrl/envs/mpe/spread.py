@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, nearest, others, touches
 from jaxrl.envs.mpe.options import part, whole
@@ -59,6 +60,12 @@ class SimpleSpread(ParticleEnv):
             join(state.velocity[i], agents[i], landmarks - agents[i], others(agents, i) - agents[i], unsaid)
             for i in range(count)
         ]
+
+    def groups(self) -> tuple[Group, ...]:
+        landmarks, others = len(self.world.landmarks), self.num_agents - 1
+        first = 4 + 2 * landmarks
+        # Places, and what they do not say.
+        return Group("landmark", landmarks, ((4, 2),)), Group("agent", others, ((first, 2), (first + 2 * others, 2)))
 
     def reward(self, state: State, params: Params) -> jax.Array:
         count, ratio = self.num_agents, params.rules.local_ratio

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, leaving, others, rows, touches
 from jaxrl.envs.mpe.options import whole
@@ -71,6 +72,15 @@ class SimpleTag(ParticleEnv):
             around = obstacles - agents[i], others(agents, i) - agents[i]
             seen.append(join(state.velocity[i], agents[i], *around, velocities))
         return seen
+
+    def groups(self) -> tuple[Group, ...]:
+        """Obstacles, and the adversaries at places where both an adversary and a good agent see one.
+
+        Which good agent an agent sees where depends on its own kind.
+        """
+        obstacles = len(self.world.landmarks)
+        around = Group("obstacle", obstacles, ((4, 2),))
+        return around, Group("adversary", self.num_adversaries - 1, ((4 + 2 * obstacles, 2),))
 
     def reward(self, state: State, params: Params) -> jax.Array:
         hunters, count = self.num_adversaries, self.num_agents

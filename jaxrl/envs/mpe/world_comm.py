@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, leaving, nearest, others, rows, touches
 from jaxrl.envs.mpe.options import whole
@@ -77,6 +78,11 @@ class SimpleWorldComm(ParticleEnv):
             forests = jnp.where(inside[i], 1.0, -1.0)
             seen.append(join(*around, *((speed, forests, state.message) if i < hunters else (forests, speed))))
         return seen
+
+    def groups(self) -> tuple[Group, ...]:
+        """Obstacles and food; whether a forest hides an agent stands at a place that depends on the agent's kind."""
+        food = 4 + 2 * (len(self.world.landmarks) - self.num_food - self.num_forests)
+        return Group("obstacle", (food - 4) // 2, ((4, 2),)), Group("food", self.num_food, ((food, 2),))
 
     def reward(self, state: State, params: Params) -> jax.Array:
         hunters, count = self.num_adversaries, self.num_agents

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.smax import conic, observe, scripted, teams
@@ -128,6 +129,17 @@ class SMAX(MultiAgentEnvironment):
         others = self.num_units - 1 if self.options.observation_type == "unit_list" else conic.NUM_SLOTS
         kinds = len(self.unit_names)
         return Box(-1.0, 1.0, (others * (observe.NUM_OTHER_BASE + kinds) + observe.NUM_OWN_BASE + kinds,))
+
+    @property
+    def entities(self) -> Entities | None:
+        """Units; None where they are sorted by direction, or where not all agents see as many of a kind."""
+        uneven = self.selfplay and self.num_allies != self.num_enemies
+        if uneven or self.options.observation_type == "conic":
+            return None
+        discrete = self.options.action_type == "discrete"
+        return observe.entities(
+            self.num_allies, self.num_enemies, len(self.unit_names), FIRST_ATTACK if discrete else None
+        )
 
     def action_space(self, params: Any = None) -> Space:
         most = max(self.num_allies, self.num_enemies) if self.selfplay else self.num_enemies

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Entities, Group
 from jaxrl.envs.smax.dynamics import Bodies
 from jaxrl.envs.smax.units import UnitStats
 
@@ -20,6 +21,7 @@ __all__ = [
     "NUM_OWN_BASE",
     "Surroundings",
     "blocks",
+    "entities",
     "flip",
     "global_state",
     "in_range",
@@ -76,6 +78,15 @@ def unit_list(
     seen = blocks(surroundings, me, lambda values: _others(values, num_observers), is_mate, see_actions)
     batch = surroundings.bodies.x.shape[1:]
     return jnp.concatenate([seen.reshape(num_observers, -1, *batch), own_features(me, size)], axis=1)
+
+
+def entities(num_mates: int, num_opponents: int, num_types: int, first_attack: int | None) -> Entities:
+    """What `unit_list` is made of, for teams of these sizes; `first_attack` is the action that attacks opponent 0."""
+    size, mates = NUM_OTHER_BASE + num_types, num_mates - 1
+    ally = Group("ally", mates, ((0, size),))
+    enemy = Group("enemy", num_opponents, ((mates * size, size),), first_attack)
+    length = (mates + num_opponents) * size + NUM_OWN_BASE + num_types
+    return Entities(length, (ally, enemy) if mates else (enemy,))
 
 
 def blocks(

@@ -1,0 +1,90 @@
+"""What an observation is made of: features of the agent's own, and entities, such as units or landmarks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.spaces import Box, Discrete, Space
+
+__all__ = ["Entities", "Group"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Entities of one kind: in which order they are observed means nothing.
+
+    An entity whose features are all zero is absent: dead, or out of sight.
+    """
+
+    kind: str
+    """Such as `"enemy"`."""
+    count: int
+    """K, how many there are at most."""
+    parts: tuple[tuple[int, int], ...]
+    """(start, size): from `start` on, the observation has `size` numbers about each of the K, one entity after another.
+    With several parts, such as all places and then all speeds, an entity has features from each."""
+    first_action: int | None = None
+    """The action that points at the first of them; the next K - 1 point at the others. None if no actions do."""
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        """The action that points at each of them, `[K]`, or `()`."""
+        return () if self.first_action is None else tuple(range(self.first_action, self.first_action + self.count))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the parts are."""
+        return tuple(slice(start, start + self.count * size) for start, size in self.parts)
+
+    def rows(self, obs: jax.Array) -> jax.Array:
+        """The features of each entity: `[..., D]` to `[..., K, F]`."""
+        parts = [_cut(obs, where) for where in self.slices]
+        rows = [part.reshape(*part.shape[:-1], self.count, -1) for part in parts]
+        return jnp.concatenate(rows, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entities:
+    """What the observation `[D]` of each agent is made of."""
+
+    size: int
+    """D."""
+    groups: tuple[Group, ...]
+
+    @property
+    def own_slices(self) -> tuple[slice, ...]:
+        """Where the agent's own features are: all that belongs to no entity."""
+        taken = sorted((where.start, where.stop) for group in self.groups for where in group.slices)
+        starts, stops = [0, *(stop for _, stop in taken)], [*(start for start, _ in taken), self.size]
+        return tuple(slice(start, stop) for start, stop in zip(starts, stops, strict=True) if start < stop)
+
+    def own(self, obs: jax.Array) -> jax.Array:
+        """The agent's own features: `[..., D]` to `[..., C]`."""
+        return jnp.concatenate([_cut(obs, where) for where in (slice(0, 0), *self.own_slices)], axis=-1)
+
+    def misfit(self, observation_space: Space, action_space: Space) -> str | None:
+        """What does not fit these spaces, as a sentence; None if everything does."""
+        if not isinstance(observation_space, Box) or observation_space.shape != (self.size,):
+            return (
+                f"entities are said to be in vectors of {self.size} numbers; observations are in {observation_space}."
+            )
+        kinds = [group.kind for group in self.groups]
+        if len(set(kinds)) < len(kinds):
+            return f"entities has two groups of the same kind: {', '.join(kinds)}."
+        spans = sorted((where.start, where.stop) for group in self.groups for where in group.slices)
+        ends = [0, *(stop for _, stop in spans)], [*(start for start, _ in spans), self.size]
+        if any(end > start for end, start in zip(*ends, strict=True)) or any(group.count < 1 for group in self.groups):
+            return f"entities has groups that are empty, overlap or leave the observation of {self.size} numbers."
+        actions = [action for group in self.groups for action in group.actions]
+        num_actions = action_space.n if isinstance(action_space, Discrete) else 0
+        if len(set(actions)) < len(actions) or not set(actions) <= set(range(num_actions)):
+            return f"entities are pointed at by the actions {actions}, which are none of {action_space}, or are twice."
+        return None
+
+
+def _cut(obs: jax.Array, where: slice) -> jax.Array:
+    """Some of the last axis, which indexing would gather where another axis has no fixed size."""
+    return jax.lax.slice_in_dim(jnp.asarray(obs), where.start, where.stop, axis=-1)
