@@ -38,7 +38,7 @@ class Surroundings(NamedTuple):
         return (jnp.minimum(x, y) < self.low + margin) | (jnp.maximum(x, y) > self.high - margin)
 
     def fold(self, step: Callable[[Rect, Carry], Carry], first: Carry) -> Carry:
-        """`step(wall, carry)` for one wall after the other; a loop, since walls are many and programs should be short."""
+        """`step(wall, carry)` for one wall after the other; a loop, which keeps the program short."""
         return jax.lax.fori_loop(0, self.walls.x.shape[0], lambda w, carry: step(self.walls[w], carry), first)
 
     def can_climb(self, rects: Rect, x: Any, y: Any, height: Any, which: Any, params: Params) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ from jaxrl.envs.hide_and_seek.draw import draw
 from jaxrl.envs.hide_and_seek.geometry import fixed
 from jaxrl.envs.hide_and_seek.layouts import LAYOUTS
 from jaxrl.envs.hide_and_seek.physics import SUBSTEPS, Orders, substep
-from jaxrl.envs.hide_and_seek.senses import sight
+from jaxrl.envs.hide_and_seek.senses import lidar, sight
 from jaxrl.envs.hide_and_seek.start import start
 from jaxrl.envs.hide_and_seek.world import Cast, Params, State, default_params
 from jaxrl.envs.mpe.options import one_of, whole
@@ -25,6 +24,8 @@ from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, MultiDiscrete
 
 __all__ = ["HideAndSeek"]
+
+_LIDAR = jax.jit(lidar, static_argnums=3)
 
 
 class HideAndSeek(MultiAgentEnvironment):
@@ -156,6 +157,13 @@ class HideAndSeek(MultiAgentEnvironment):
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self, states, self._params(params))
+
+    def rays(self, states: State, params: Params) -> np.ndarray:
+        """For pictures: how far the lidar's rays get, in metres, `[F, A, R]`, from NumPy leaves `[F, …]`."""
+        params, states = self._kernel_params(params, own_params=False), batch_last(states)
+        rects, walls = observe.objects_of(states).rect(params), observe.walls_of(states)
+        shares = _LIDAR(observe.agents_of(states), rects, walls, self.num_rays, params)
+        return np.moveaxis(np.asarray(shares, np.float64), -1, 0) * float(params.lidar_range)
 
     # Pure functions of the state.
 

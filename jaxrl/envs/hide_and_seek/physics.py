@@ -139,9 +139,7 @@ def _carried(agents: Agents, objects: Objects, orders: Orders, params: Params) -
     cross, dot = objects.cos * s - objects.sin * c, objects.cos * c + objects.sin * s
     half_tan = jnp.clip(jnp.where(held, cross / jnp.maximum(1 + dot, 1e-3), 0.0), -_TURN, _TURN)
     cos, sin = turned(objects.cos, objects.sin, half_tan)
-    return Objects(
-        objects.x + dx, objects.y + dy, jnp.where(held, cos, objects.cos), jnp.where(held, sin, objects.sin)
-    )
+    return Objects(objects.x + dx, objects.y + dy, jnp.where(held, cos, objects.cos), jnp.where(held, sin, objects.sin))
 
 
 def _held_back(

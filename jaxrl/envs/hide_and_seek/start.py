@@ -93,7 +93,7 @@ def _agents(draws: jax.Array, plan: Plan, objects: Sequence[Rect], cast: Cast, p
 def _tries(
     draws: jax.Array, plan: Plan, zones: Sequence[int], margin: tuple[Any, Any], zone_draw: Any
 ) -> tuple[jax.Array, jax.Array]:
-    """T random places `[T, …]` in the zones, at least `margin` from their edges; all in one zone if its draw is given."""
+    """T random places `[T, …]`, at least `margin` from their zone's edges; all in one zone if its draw is given."""
     which, along, across = draws[1:].reshape(3, _TRIES, *draws.shape[1:])
     left, bottom, right, top = _chosen(plan.zones, zones, which if zone_draw is None else zone_draw)
     return _inside(along, left, right, margin[0]), _inside(across, bottom, top, margin[1])
