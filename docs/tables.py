@@ -52,14 +52,14 @@ def stale(pages: Tables, write: bool = False) -> list[str]:
 def families() -> list[Row]:
     """A row per family."""
     rows = [("family", "environments", "agents", "observation", "actions", "page")]
-    for family in ("smax", "mpe", "classic", "minatar", "probe"):
+    for family in ("smax", "mpe", "hide_and_seek", "classic", "minatar", "probe"):
         envs = [jaxrl.make(name) for name in jaxrl.list_envs(f"{family}/*")]
         agents = [env.num_agents if isinstance(env, MultiAgentEnvironment) else 1 for env in envs]
         sizes = [int(np.prod(env.observation_space().shape)) for env in envs]
         counts = [env.action_space().n for env in envs if isinstance(env.action_space(), Discrete)]
-        rows.append(
-            (f"`{family}/…`", str(len(envs)), span(agents), span(sizes), span(counts), f"[{family}.md]({family}.md)")
-        )
+        actions = span(counts) if counts else " or ".join(dict.fromkeys(describe(env.action_space()) for env in envs))
+        page = f"[{family}.md]({family}.md)"
+        rows.append((f"`{family}/…`", str(len(envs)), span(agents), span(sizes), actions, page))
     return rows
 
 
@@ -122,7 +122,7 @@ def all_tables() -> Tables:
         from result_tables import TABLES
     finally:
         sys.path.remove(folder)
-    alone = {f"{family}.md": single(family) for family in ("classic", "minatar", "probe")}
+    alone = {f"{family}.md": single(family) for family in ("classic", "hide_and_seek", "minatar", "probe")}
     environments = {"environments.md": families, **alone}
     return {**{FOLDER / page: {"environments": make} for page, make in environments.items()}, **TABLES}
 

@@ -61,8 +61,7 @@ def _captions(env: Drawable, states: State, params: Params) -> tuple[Caption, ..
     hiders, seekers = env.cast.num_hiders, env.cast.num_agents
     seen = np.asarray(states.sight)[:, hiders:seekers, :hiders].any((1, 2))
     phase = np.where(step < ready, "preparation", np.where(seen, "seen", "hidden"))
-    colors = np.where(step < ready, "#c9d4e5", np.where(seen, _SEEN, _TEAMS[0][1]))
-    return Caption(env.name), Caption(phase, colors), Caption(np.array([f"step {number}" for number in step]))
+    return Caption(env.name), Caption(phase), Caption(np.array([f"step {number}" for number in step]))
 
 
 def _ground(states: State, params: Params) -> list[Shape]:

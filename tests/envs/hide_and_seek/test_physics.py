@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from slow_versions import depth_of_disc, sight
+from slow_sight import depth_of_disc, sight
 
 import jaxrl
 from jaxrl.envs.hide_and_seek.contacts import SLOP
