@@ -17,7 +17,7 @@ _OUTSIDE, _FLOOR, _WALL, _DOOR = "#0b0f16", "#18202e", "#5b6b84", "#26344a"
 _KINDS = {"box": "#a58a5b", "long": "#8f7549", "ramp": "#6f8f6a"}
 _EDGE, _SEEN, _RAY, _RISE = "#e6d9bd", "#ff5d5d", "#8fa3c0", "#d7f0d0"
 _TRAIL = 8  # steps
-_EDGES_OF_CONE = 9  # lines from the agent through its cone
+_CONE, _LINES, _CONE_RAYS = 1.5, 21, 180  # metres of a cone that are shown, as lines along some of so many rays
 _PACE = 1.6  # how much slower than the clock of the world
 
 
@@ -29,18 +29,18 @@ class Drawable(Protocol):
     agents: tuple[str, ...]
     num_rays: int
 
-    def rays(self, states: State, params: Params) -> np.ndarray:
-        """How far the lidar's rays get, in metres: `[F, A, R]`."""
+    def rays(self, states: State, num_rays: int, params: Params) -> np.ndarray:
+        """How far rays in all directions get, in metres: `[F, A, R]`."""
         ...
 
 
 def draw(env: Drawable, states: State, params: Params) -> Scene:
     """The episode `states` (NumPy leaves `[F, …]`) as a scene."""
-    floor, rays = float(params.floor), env.rays(states, params)
+    floor = float(params.floor)
     layers = (
         _ground(states, params),
-        _cones(env, states, rays, params),
-        _lidar(env, states, rays),
+        _cones(env, states, params),
+        _lidar(env, states, params),
         *(_object(env, states, o, params) for o in range(env.cast.num_objects)),
         _trails(env, states),
         *(_agent(env, states, a, params) for a in range(env.cast.num_agents)),
@@ -97,37 +97,27 @@ def _one(values: np.ndarray) -> Any:
     return float(values[0]) if (values == values[0]).all() else values
 
 
-def _cones(env: Drawable, states: State, rays: np.ndarray, params: Params) -> list[Shape]:
+def _cones(env: Drawable, states: State, params: Params) -> list[Shape]:
     """A fan of broad and faint lines in the cone of each agent, each as long as its sight is free."""
-    half = min(float(params.half_vision), np.pi)
+    half, frames = min(float(params.half_vision), np.pi), np.arange(len(states.step))
     place, turn = np.asarray(states.position, np.float64), _turn(states.heading)
+    rays = np.minimum(env.rays(states, _CONE_RAYS, params), _CONE)
     shapes: list[Shape] = []
-    if not env.num_rays:
-        return shapes
     for a in range(env.cast.num_agents):
-        body, _ = _TEAMS[env.cast.teams[a]]
-        x, y = place[:, a].T
-        for offset in np.linspace(-half, half, _EDGES_OF_CONE):
+        fill, (x, y) = _TEAMS[env.cast.teams[a]][0], place[:, a].T
+        for offset in np.linspace(-half, half, _LINES):
             angle = turn[:, a] + offset
-            nearest = np.rint(angle / (2 * np.pi) * env.num_rays).astype(int) % env.num_rays
-            reach = np.minimum(rays[np.arange(len(x)), a, nearest], 1.6)
-            shapes.append(
-                Line(
-                    x=x,
-                    y=y,
-                    dx=reach * np.cos(angle),
-                    dy=reach * np.sin(angle),
-                    stroke=body,
-                    stroke_width=0.16,
-                    alpha=0.10,
-                )
-            )
+            reach = rays[frames, a, np.rint(angle / (2 * np.pi) * _CONE_RAYS).astype(int) % _CONE_RAYS]
+            way = {"dx": reach * np.cos(angle), "dy": reach * np.sin(angle)}
+            shapes.append(Line(x=x, y=y, **way, stroke=fill, stroke_width=0.09, alpha=0.09))
     return shapes
 
 
-def _lidar(env: Drawable, states: State, rays: np.ndarray) -> list[Shape]:
+def _lidar(env: Drawable, states: State, params: Params) -> list[Shape]:
     """A small dot where each ray of an agent ends."""
-    place = np.asarray(states.position, np.float64)
+    if not env.num_rays:
+        return []
+    rays, place = env.rays(states, env.num_rays, params), np.asarray(states.position, np.float64)
     shapes: list[Shape] = []
     for a in range(env.cast.num_agents):
         x, y = place[:, a].T

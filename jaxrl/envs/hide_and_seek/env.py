@@ -158,11 +158,11 @@ class HideAndSeek(MultiAgentEnvironment):
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self, states, self._params(params))
 
-    def rays(self, states: State, params: Params) -> np.ndarray:
-        """For pictures: how far the lidar's rays get, in metres, `[F, A, R]`, from NumPy leaves `[F, …]`."""
+    def rays(self, states: State, num_rays: int, params: Params) -> np.ndarray:
+        """For pictures: how far rays in all directions get, in metres, `[F, A, R]`, from NumPy leaves `[F, …]`."""
         params, states = self._kernel_params(params, own_params=False), batch_last(states)
         rects, walls = observe.objects_of(states).rect(params), observe.walls_of(states)
-        shares = _LIDAR(observe.agents_of(states), rects, walls, self.num_rays, params)
+        shares = _LIDAR(observe.agents_of(states), rects, walls, num_rays, params)
         return np.moveaxis(np.asarray(shares, np.float64), -1, 0) * float(params.lidar_range)
 
     # Pure functions of the state.
