@@ -9,7 +9,7 @@ REPRESENTATIVES = {
     "smax": {"smax/3m", "smax/selfplay"},
     "mpe": {"mpe/simple_tag"},
     "minatar": {"minatar/breakout"},
-    "hide_and_seek": {"hide_and_seek/room"},
+    "hide_and_seek": {"hide_and_seek/chase"},
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
         *("probe/memory_leak", "probe/overestimation", "probe/death", "probe/two_step"),

@@ -137,8 +137,8 @@ def free_agents(
 
     def round_of_moves(_: Any, place: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         place = jax.lax.fori_loop(0, num_objects, out_of_object, place) if num_objects else place
-        place = jax.lax.fori_loop(0, len(before.x), out_of_agent, place)
-        return _discs_out_of_walls(*place, high, around, params)
+        x, y = jax.lax.fori_loop(0, len(before.x), out_of_agent, place)
+        return _discs_out_of_walls(x, y, high, around, params)
 
     x, y = jax.lax.fori_loop(0, _AGENT_ROUNDS, round_of_moves, (wanted.x, wanted.y))
     dx, dy = _shortened(x - before.x, y - before.y, params.max_travel)

@@ -205,12 +205,13 @@ class HideAndSeek(MultiAgentEnvironment):
             state, holds = hands.use(state, agents, objects, action[:, 3:] > 0, acting, self.cast, params)
         middle = self.num_buckets // 2
         push = jnp.where(acting[:, None], (action[:, :3] - middle) / np.float32(middle), 0.0)
-        orders = Orders(*(push[:, i] * params.force for i in (0, 1)), push[:, 2] * params.turn_force, holds, state.grip)
+        force, turn = params.force, params.turn_force
+        orders = Orders(push[:, 0] * force, push[:, 1] * force, push[:, 2] * turn, holds, state.grip)
         walls = observe.walls_of(state)
         low, high = params.border, params.floor - params.border
         around = Surroundings(walls, self.cast.is_ramp, state.locked_by >= 0, low, high)
         agents, objects = jax.lax.fori_loop(
-            0, SUBSTEPS, lambda _, bodies: substep(*bodies, orders, around, params), (agents, objects)
+            0, SUBSTEPS, lambda _, bodies: substep(bodies[0], bodies[1], orders, around, params), (agents, objects)
         )
         state = rules.moved(state, agents, objects, params)
         if self.cast.num_objects:

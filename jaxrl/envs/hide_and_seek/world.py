@@ -46,7 +46,12 @@ class Cast:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kind of each object."""
-        return ("box",) * self.num_boxes + ("long",) * self.num_long_boxes + ("ramp",) * self.num_ramps
+        counts: tuple[tuple[Kind, int], ...] = (
+            ("box", self.num_boxes),
+            ("long", self.num_long_boxes),
+            ("ramp", self.num_ramps),
+        )
+        return tuple(kind for kind, count in counts for _ in range(count))
 
     @property
     def is_ramp(self) -> np.ndarray:
