@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.hide_and_seek.bodies import Agents, Objects
 from jaxrl.envs.hide_and_seek.geometry import Rect, disc_out, extents, rect_out
 from jaxrl.envs.hide_and_seek.world import Params
-
-if TYPE_CHECKING:
-    from jaxrl.envs.hide_and_seek.physics import Agents, Objects
 
 __all__ = ["SLOP", "Surroundings", "free_agents", "free_objects"]
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.hide_and_seek.bodies import Agents, Objects, any_of
 from jaxrl.envs.hide_and_seek.geometry import FAR, Rect, disc_out
-from jaxrl.envs.hide_and_seek.physics import Agents, Objects, any_of
 from jaxrl.envs.hide_and_seek.world import HIDER, SEEKER, Cast, Params, State
 
 __all__ = ["distances", "gripped", "holding", "let_go", "locking", "nearest", "use"]

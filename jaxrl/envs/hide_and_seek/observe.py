@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.hide_and_seek.bodies import Agents, Objects
 from jaxrl.envs.hide_and_seek.geometry import FAR, Rect
-from jaxrl.envs.hide_and_seek.physics import Agents, Objects
 from jaxrl.envs.hide_and_seek.senses import lidar
 from jaxrl.envs.hide_and_seek.world import HIDER, SEEKER, Cast, Params, State
 

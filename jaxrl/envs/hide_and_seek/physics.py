@@ -10,49 +10,21 @@ Arrays are `[A, …]` and `[O, …]`, with any batch axes last.
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add, or_
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.hide_and_seek.bodies import Agents, Objects, any_of, total
 from jaxrl.envs.hide_and_seek.contacts import Surroundings, free_agents, free_objects
-from jaxrl.envs.hide_and_seek.geometry import Rect, contains, disc_out, turned, unit
+from jaxrl.envs.hide_and_seek.geometry import contains, disc_out, turned, unit
 from jaxrl.envs.hide_and_seek.world import Params
 
-__all__ = ["SUBSTEPS", "Agents", "Objects", "Orders", "any_of", "substep", "total"]
+__all__ = ["SUBSTEPS", "Orders", "substep"]
 
 SUBSTEPS = 3
 _TURN = 0.06  # tangent of half the angle that a held object turns within a substep at most
-
-
-class Agents(NamedTuple):
-    """The A agents, fields `[A, …]`."""
-
-    x: jax.Array
-    y: jax.Array
-    vx: jax.Array
-    vy: jax.Array
-    cos: jax.Array
-    sin: jax.Array
-    spin: jax.Array
-    height: jax.Array
-
-
-class Objects(NamedTuple):
-    """The O objects, fields `[O, …]`."""
-
-    x: jax.Array
-    y: jax.Array
-    cos: jax.Array
-    sin: jax.Array
-
-    def rect(self, params: Params) -> Rect:
-        """Their shapes."""
-        size = jnp.asarray(params.object_size)
-        return Rect(self.x, self.y, size[:, 0], size[:, 1], self.cos, self.sin)
 
 
 class Orders(NamedTuple):
@@ -63,16 +35,6 @@ class Orders(NamedTuple):
     turn: jax.Array  # [A, …], radians per second squared
     holds: jax.Array  # bool [A, O, …]
     grip: jax.Array  # [A, 4, …], see `State.grip`
-
-
-def total(rows: Any) -> Any:
-    """The sum over the first axis, row by row: XLA fuses that into one loop over the batch."""
-    return reduce(add, [rows[i] for i in range(len(rows))])
-
-
-def any_of(rows: Any) -> Any:
-    """Whether any of the first axis is true, likewise."""
-    return reduce(or_, [rows[i] for i in range(len(rows))])
 
 
 def substep(

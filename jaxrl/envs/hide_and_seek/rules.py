@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.hide_and_seek.bodies import Agents, Objects, any_of, total
 from jaxrl.envs.hide_and_seek.geometry import disc_out
 from jaxrl.envs.hide_and_seek.observe import objects_of
-from jaxrl.envs.hide_and_seek.physics import Agents, Objects, any_of, total
 from jaxrl.envs.hide_and_seek.world import HIDER, Cast, Params, State, Tally
 
 __all__ = ["PHASES", "acting", "counted", "info", "moved", "outside", "reward", "seen"]

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.hide_and_seek.bodies import Agents
 from jaxrl.envs.hide_and_seek.geometry import Rect, blocks, ray
-from jaxrl.envs.hide_and_seek.physics import Agents
 from jaxrl.envs.hide_and_seek.world import Params
 
 __all__ = ["in_cone", "lidar", "line_of_sight", "sight"]

@@ -1,5 +1,7 @@
 """Names, options, spaces, the pictures: what users rely on."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -73,7 +75,7 @@ def test_pictures():
     params = env._kernel_params(None, False)
     state = start(jax.random.split(jax.random.key(0), 3), env.layout, env.cast, params)
     states = jax.tree.map(lambda leaf: np.moveaxis(np.asarray(leaf), -1, 0), state)
-    states.locked_by[1] = 0
+    states = dataclasses.replace(states, locked_by=np.array([[-1], [0], [-1]], np.int32))
     scene = env.draw(states)
     discs = {s.tip.title: s for s in scene.shapes if s.tip is not None and s.tip.title in env.agents}
     for i, agent in enumerate(env.agents):
