@@ -103,7 +103,7 @@ class HideAndSeek(MultiAgentEnvironment):
     # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
-        state = self._start(key, params)
+        state = fixed(self._start(key, params))
         return self._observe(state, params), state
 
     def step_env(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> Step:

@@ -63,14 +63,14 @@ def check_invariants(env, before, after):
     for leaf in jax.tree.leaves(after):
         assert np.isfinite(leaf).all()
     radius, low, high = params.agent_radius, params.border, params.floor - params.border
-    for state in (before, after):  # nobody is in a wall
-        x, y, ground = state.position[..., 0], state.position[..., 1], state.height < params.high
-        assert (np.minimum(x, y) >= np.where(ground, low + radius - SLOP, 0) - 1e-5).all()
-        assert (np.maximum(x, y) <= np.where(ground, high - radius + SLOP, params.floor) + 1e-5).all()
-        for w in range(state.walls.shape[-2]):
-            wall = [state.walls[..., w, i, None] for i in range(4)]
-            assert (depth_of_disc(wall, x, y, radius) < SLOP + 1e-4)[ground].all()
-            assert not in_wall(state, params, wall).any()
+    x, y, ground = after.position[..., 0], after.position[..., 1], after.height < params.high
+    assert (np.minimum(x, y) >= np.where(ground, low + radius - SLOP, 0) - 1e-5).all()
+    assert (np.maximum(x, y) <= np.where(ground, high - radius + SLOP, params.floor) + 1e-5).all()
+    some = jax.tree.map(lambda leaf: leaf[::5], after)  # what is in a wall stays there for a while
+    for w in range(after.walls.shape[-2]):
+        wall = [after.walls[..., w, i, None] for i in range(4)]
+        assert (depth_of_disc(wall, x, y, radius) < SLOP + 1e-4)[ground].all()
+        assert not in_wall(some, params, [part[::5] for part in wall]).any()
     # Nobody is beyond one either: no step is longer than a wall and a body are thick, and none ends in a wall.
     way = np.linalg.norm(after.position - before.position, axis=-1)
     assert way.max() <= 3 * params.max_travel + 1e-5
@@ -171,7 +171,8 @@ def test_rewards_are_those_of_the_rules(walked):
     assert seen.any()
     assert not seen.all()
     waiting = before.step < 20
-    np.testing.assert_array_equal(after.position[waiting][:, 2:], before.position[waiting][:, 2:])
+    np.testing.assert_allclose(after.heading[waiting][:, 2:], before.heading[waiting][:, 2:], atol=1e-5)
+    assert np.abs(after.heading[waiting][:, :2] - before.heading[waiting][:, :2]).max() > 0.1
 
 
 def test_lidar_measures_the_distance_to_the_nearest_thing(walked):
