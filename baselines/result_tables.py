@@ -153,6 +153,16 @@ def environment_speed() -> list[Row]:
     return rows
 
 
+def hide_and_seek_speed() -> list[Row]:
+    """A row per number of worlds: random play."""
+    rows = [("environment", "copies", "steps per second", "compiled in")]
+    for result in load(latest("hide_and_seek"))["results"]:
+        ours = result["ours"]
+        rate, seconds = f"{ours['steps_per_second']:,.0f}", f"{ours['compile_seconds']:.0f} s"
+        rows.append((result["env"], f"{result['num_envs']:,}", rate, seconds))
+    return rows
+
+
 def training_speed() -> list[Row]:
     """A row per algorithm and map: training with the same hyperparameters."""
     rows = [("algorithm", "map", "jaxrl runs on", "ratio", "jaxrl, steps per second", "JaxMARL, steps per second")]
@@ -375,6 +385,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "actors and critics": lambda: runs("actor_critic"),
         "recovery": recovery,
         "environments": environment_speed,
+        "hide and seek": hide_and_seek_speed,
         "training": training_speed,
         "seconds to 0.9": seconds_to_090,
         "own speed": own_speed,

@@ -19,8 +19,8 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
 FAMILIES = ("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", "coin_game", "switch_riddle", "storm/…")
-FAMILIES += ("matrix/…", "classic/…", "minatar/…", "probe/…")
-ALONE = ("overcooked", "overcooked_v2", "hanabi", "classic", "minatar", "probe")
+FAMILIES += ("hide_and_seek/…", "matrix/…", "classic/…", "minatar/…", "probe/…")
+ALONE = ("overcooked", "overcooked_v2", "hanabi", "hide_and_seek", "classic", "minatar", "probe")
 SOCIAL = ("coin_game", "switch_riddle", "storm/…")
 PAGES: dict[str, str] = {**dict.fromkeys(SOCIAL, "social_games.md"), "matrix/…": "self_play.md"}
 """The page of families that have none of their own name."""
@@ -63,8 +63,9 @@ def families() -> list[Row]:
         agents = [env.num_agents if isinstance(env, MultiAgentEnvironment) else 1 for env in envs]
         sizes = [int(np.prod(env.observation_space().shape)) for env in envs]
         counts = [env.action_space().n for env in envs if isinstance(env.action_space(), Discrete)]
+        actions = span(counts) if counts else " or ".join(dict.fromkeys(describe(env.action_space()) for env in envs))
         page = PAGES.get(family, f"{family.partition('/')[0]}.md")
-        rows.append((f"`{family}`", str(len(envs)), span(agents), span(sizes), span(counts), f"[{page}]({page})"))
+        rows.append((f"`{family}`", str(len(envs)), span(agents), span(sizes), actions, f"[{page}]({page})"))
     return rows
 
 

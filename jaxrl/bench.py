@@ -18,7 +18,7 @@ import numpy as np
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.peers import PEERS, Compiled, Hosted, legal_moves, takes_turns, total
 from jaxrl.registry import make
-from jaxrl.spaces import Box, Discrete, Space
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxrl.vector import VectorEnv
 
 __all__ = ["Comparison", "Measurement", "compare"]
@@ -189,6 +189,8 @@ def _measurement(name: str, runs: list[float], program: _Program) -> Measurement
 def _random_actions(key: jax.Array, space: Space, shape: tuple[int, ...]) -> jax.Array:
     if isinstance(space, Discrete):
         return jax.random.randint(key, shape, 0, space.n)
+    if isinstance(space, MultiDiscrete):
+        return jax.random.randint(key, (*shape, *space.shape), 0, np.array(space.nvec))
     assert isinstance(space, Box)
     return jax.random.uniform(key, (*shape, *space.shape), space.dtype, space.low, space.high)
 

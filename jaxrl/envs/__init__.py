@@ -2,6 +2,7 @@
 
 import jaxrl.envs.classic
 import jaxrl.envs.hanabi
+import jaxrl.envs.hide_and_seek
 import jaxrl.envs.matrix
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe

@@ -13,6 +13,7 @@ REPRESENTATIVES = {
     "overcooked_v2": {"overcooked_v2/two_rooms"},
     "minatar": {"minatar/breakout"},
     "hanabi": {"hanabi/2p"},
+    "hide_and_seek": {"hide_and_seek/chase"},
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
         *("probe/memory_leak", "probe/overestimation", "probe/death", "probe/two_step"),
