@@ -1,5 +1,6 @@
 """Shared by all tests: every key is consumed once, or the test fails; compiling is what takes the time."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,9 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Almost half of the suite's time is LLVM optimising programs that run for milliseconds.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
+# Compiling takes two thirds of it, and most programs are those of the last run; `make clean` forgets them.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 import jax
 import pytest
@@ -21,6 +25,19 @@ jax.config.update("jax_debug_key_reuse", True)
 # Helpers that tests of several folders share.
 SHARED = ("algos", "check", "envs/overcooked", "envs/social", "train", "tuning")
 sys.path += [str(Path(__file__).parent / folder) for folder in SHARED]
+
+
+@contextlib.contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    """Compiled programs are kept in another folder meanwhile."""
+    before = jax.config.values["jax_compilation_cache_dir"]
+    try:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        compilation_cache.reset_cache()
+        yield
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+        compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,17 +55,11 @@ def _forget_compiled_programs():
     jax.clear_caches()
 
 
-@pytest.fixture(scope="module")
-def shared_compilation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Runs of the same toy share their compilation."""
-    before = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", before)
-    jax.config.update("jax_compilation_cache_dir", None)
-    compilation_cache.reset_cache()
+@pytest.fixture
+def nothing_compiled(tmp_path: Path) -> Iterator[None]:
+    """For a test that counts on an empty cache of compiled programs."""
+    with _cache_in(tmp_path / "compiled"):
+        yield
 
 
 @pytest.fixture

@@ -217,7 +217,6 @@ def stopped_and_resumed(config, folder):
     return jaxrl.fit(algo, config, folder, resume=True, eval_every=3, **OPTIONS)
 
 
-@pytest.mark.usefixtures("shared_compilation")
 def test_a_run_resumes_bit_for_bit_across_a_wrap_of_the_buffer(tmp_path):
     config = dqn.Config(**SMALL)
     whole, resumed = jaxrl.fit(dqn.make(config), config, **OPTIONS), stopped_and_resumed(config, tmp_path / "run")
@@ -232,7 +231,6 @@ def test_a_run_resumes_bit_for_bit_across_a_wrap_of_the_buffer(tmp_path):
     assert np.asarray(action) in (0, 1)
 
 
-@pytest.mark.usefixtures("shared_compilation")
 def test_checkpoints_without_the_buffer_are_small_and_training_waits_for_a_new_one(tmp_path):
     config = dqn.Config(**{**SMALL, "buffer_size": 16 * 100}, checkpoint_replay=False)
     resumed = stopped_and_resumed(config, tmp_path / "run")

@@ -195,7 +195,7 @@ def test_act_is_greedy_without_a_key(trained):
     assert np.mean(np.asarray(greedy) != np.asarray(drawn)) > 0.4
 
 
-def test_a_stopped_run_goes_on_exactly(tmp_path, shared_compilation):
+def test_a_stopped_run_goes_on_exactly(tmp_path):
     """Traces, normaliser and environment among it."""
     module, config = VARIANTS["stream_q"]
     options = {"quiet": True, "pictures": False, "eval_episodes": 4, "log_every": 1, "checkpoint_every_updates": 1}

@@ -43,9 +43,16 @@ def ejected(request: pytest.FixtureRequest, folder: Path) -> tuple[str, Path]:
     return request.param, folder / f"my_{request.param}.py"
 
 
+# Of each family of files one; the others are slow.
+FAST = ("mappo", "qmix", "sac", "self_play", "stream_ac")
+
+
 @pytest.mark.parametrize("memory", ["none", pytest.param("gru", marks=pytest.mark.slow)])
-def test_its_update_equals_the_librarys_bit_for_bit(ejected: tuple[str, Path], memory: str) -> None:
-    name, path = ejected
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in algos.names()]
+)
+def test_its_update_equals_the_librarys_bit_for_bit(name: str, folder: Path, memory: str) -> None:
+    path = folder / f"my_{name}.py"
     module, mine = algos.load(name), load_source(path)
     streams = name.startswith("stream")
     if memory != "none" and (streams or name in ("sac", "td3")):

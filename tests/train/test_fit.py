@@ -118,8 +118,9 @@ def test_update_is_traced_once_and_its_state_is_donated() -> None:
     assert metrics["losses"]["policy"].shape == (programs.max_chunk,)
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 def test_what_came_from_the_compilation_cache_is_not_passed_off_as_compiled() -> None:
-    config = toy.Config(lr=1.25)  # not compiled before
+    config = toy.Config(lr=1.25)
     assert not run(toy.make(config), config).compile_cached
     assert run(toy.make(config), config).compile_cached
 

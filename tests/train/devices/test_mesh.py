@@ -46,9 +46,9 @@ def check_equal(name: str, counts: list[int]) -> dict:
     [
         ("ppo", [1, 8]),
         ("ippo gru", [1, 4]),
-        ("mappo", [1, 2]),
-        ("pqn_vdn gru", [1, 4]),
-        ("dqn", [1, 4]),
+        pytest.param("mappo", [1, 2], marks=pytest.mark.slow),
+        pytest.param("pqn_vdn gru", [1, 4], marks=pytest.mark.slow),
+        pytest.param("dqn", [1, 4], marks=pytest.mark.slow),
         ("sac", [1, 4]),
     ],
 )
@@ -83,6 +83,7 @@ def test_1_2_4_and_8_devices_learn_the_same(name):
     check_equal(name, [1, 2, 4, 8])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_8_devices_goes_on_with_fewer():
     found = on_8_devices("restored")
     for count in "421":
