@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help train test quick soak test-slow lint format bench docs notebooks lab clean
+.PHONY: help train test quick soak test-slow lint format bench bench-gpu docs notebooks lab clean
 
 help:
 	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about a minute and a half)"
@@ -16,6 +16,7 @@ help:
 	@echo "make soak       half an hour of kills, full disks, readers and second writers"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make bench      speed of smax/3m against jaxmarl"
+	@echo "make bench-gpu  speed of this machine's accelerator, as tables to send in; JAX=cuda13 as for train"
 	@echo "make docs       the documentation as a site in build/docs"
 	@echo "make notebooks  run the notebooks (about five minutes) into build/notebooks; KEEP=--keep: in place"
 	@echo "make lab        open the notebooks in JupyterLab"
@@ -65,6 +66,9 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/jaxrl bench smax/3m --against jaxmarl
+
+bench-gpu: $(VENV)/.installed $(if $(JAX),$(VENV)/.installed-jax-$(JAX))
+	$(BIN)/python baselines/speed/gpu.py
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.auto_reset import auto_reset
 from jaxrl.display import as_html
 from jaxrl.keys import check_key
 from jaxrl.spaces import Space, num_actions
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
 
-__all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "auto_reset", "check_environment", "select"]
+__all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "check_environment"]
 
 # (observation, state, reward, terminated, truncated, info)
 Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
@@ -294,25 +295,6 @@ def check_environment(env: Any, taker: str) -> None:
     hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
     given = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
     raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")
-
-
-def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
-    """Replace the observation and state of ended episodes by `reset_to`, and keep the final ones in `info`.
-
-    Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
-    """
-    obs, state, reward, terminated, truncated, info = stepped
-    done = terminated | truncated
-    next_obs, next_state = select(done, reset_to, (obs, state))
-    info = {**info, "final_observation": obs, "final_state": state}
-    return next_obs, next_state, reward, terminated, truncated, info
-
-
-def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
-    """`jnp.where` over two pytrees of the same structure; `mask` has the leading axes of every leaf."""
-    return jax.tree.map(
-        lambda a, b: jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b), on_true, on_false
-    )
 
 
 def as_arrays(tree: Tree) -> Tree:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, as_arrays, auto_reset, select
+from jaxrl.auto_reset import auto_reset, select
+from jaxrl.environment import Environment, MultiAgentEnvironment, as_arrays
 from jaxrl.spaces import Box, Discrete
 
 

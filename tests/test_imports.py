@@ -10,7 +10,19 @@ pytestmark = pytest.mark.quick
 ROOT = Path(__file__).parents[1]
 
 FLOORS = [
-    {"errors", "entities", "spaces", "keys", "fields", "stats", "display", "render", "algorithm", "durable"},
+    {
+        "auto_reset",
+        "errors",
+        "entities",
+        "spaces",
+        "keys",
+        "fields",
+        "stats",
+        "display",
+        "render",
+        "algorithm",
+        "durable",
+    },
     {"environment"},
     {"checked", "source_file", "vector", "wrappers", "replay", "deploy"},
     {"registry", "check", "envs", "interop", "nn", "rl"},

@@ -59,6 +59,9 @@ PRESETS: dict[str, Config] = {
     # Four layers and little entropy win the last per cent of small battles, and lose 3s5z_vs_3s6z entirely.
     "3m": Config(total_timesteps=4_000_000, hidden=(64, 64, 64, 64), gae_lambda=0.95, ent_coef=0.002),
     "8m": Config(env="smax/8m", total_timesteps=8_000_000, gae_lambda=0.95, ent_coef=0.002),
+    # Thousands of environments keep an accelerator busy; minibatches grow with them, and there are as many steps of
+    # the optimiser for a rollout as by default, so that learning takes more environment steps and less time.
+    "gpu": Config(total_timesteps=20_000_000, num_envs=2048, num_minibatches=8),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
     # As a team: everyone takes only their own coins. Coins come after a step or two, so gamma is small.
     "coin_game": Config(

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.auto_reset import auto_reset
 from jaxrl.check.failure import to_numpy
 from jaxrl.check.static import Shapes
-from jaxrl.environment import Environment, MultiAgentEnvironment, auto_reset
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.spaces import Box, Discrete, MultiDiscrete
 
 __all__ = ["BATCH", "Programs", "Recording", "record"]

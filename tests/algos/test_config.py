@@ -288,6 +288,18 @@ def test_an_environment_chooses_its_preset(name, env, preset):
     assert (run.preset, plain) == ("default", module.Config(env=env))
 
 
+def test_an_accelerator_chooses_the_preset_for_its_family(monkeypatch):
+    words = ["--env", "smax/2s3z"]
+    monkeypatch.setattr("jaxrl.cli.train.has_accelerator", lambda: True)
+    for name in ("ippo", "mappo"):
+        config, run = parse_flags(name, MODULES[name], words)
+        assert (run.preset, config.num_envs) == ("gpu", 2048)
+    assert parse_flags("ippo", ippo, ["--env", "mpe/simple_spread"])[1].preset == "mpe"
+    assert parse_flags("ippo", ippo, [*words, "--preset", "default"])[0].num_envs == 128
+    # Processes that join one another must do so before JAX looks for devices.
+    assert parse_flags("ippo", ippo, [*words, "--distributed"])[1].preset == "default"
+
+
 def test_environments_that_are_compared_share_their_settings():
     words = ["--env", "smax/3m", "smax/2s3z"]
     config, run, space = read_space("ippo", ippo, words, SweepFlags(), "sweep")

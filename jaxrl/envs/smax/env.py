@@ -18,12 +18,13 @@ from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.draw import draw
-from jaxrl.envs.smax.dynamics import Bodies, Orders
+from jaxrl.envs.smax.dynamics import Orders
 from jaxrl.envs.smax.options import EnemyPolicy, Options, army, default_params
 from jaxrl.envs.smax.orders import FIRST_ATTACK
+from jaxrl.envs.smax.outcome import outcome
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, batch_first, batch_last, bodies_of, field_of, map_batch
-from jaxrl.envs.smax.units import UNIT_TYPES, UnitStats, UnitType
+from jaxrl.envs.smax.units import UNIT_TYPES, UnitType
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 
@@ -272,27 +273,7 @@ class SMAX(MultiAgentEnvironment):
         before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
         after = self.battle.fight(before, orders, stats, params, drawn if deviation is None else deviation)
         next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
-        return next_state, *self._outcome(before, after, stats, next_state.step, params)
-
-    def _outcome(
-        self, before: Bodies, after: Bodies, stats: UnitStats, step: jax.Array, params: Params
-    ) -> tuple[jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """`(reward, terminated, truncated, info)` of a step; `step` already includes it."""
-        allies, enemies = slice(None, self.num_allies), slice(self.num_allies, None)
-        dead = after.health <= 0
-        allies_dead, enemies_dead = dead[allies].all(0), dead[enemies].all(0)
-        won, lost = enemies_dead & ~allies_dead, allies_dead & ~enemies_dead
-        hurt = (before.health - after.health) / stats.health
-        dealt, taken = hurt[enemies].mean(0), hurt[allies].mean(0)
-        gain = dealt * params.damage_reward + jnp.where(won, params.won_battle_bonus, 0.0)
-        if self.selfplay:
-            gain -= taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
-        sign = np.where(np.arange(self.num_agents) < self.num_allies, np.float32(1), np.float32(-1))
-        reward = gain * sign.reshape(-1, *(1,) * gain.ndim)
-        decided = allies_dead | enemies_dead
-        if self.options.jaxmarl:  # one more step, and the clock ends an episode as if it were decided
-            return reward, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}
-        return reward, decided, (step >= params.max_steps) & ~decided, {"won": won}
+        return next_state, *outcome(self.battle, self.options, before, after, stats, next_state.step, params)
 
     def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:
         """The orders of all units: `(orders, memory, deviation)`. Consumes `key`."""

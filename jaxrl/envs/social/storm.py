@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays, select
+from jaxrl.auto_reset import select
+from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.mpe.options import whole
 from jaxrl.envs.social import storm_rules as rules
