@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.envs.batch_axis import batch_first, batch_last
 from jaxrl.envs.hide_and_seek import hands, observe, rules
 from jaxrl.envs.hide_and_seek.contacts import Surroundings
 from jaxrl.envs.hide_and_seek.draw import draw
@@ -18,8 +19,7 @@ from jaxrl.envs.hide_and_seek.physics import SUBSTEPS, Orders, substep
 from jaxrl.envs.hide_and_seek.senses import lidar, sight
 from jaxrl.envs.hide_and_seek.start import start
 from jaxrl.envs.hide_and_seek.world import Cast, Params, State, default_params
-from jaxrl.envs.mpe.options import one_of, whole
-from jaxrl.envs.smax.state import batch_first, batch_last
+from jaxrl.envs.options import one_of, whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, MultiDiscrete
 

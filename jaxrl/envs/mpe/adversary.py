@@ -8,9 +8,9 @@ import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, others, rows
-from jaxrl.envs.mpe.options import whole
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
+from jaxrl.envs.options import whole
 
 __all__ = ["SimpleAdversary"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import identities, join, rows
-from jaxrl.envs.mpe.options import whole
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
+from jaxrl.envs.options import whole
 
 __all__ = ["SimpleCrypto"]
 

@@ -14,8 +14,8 @@ from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.mpe import actions, physics
 from jaxrl.envs.mpe.draw import draw
 from jaxrl.envs.mpe.features import join
-from jaxrl.envs.mpe.options import one_of, whole
 from jaxrl.envs.mpe.world import Params, State, World, default_params
+from jaxrl.envs.options import one_of, whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 

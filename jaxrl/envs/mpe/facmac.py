@@ -11,10 +11,10 @@ import numpy as np
 from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, others
-from jaxrl.envs.mpe.options import one_of, whole
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.tag import catches, predators, prey
 from jaxrl.envs.mpe.world import Landmark, Params, State, World
+from jaxrl.envs.options import one_of, whole
 
 __all__ = ["SimpleFacmac"]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import identities, join, others
-from jaxrl.envs.mpe.options import part, whole
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
+from jaxrl.envs.options import part, whole
 
 __all__ = ["SimpleReference"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, nearest, others, touches
-from jaxrl.envs.mpe.options import part, whole
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
+from jaxrl.envs.options import part, whole
 
 __all__ = ["SimpleSpread"]
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, leaving, others, rows, touches
-from jaxrl.envs.mpe.options import whole
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
+from jaxrl.envs.options import whole
 
 __all__ = ["SimpleTag", "catches", "predators", "prey"]
 

@@ -11,10 +11,10 @@ import numpy as np
 from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
 from jaxrl.envs.mpe.features import join, leaving, nearest, others, rows, touches
-from jaxrl.envs.mpe.options import whole
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.tag import catches, predators, prey
 from jaxrl.envs.mpe.world import Landmark, Params, State, World
+from jaxrl.envs.options import whole
 
 __all__ = ["SimpleWorldComm"]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.envs.batch_axis import batch_first, batch_last, map_batch
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
@@ -23,7 +24,7 @@ from jaxrl.envs.smax.options import EnemyPolicy, Options, army, default_params
 from jaxrl.envs.smax.orders import FIRST_ATTACK
 from jaxrl.envs.smax.outcome import outcome
 from jaxrl.envs.smax.scenarios import Scenario
-from jaxrl.envs.smax.state import Params, State, batch_first, batch_last, bodies_of, field_of, map_batch
+from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
 from jaxrl.envs.smax.units import UNIT_TYPES, UnitType
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space

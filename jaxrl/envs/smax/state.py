@@ -7,17 +7,15 @@ inside the kernel, where vectors over the batch keep the processor busy however 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxrl.envs.smax.dynamics import Bodies, Field
 from jaxrl.envs.smax.scripted import Memory
 from jaxrl.envs.smax.units import UnitStats
 
-__all__ = ["Params", "State", "batch_first", "batch_last", "bodies_of", "field_of", "map_batch"]
+__all__ = ["Params", "State", "bodies_of", "field_of"]
 
 
 @jax.tree_util.register_dataclass
@@ -82,20 +80,3 @@ def bodies_of(state: State) -> Bodies:
 def field_of(params: Params) -> Field:
     """The map and its clock."""
     return Field(params.map_width, params.map_height, params.time_per_step, params.walls_cause_death)
-
-
-def batch_last(tree: Any) -> Any:
-    """Leaves `[B, …]` as `[…, B]`, the layout of the kernel."""
-    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), tree)
-
-
-def batch_first(tree: Any) -> Any:
-    """Leaves `[…, B]` as `[B, …]`, the layout outside the kernel."""
-    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), tree)
-
-
-def map_batch(function: Callable[..., Any], batch_ndim: int) -> Callable[..., Any]:
-    """`function` of one battle, mapped over arguments with `batch_ndim` trailing batch axes."""
-    for _ in range(batch_ndim):
-        function = jax.vmap(function, in_axes=-1, out_axes=-1)
-    return function

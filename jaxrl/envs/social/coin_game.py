@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.mpe.options import whole
+from jaxrl.envs.options import whole
 from jaxrl.envs.social.draw import draw_coin_game
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete

@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.auto_reset import select
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.mpe.options import whole
+from jaxrl.envs.options import whole
 from jaxrl.envs.social import storm_rules as rules
 from jaxrl.envs.social.draw import draw_storm
 from jaxrl.envs.social.matrices import MATRICES, as_payoff

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.mpe.options import one_of, whole
+from jaxrl.envs.options import one_of, whole
 from jaxrl.envs.social.draw import draw_switch_riddle
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.envs.batch_axis import batch_first, batch_last
 from jaxrl.envs.smax import SMAX, State
-from jaxrl.envs.smax.state import batch_first, batch_last, bodies_of
+from jaxrl.envs.smax.outcome import outcome
+from jaxrl.envs.smax.state import bodies_of
 
 pytest.importorskip("jaxmarl")
 
@@ -64,7 +66,8 @@ class Pair:
         new, reward, terminated, truncated, info = self.ours._advance(key, state, action, params, deviation)
         cooperative = self.cooperative.default_params
         stats = self.cooperative.battle.stats(state.unit_type, cooperative)
-        ally_reward = self.cooperative._outcome(bodies_of(state), bodies_of(new), stats, new.step, cooperative)[0]
+        worth = (bodies_of(state), bodies_of(new), stats, new.step, cooperative)
+        ally_reward = outcome(self.cooperative.battle, self.cooperative.options, *worth)[0]
         obs, reward, new = batch_first((self.ours._observe(new, params), reward, new))
         seen = {"obs": obs, "reward": reward, "ally_reward": ally_reward[0], "done": terminated, "dead": ~new.alive}
         seen["world_state"] = jax.vmap(self.ours.global_state)(new)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.envs.batch_axis import batch_first, batch_last
 from jaxrl.envs.smax import SMAX, scripted
-from jaxrl.envs.smax.state import batch_first, batch_last, bodies_of
+from jaxrl.envs.smax.state import bodies_of
 
 jaxmarl_script = pytest.importorskip("jaxmarl.environments.smax.heuristic_enemy_smax_env")
 

@@ -1,4 +1,4 @@
-"""Checks for the options of a particle world."""
+"""Checks for the options of environments."""
 
 from __future__ import annotations
 
