@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 import time
@@ -67,7 +68,8 @@ def main(argv: list[str]) -> int:
     keys = words.single and has_keys(sys.stdin)
     screen.say(_welcome(flags, session, words, keys))
     try:
-        _play(session, screen, words, from_keys(sys.stdin) if keys else from_lines(sys.stdin))
+        with contextlib.closing(from_keys(sys.stdin) if keys else from_lines(sys.stdin)) as typed:
+            _play(session, screen, words, typed)
     except KeyboardInterrupt:
         screen.say("")
     _keep(flags, session, screen)

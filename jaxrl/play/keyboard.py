@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TextIO
 
 __all__ = ["from_keys", "from_lines", "has_keys"]
@@ -20,28 +20,28 @@ def has_keys(stream: TextIO) -> bool:
     return stream.isatty() and sys.platform != "win32"
 
 
-def from_lines(stream: TextIO) -> Iterator[str]:
+def from_lines(stream: TextIO) -> Generator[str, None, None]:
     """What is typed, line by line; commas separate several moves."""
     for line in stream:
         yield from (part.strip() for part in line.split(","))
 
 
-def from_keys(stream: TextIO) -> Iterator[str]:
-    """Key by key, until Ctrl-D: the character, or `up`, `down`, `right`, `left` for an arrow."""
+def from_keys(stream: TextIO) -> Generator[str, None, None]:
+    """Key by key, until Ctrl-D: the character, or `up`, `down`, `right`, `left` for an arrow.
+
+    The terminal is as it was once the generator is closed.
+    """
     import termios
     import tty
 
     terminal = stream.fileno()
-    while True:
-        before = termios.tcgetattr(terminal)
-        try:
-            tty.setcbreak(terminal)
-            key = _key(terminal)
-        finally:
-            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-        if key in ("", _END):
-            return
-        yield key
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)  # and not TCSAFLUSH, which loses what was typed before
+        while (key := _key(terminal)) not in ("", _END):
+            yield key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 def _key(terminal: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -63,7 +64,8 @@ class Screen:
         if self.console.color_system is not None:
             rows = max(8, self.console.height - _BESIDES)
             try:
-                self.say(half_blocks(pixels(scene, min(self.console.width, _WIDEST), rows)))
+                marked = with_mark(scene, session.env.agents[session.seat])
+                self.say(half_blocks(pixels(marked, min(self.console.width, _WIDEST), rows)))
             except ImportError as error:
                 self.say(str(error))
         for fact in facts(scene):
@@ -78,12 +80,24 @@ def told(session: Session, actions: Sequence[str], rewards: np.ndarray) -> str:
     return " · ".join([*parts, *([f"reward {reward:+g}"] if reward else [])])
 
 
+def with_mark(scene: shapes.Scene, agent: str) -> shapes.Scene:
+    """The scene with a white ring around the shape whose tip is about this agent, if there is one."""
+    about = [shape for shape in scene.shapes if shape.tip is not None and shape.tip.title.partition(",")[0] == agent]
+    for shape in about[:1]:
+        around = shape.radius if isinstance(shape, shapes.Circle) else 0.0
+        radius, width = np.maximum(1.3 * around, 0.03 * scene.width), 0.012 * scene.width
+        ring = shapes.Circle(
+            x=shape.x, y=shape.y, alpha=shape.alpha, radius=radius, stroke="#ffffff", stroke_width=width
+        )
+        return dataclasses.replace(scene, shapes=(*scene.shapes, ring))
+    return scene
+
+
 def pixels(scene: shapes.Scene, columns: int, rows: int) -> np.ndarray:
     """The last frame, uint8 `[H, W, 3]`, W at most `columns` and H at most `2 rows`; texts would be too small."""
     width = max(16, min(columns, int(2 * rows * scene.width / scene.height)))
     drawn = tuple(shape for shape in scene.shapes if not isinstance(shape, shapes.Text))
-    bare = shapes.Scene(scene.num_frames, scene.view, drawn, background=scene.background)
-    return Painted(bare, width)[scene.num_frames - 1]
+    return Painted(dataclasses.replace(scene, shapes=drawn), width)[scene.num_frames - 1]
 
 
 def half_blocks(picture: np.ndarray) -> Text:

@@ -70,6 +70,11 @@ class Session:
         return self._names[self.seat]
 
     @property
+    def state(self) -> Any:
+        """The present state, which may hold more than the person's agent may know."""
+        return self._recording.state
+
+    @property
     def obs(self) -> np.ndarray:
         """What the person's agent observes."""
         return np.asarray(self._recording.obs)[self.seat]
@@ -111,7 +116,7 @@ class Session:
 
     def text(self) -> str | None:
         """The present moment in words, as the person's agent may know it; None if the environment has no words."""
-        env, state = self.env, self._recording.state
+        env, state = self.env, self.state
         while isinstance(env, Wrapper):
             env, state = env.env, env.env_state(state)
         return env.text(state, self.seat) if isinstance(env, _Readable) else None
