@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -102,8 +103,8 @@ def _partner(env: Environment, flags: PlayFlags) -> Policy:
     forms = [(each.num_agents, each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1]:
         raise ValueError(
-            f"The run in {path} was trained in {run.config.env}, with {there.num_agents} agents, and cannot play "
-            f"{flags.env}, with {here.num_agents}; type jaxrl play {run.config.env} --with {flags.partner}"
+            f"The run in {path} was trained in {run.config.env} and does not fit {flags.env}; type "
+            f"jaxrl play {shlex.quote(run.config.env)} --with {flags.partner}"
         )
     return run.policy
 
@@ -169,4 +170,4 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
         screen.say(f"No replay: {error}")
     chosen = f" --with {flags.partner}" if flags.partner else ""
     seat = f" --seat {flags.seat}" if flags.seat else ""
-    screen.say(f"Another game: jaxrl play {flags.env}{chosen}{seat} --seed {flags.seed + 1}")
+    screen.say(f"Another game: jaxrl play {shlex.quote(flags.env)}{chosen}{seat} --seed {flags.seed + 1}")

@@ -18,6 +18,7 @@ from jaxrl.render.raster import Painted
 
 __all__ = ["Screen", "facts", "half_blocks"]
 
+_MARK = "#ff4fd8"
 _WIDEST, _MOST_FACTS = 80, 12
 _BESIDES = 12  # lines that a picture leaves for everything else
 
@@ -81,7 +82,7 @@ def told(session: Session, actions: Sequence[str], rewards: np.ndarray) -> str:
 
 
 def with_mark(scene: shapes.Scene, agent: str) -> shapes.Scene:
-    """The scene with a white ring around the shape whose tip is about this agent, if there is one."""
+    """The scene with a pink ring around the shape whose tip is about this agent, if there is one."""
     about = [shape for shape in scene.shapes if shape.tip is not None and shape.tip.title.partition(",")[0] == agent]
     for shape in about[:1]:
         around = shape.radius if isinstance(shape, shapes.Circle) else 0.0
