@@ -40,6 +40,9 @@ class Environment:
     intended: tuple[str, ...] = ()
     """The names of checks of `jaxrl.check_env` whose findings are intended here, such as `("same_start",)` for a puzzle
     that always starts the same way. docs/environments.md lists them."""
+    action_names: tuple[str, ...] = ()
+    """What the discrete actions are called, in order, for people who play; an agent with fewer actions has the first
+    ones. Empty if they have no names."""
 
     @property
     def default_params(self) -> Any:
@@ -302,9 +305,5 @@ def as_arrays(tree: Tree) -> Tree:
 
     Such leaves can be vmapped, and changing their values never triggers recompilation. Arrays stay as they are.
     """
-
-    def convert(leaf: Any) -> Any:
-        kinds = {bool: np.bool_, int: np.int32, float: np.float32}
-        return kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf
-
-    return jax.tree.map(convert, tree)
+    kinds = {bool: np.bool_, int: np.int32, float: np.float32}
+    return jax.tree.map(lambda leaf: kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf, tree)

@@ -18,7 +18,7 @@ from jaxrl.render import compose, html
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Discrete
 
-__all__ = ["Policy", "Replay", "record"]
+__all__ = ["Policy", "Recording", "Replay", "record"]
 
 Policy = Callable[[Any, Any, jax.Array, Any], tuple[Any, Any]]
 """`act(obs, carry, key, action_mask) -> (action, carry)`."""
@@ -120,32 +120,86 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
     check_key(key, "record")
     if max_steps is not None and max_steps < 1:
         raise ValueError(f"max_steps must be at least 1 (or None for the whole episode), got {max_steps}.")
-    params = env.default_params if params is None else params
-    masked = isinstance(env.action_space(params), Discrete)
     act = jax.jit(act)
     key, key_reset = jax.random.split(key)
-    obs, state = _reset(env, key_reset, params)
-    states, actions, rewards, carry = [jax.tree.map(lambda leaf: _host(leaf)[None], state)], [], [], None
-    while True:
+    recording, carry = Recording(env, key_reset, params), None
+    while not recording.done and recording.num_steps != max_steps:
         key, key_act, key_step = jax.random.split(key, 3)
-        action, carry = act(obs, carry, key_act, _mask(env, state, params) if masked else None)
-        (obs, state, reward, terminated, truncated, info), passed = _advance(env, key_step, state, action, params)
-        states.append(jax.tree.map(_host, passed))
-        actions.append(jax.tree.map(_host, action))
-        rewards.append(_host(reward))
-        if terminated or truncated or len(rewards) == max_steps:
-            break
-    return Replay(
-        env=env,
-        params=params,
-        states=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
-        actions=jax.tree.map(lambda *leaves: np.stack(leaves), *actions),
-        rewards=np.stack(rewards),
-        terminated=bool(terminated),
-        truncated=bool(truncated),
-        info=jax.tree.map(_host, info),
-        frames_per_step=jax.tree.leaves(states[-1])[0].shape[0],
-    )
+        action, carry = act(recording.obs, carry, key_act, recording.action_mask)
+        recording.step(key_step, action)
+    return recording.replay()
+
+
+class Recording:
+    """An episode that is being played: step it from the host, and have what happened as a `Replay`.
+
+    Args:
+        env: The environment (one copy, no batch axis).
+        key: Starts the episode. Consumed.
+        params: The environment's parameters; None for its defaults.
+    """
+
+    obs: Any
+    """The present observation."""
+    state: Any
+    """The present state."""
+
+    def __init__(self, env: Environment, key: jax.Array, params: Any = None) -> None:
+        self.env, self.params = env, env.default_params if params is None else params
+        self._masked = isinstance(env.action_space(self.params), Discrete)
+        self.obs, self.state = _reset(env, key, self.params)
+        self._states = [jax.tree.map(lambda leaf: _host(leaf)[None], self.state)]
+        self._actions: list[Any] = []
+        self.rewards: list[np.ndarray] = []
+        self.terminated, self.truncated, self.info = False, False, {}
+
+    @property
+    def num_steps(self) -> int:
+        """T, the steps so far."""
+        return len(self.rewards)
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.terminated or self.truncated
+
+    @property
+    def action_mask(self) -> jax.Array | None:
+        """Which actions can be chosen now; None if they are not Discrete."""
+        return _mask(self.env, self.state, self.params) if self._masked else None
+
+    def step(self, key: jax.Array, action: Any) -> None:
+        """Take one step. Consumes `key`."""
+        stepped, passed = _advance(self.env, key, self.state, action, self.params)
+        self.obs, self.state, reward, terminated, truncated, info = stepped
+        self._states.append(jax.tree.map(_host, passed))
+        self._actions.append(jax.tree.map(_host, action))
+        self.rewards.append(_host(reward))
+        self.terminated, self.truncated, self.info = bool(terminated), bool(truncated), info
+
+    def recent(self, num_steps: int) -> Any:
+        """The states of the last few steps, to draw: leaves `[F, …]`, the present one last."""
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *self._states[-1 - num_steps :])
+
+    def replay(self) -> Replay:
+        """What was played.
+
+        Raises:
+            ValueError: There was no step yet.
+        """
+        if not self.rewards:
+            raise ValueError("Nothing has been played yet.")
+        return Replay(
+            env=self.env,
+            params=self.params,
+            states=self.recent(self.num_steps),
+            actions=jax.tree.map(lambda *leaves: np.stack(leaves), *self._actions),
+            rewards=np.stack(self.rewards),
+            terminated=self.terminated,
+            truncated=self.truncated,
+            info=jax.tree.map(_host, self.info),
+            frames_per_step=jax.tree.leaves(self._states[-1])[0].shape[0],
+        )
 
 
 # Compiled once per environment, however many episodes are recorded.

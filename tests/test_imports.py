@@ -29,7 +29,7 @@ FLOORS = [
     {"acting"},
     {"algos"},
     {"train"},
-    {"tuning", "report"},
+    {"tuning", "report", "play"},
     {"bench", "peers", "cli", "__main__"},
 ]
 """From the ground up; those on one floor may use each other, as long as there is no circle."""

@@ -28,6 +28,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl arena RUN RUN… [scripted]     all against all: scores, Elo ratings, a picture
+  jaxrl play ENV [--with RUN]   play yourself, with a trained partner
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -82,6 +83,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "render": "runs:render_run",
     "report": "report:main",
     "arena": "arena:main",
+    "play": "play:main",
     "envs": "envs:main",
     "bench": "bench:main",
     "doctor": "doctor:main",

@@ -13,7 +13,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.fields import as_seed
 
-__all__ = ["main"]
+__all__ = ["main", "member_named"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _contenders(folders: list[str], trust: bool) -> Iterator[tuple[Any, str]]:
     from jaxrl.wrappers import as_multi_agent
 
     for name in folders:
-        path, index = _member(name)
+        path, index = member_named(name)
         run = load(path, trust=trust)
         run = run if index is None else run.member(index)
         agents = as_multi_agent(run.env).num_agents
@@ -95,7 +95,7 @@ def _contenders(folders: list[str], trust: bool) -> Iterator[tuple[Any, str]]:
             yield Contender(label, run.algo, state, agents, alike), run.config.env
 
 
-def _member(name: str) -> tuple[Path, int | None]:
+def member_named(name: str) -> tuple[Path, int | None]:
     """The folder and the seed's index in `RUN:2`; a folder of exactly this name comes first."""
     folder, _, index = name.rpartition(":")
     return (Path(folder), int(index)) if folder and index.isdigit() and not Path(name).exists() else (Path(name), None)

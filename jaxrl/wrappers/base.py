@@ -52,6 +52,7 @@ class Wrapper(Environment):
         self.env = env
         self.name = env.name
         self.intended = env.intended
+        self.action_names = env.action_names
 
     @property
     def unwrapped(self) -> Environment:

@@ -20,6 +20,7 @@ LONG = [
     "tour.md",
     "going_on.md",
     "hanabi.md",
+    "play.md",
     "stream_q.md",
     "your_own_algorithm.md",
     "interop.md",

@@ -65,6 +65,8 @@ class Acrobot(Environment):
     Reward: -1 per step, 0 for the last. Terminated when the tip is one link above the shoulder.
     """
 
+    action_names = ("clockwise", "nothing", "anticlockwise")
+
     def __init__(self, *, max_steps: int = 500) -> None:
         self._default_params = as_arrays(Params(max_steps=step_limit(max_steps)))
 

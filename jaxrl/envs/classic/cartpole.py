@@ -61,6 +61,8 @@ class CartPole(Environment):
     Reward: 1 per step. Terminated beyond 2.4 m or 12 degrees.
     """
 
+    action_names = ("left", "right")
+
     def __init__(self, *, max_steps: int = 500) -> None:
         self._default_params = as_arrays(Params(max_steps=step_limit(max_steps)))
 

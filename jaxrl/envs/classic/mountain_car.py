@@ -55,6 +55,8 @@ class MountainCar(Environment):
     Reward: -1 per step. Terminated at position 0.5.
     """
 
+    action_names = ("left", "nothing", "right")
+
     def __init__(self, *, max_steps: int = 200) -> None:
         self._default_params = as_arrays(Params(max_steps=step_limit(max_steps)))
 

@@ -66,6 +66,7 @@ class Hanabi(MultiAgentEnvironment):
             hand_size = 5 if players < 4 else 4
         self.game = Game(players, colors, ranks, hand_size, information_tokens, life_tokens)
         self.agents = tuple(f"player_{player}" for player in range(players))
+        self.action_names = self.game.action_names
         self._default_params = as_arrays(Params(information_tokens, life_tokens))
 
     @property

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["COLORS", "Game"]
+__all__ = ["COLORS", "COLOR_NAMES", "Game"]
 
+COLOR_NAMES = ("red", "yellow", "green", "white", "blue")
 COLORS = "RYGWB"
-"""The letters of the colours, in order: red, yellow, green, white, blue."""
+"""The letters of the colours, in order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +92,15 @@ class Game:
         """The number of the last move: to do nothing."""
         return self.first_rank_hint + (self.players - 1) * self.ranks
 
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The moves as somebody types them: `play 1` the oldest card, `hint red`, `hint +2 red` to the second next."""
+        ahead = [f"+{number} " if self.players > 2 else "" for number in range(1, self.players)]
+        cards = [str(number) for number in range(1, self.hand_size + 1)]
+        ranks = [str(rank + 1) for rank in range(self.ranks)]
+        named = [*_product(ahead, COLOR_NAMES[: self.colors]), *_product(ahead, ranks)]
+        return (*_product(("discard ", "play "), cards), *_product(("hint ",), named), "wait")
+
     def card(self, kind: int) -> str:
         """A card in two characters, such as `R1`."""
         return f"{COLORS[kind // self.ranks]}{kind % self.ranks + 1}"
@@ -106,3 +118,8 @@ class Game:
         ahead, value = divmod(action - first, values)
         named = str(value + 1) if action >= self.first_rank_hint else COLORS[value]
         return f"tells player {(player + 1 + ahead) % self.players} about {named}"
+
+
+def _product(starts: Iterable[str], ends: Iterable[str]) -> list[str]:
+    """Each start with each end."""
+    return [start + end for start, end in itertools.product(starts, ends)]

@@ -73,7 +73,7 @@ class MatrixGame(MultiAgentEnvironment):
         self.name = f"matrix/{game}" if payoff is None else "matrix"
         self._table = table
         three = payoff is None and len(table) == len(_THREE)
-        self._words = _THREE if three else tuple(map(str, range(len(table))))
+        self.action_names = _THREE if three else tuple(map(str, range(len(table))))
 
     @property
     def default_params(self) -> Params:
@@ -107,6 +107,6 @@ class MatrixGame(MultiAgentEnvironment):
             Rect(x=x, y=0.1, width=0.9, height=0.8, fill="#1c2738", corner=0.08) for x in (0.05, 1.05)
         ]
         for x, choices in zip((0.5, 1.5), played.T, strict=True):
-            label = np.array(["?" if choice < 0 else self._words[choice] for choice in choices])
+            label = np.array(["?" if choice < 0 else self.action_names[choice] for choice in choices])
             shapes.append(Text(x=x, y=0.5, text=label, size=0.14))
         return Scene(len(played), (0.0, 0.0, 2.0, 1.0), tuple(shapes), step_seconds=0.8)

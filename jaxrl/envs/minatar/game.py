@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 NOOP, LEFT, UP, RIGHT, DOWN, FIRE = range(6)
+_NAMES = ("nothing", "left", "up", "right", "down", "fire")
 COLUMNS = np.arange(10, dtype=np.int32)
 """The numbers of the columns, from the left; and of the rows, from the top."""
 
@@ -109,6 +110,7 @@ class Game(Environment):
         probability = float(params.sticky_action_prob)  # 0 and 1 too
         self._default_params = as_arrays(dataclasses.replace(params, sticky_action_prob=probability))
         self._actions = np.array(self.minimal_actions if use_minimal_action_set else range(6), np.int32)
+        self.action_names = tuple(_NAMES[action] for action in self._actions)
 
     # What a game writes.
 

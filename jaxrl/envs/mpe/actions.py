@@ -9,7 +9,7 @@ import numpy as np
 from jaxrl.envs.mpe.world import Agent, World
 from jaxrl.spaces import Box, Discrete, Space
 
-__all__ = ["MOVES", "decode_continuous", "decode_discrete", "space_of", "widest"]
+__all__ = ["MOVES", "action_names", "decode_continuous", "decode_discrete", "space_of", "widest"]
 
 MOVES = 5  # stay, -x, +x, -y, +y
 
@@ -23,6 +23,14 @@ def space_of(agent: Agent, action_type: str) -> Space:
     if action_type == "continuous":
         return Box(0.0, 1.0, (MOVES * agent.moves + agent.words,))
     return Discrete((MOVES if agent.moves else 1) * max(agent.words, 1))
+
+
+def action_names(world: World) -> tuple[str, ...]:
+    """What the discrete actions are called, if all agents move: where to, and which word is said besides the first."""
+    if not all(agent.moves for agent in world.agents):
+        return ()
+    ways, words = ("stay", "left", "right", "down", "up"), max(1, *(agent.words for agent in world.agents))
+    return tuple(f"{way} {word}" if word else way for word in range(words) for way in ways)
 
 
 def widest(world: World, action_type: str) -> Space:

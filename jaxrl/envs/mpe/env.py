@@ -50,6 +50,7 @@ class ParticleEnv(MultiAgentEnvironment):
         self.choices = choices
         self.action_type = one_of("action_type", action_type, ("discrete", "continuous"))
         self.agents = tuple(agent.name for agent in world.agents)
+        self.action_names = actions.action_names(world)
         self._default_params = default_params(world, rules, whole("max_steps", max_steps))
         state = jax.eval_shape(self._start, jax.eval_shape(lambda: jax.random.key(0)), self._default_params)
         self._sizes = [vector.shape[0] for vector in jax.eval_shape(self.observe, state, self._default_params)]

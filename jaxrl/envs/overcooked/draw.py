@@ -108,7 +108,7 @@ def cook(layout: Layout, i: int, states: Any, names: np.ndarray, draw_item: Draw
     """
     x, y = center(layout, states.position[:, i])
     dx, dy = _FACING[states.direction[:, i]].T
-    color, tip = _COOKS[i % len(_COOKS)], Tip(f"cook {i + 1}", {"holds": names})
+    color, tip = _COOKS[i % len(_COOKS)], Tip(f"agent_{i}", {"holds": names})
     yield Line(x=x, y=y, dx=0.34 * dx, dy=0.34 * dy, stroke=color, stroke_width=0.24)
     yield Circle(x=x, y=y, radius=0.32, fill=color, stroke="#1f2937", stroke_width=0.03, tip=tip)
     yield Circle(x=x - 0.06 * dx, y=y - 0.06 * dy, radius=0.17, fill="#ffffff")

@@ -51,6 +51,8 @@ class Overcooked(MultiAgentEnvironment):
 
     intended = ("same_start",)  # as in the original; start="facing" and start="random" differ
 
+    action_names = ("up", "down", "right", "left", "stay", "interact")
+
     def __init__(
         self,
         *,

@@ -51,6 +51,8 @@ class OvercookedV2(MultiAgentEnvironment):
 
     intended = ("same_start", "unused_params")  # a kitchen may have one recipe, and no button
 
+    action_names = ("up", "down", "right", "left", "stay", "interact")
+
     def __init__(
         self,
         *,

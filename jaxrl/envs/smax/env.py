@@ -21,7 +21,7 @@ from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.dynamics import Orders
 from jaxrl.envs.smax.options import EnemyPolicy, Options, army, default_params
-from jaxrl.envs.smax.orders import FIRST_ATTACK
+from jaxrl.envs.smax.orders import FIRST_ATTACK, action_names
 from jaxrl.envs.smax.outcome import outcome
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
@@ -97,8 +97,8 @@ class SMAX(MultiAgentEnvironment):
         self.num_units = self.battle.num_units
         self.enemy_policy = enemy if callable(enemy) else None
         names = [f"ally_{i}" for i in range(self.num_allies)]
-        names += [f"enemy_{i}" for i in range(self.num_enemies)] if self.selfplay else []
-        self.agents = tuple(names)
+        self.agents = (*names, *(f"enemy_{i}" for i in range(self.num_enemies if self.selfplay else 0)))
+        self.action_names = action_names(max(self.num_allies, self.num_enemies))
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
         rules = (map_size, max_steps, won_battle_bonus, damage_reward, see_enemy_actions, walls_cause_death)

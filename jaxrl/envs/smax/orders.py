@@ -13,6 +13,7 @@ from jaxrl.envs.smax.dynamics import Bodies, Orders, gather
 __all__ = [
     "FIRST_ATTACK",
     "TeamOrders",
+    "action_names",
     "attack_action",
     "continuous",
     "continuous_jaxmarl",
@@ -30,6 +31,11 @@ class TeamOrders(NamedTuple):
     move_x: jax.Array
     move_y: jax.Array
     target: jax.Array  # index of the attacked opponent in its team, or -1
+
+
+def action_names(num_opponents: int) -> tuple[str, ...]:
+    """What the discrete actions are called."""
+    return ("up", "right", "down", "left", "stop", *(f"attack {number}" for number in range(num_opponents)))
 
 
 def discrete(action: jax.Array, num_opponents: int) -> TeamOrders:

@@ -75,6 +75,7 @@ class CoinGame(MultiAgentEnvironment):
     """
 
     agents = ("red", "blue")
+    action_names = ("right", "left", "up", "down", "stay")
 
     def __init__(
         self,

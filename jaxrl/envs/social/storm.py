@@ -58,6 +58,8 @@ class Storm(MultiAgentEnvironment):
         ValueError: An option is out of its range.
     """
 
+    action_names = ("left", "right", "forward", "interact", "stay")
+
     def __init__(
         self,
         *,

@@ -72,6 +72,8 @@ class SwitchRiddle(MultiAgentEnvironment):
         ValueError: An option is out of its range.
     """
 
+    action_names = ("nothing", "switch", "tell")
+
     def __init__(
         self,
         *,
@@ -148,6 +150,11 @@ class SwitchRiddle(MultiAgentEnvironment):
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw_switch_riddle(states)
+
+    def text(self, state: State, viewer: int) -> str:
+        """One state as text, as the prisoner `viewer` knows it."""
+        inside, light = viewer == int(state.in_room), "on" if state.bulb else "off"
+        return f"day {int(state.step) + 1}: " + (f"you are in the room, the light is {light}" if inside else "you wait")
 
     def _drawn(self, key: jax.Array, row: int) -> jax.Array:
         """A prisoner, each as likely as another. Consumes one row of `key`."""

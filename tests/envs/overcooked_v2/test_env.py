@@ -134,5 +134,5 @@ def test_a_picture_of_anything(small, starts):
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[:5], starts)
     scene = env.draw(states)
     titles = {shape.tip.title for shape in scene.shapes if shape.tip is not None}
-    assert {"pot", "serving", "dishes", "recipe indicator", "recipe button", "cook 1", "cook 2"} <= titles
+    assert {"pot", "serving", "dishes", "recipe indicator", "recipe button", "agent_0", "agent_1"} <= titles
     assert env.render(jax.tree.map(lambda leaf: leaf[0], starts)).std() > 10

@@ -1,0 +1,173 @@
+"""`jaxrl play`: a person plays, with a trained partner."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from jaxrl.cli.arena import member_named
+from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
+from jaxrl.fields import as_seed
+
+if TYPE_CHECKING:
+    from jaxrl.deploy.policy import Policy
+    from jaxrl.environment import Environment
+    from jaxrl.play import Screen, Session, Words
+
+__all__ = ["main"]
+
+_PAUSE = 0.3  # seconds between moments in which the person has no choice
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayFlags:
+    """Play an environment yourself, in the terminal; the game is kept as a replay."""
+
+    env: tyro.conf.Positional[str]
+    """The environment, such as overcooked/cramped_room, hanabi/2p, smax/3m or minatar/breakout."""
+    partner: Annotated[str | None, tyro.conf.arg(name="with")] = None
+    """The run folder whose policy acts for all other agents. RUN:2 is the seed with index 2; the best one if left out.
+    Without a run, they act at random."""
+    seat: int = 0
+    """Which agent is yours."""
+    seed: int = 0
+    """Seed of the game."""
+    greedy: bool = True
+    """The partner takes the most likely actions; --no-greedy draws them."""
+    out: Path = Path("play.html")
+    """Where to write the replay: .html, .gif or .mp4."""
+    trust: bool = False
+    """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
+
+
+def main(argv: list[str]) -> int:
+    """`jaxrl play ENV`; returns the exit code."""
+    flags = tyro.cli(PlayFlags, args=argv, prog="jaxrl play")
+    as_seed("--seed", flags.seed)
+    _check_out(flags.out)
+    use_cores()
+    use_cache()
+    from rich.console import Console
+
+    from jaxrl.play import Screen, Session, Words
+    from jaxrl.play.keyboard import from_keys, from_lines, has_keys
+    from jaxrl.registry import make
+
+    env = make(flags.env)
+    partner = None if flags.partner is None else _partner(env, flags)
+    session = Session(env, partner, seat=flags.seat, seed=flags.seed, greedy=flags.greedy)
+    screen, words = Screen(Console()), Words(session.names)
+    keys = words.single and has_keys(sys.stdin)
+    screen.say(_welcome(flags, session, words, keys))
+    try:
+        with contextlib.closing(from_keys(sys.stdin) if keys else from_lines(sys.stdin)) as typed:
+            _play(session, screen, words, typed)
+    except KeyboardInterrupt:
+        screen.say("")
+    _keep(flags, session, screen)
+    return 0
+
+
+def _check_out(out: Path) -> None:
+    """Raise at once what would otherwise be found out after the game."""
+    from jaxrl.render import SUFFIXES
+    from jaxrl.render.mp4 import find_ffmpeg
+
+    if out.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"--out must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {out}.")
+    if out.suffix.lower() == ".mp4":
+        find_ffmpeg()
+
+
+def _partner(env: Environment, flags: PlayFlags) -> Policy:
+    """The policy of the run, which must have been trained in this environment."""
+    from jaxrl.registry import canonical
+    from jaxrl.train.folder.load import load
+    from jaxrl.wrappers import as_multi_agent
+
+    path, index = member_named(str(flags.partner))
+    run, here = load(path, trust=flags.trust).member(index), as_multi_agent(env)
+    there = as_multi_agent(run.env)
+    if here.num_agents == 1:
+        raise ValueError(f"{flags.env} has a single agent, and it is yours; leave out --with.")
+    base = [canonical(name).partition("?")[0] for name in (flags.env, run.config.env)]
+    forms = [(each.num_agents, each.observation_space().shape, each.action_space()) for each in (here, there)]
+    if base[0] != base[1] or forms[0] != forms[1]:
+        raise ValueError(
+            f"The run in {path} was trained in {run.config.env} and does not fit {flags.env}; type "
+            f"jaxrl play {shlex.quote(run.config.env)} --with {flags.partner}"
+        )
+    return run.policy
+
+
+def _welcome(flags: PlayFlags, session: Session, words: Words, keys: bool) -> str:
+    """Who plays, and what can be typed."""
+    others = [agent for number, agent in enumerate(session.env.agents) if number != session.seat]
+    by = f"are played by {flags.partner}" if flags.partner else "act at random; --with RUN gives them a policy"
+    how = "Press a key, or an arrow" if keys else "Type, and press Enter"
+    return (
+        f"{flags.env}: you are {session.env.agents[session.seat]}. "
+        + (f"The others, {', '.join(others)}, {by}.\n" if others else "\n")
+        + f"{how}: {words.legend(range(len(words.names)))}. q ends the game, ? lists what is possible now."
+    )
+
+
+def _play(session: Session, screen: Screen, words: Words, typed: Iterator[str]) -> None:
+    """Play until the game or the input ends, or the person quits."""
+    turn = None
+    screen.show(session)
+    while not session.done:
+        legal = session.legal
+        forced = len(legal) == 1 < len(session.names)
+        if forced and screen.console.is_terminal:
+            time.sleep(_PAUSE)
+        action = legal[0] if forced else _choice(legal, screen, words, typed)
+        if action is None:
+            return
+        turn = session.step(action)
+        screen.show(session, turn)
+
+
+def _choice(legal: list[int], screen: Screen, words: Words, typed: Iterator[str]) -> int | None:
+    """The action that the person chooses; None to quit."""
+    for text in typed:
+        if text == "q":
+            return None
+        try:
+            if text == "?":
+                screen.say(f"You can type {words.legend(legal)}.")
+            else:
+                return words.find(text, legal)
+        except ValueError as error:
+            screen.say(str(error))
+    return None
+
+
+def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
+    """Say how it ended, and write the replay."""
+    from jaxrl.render import save
+    from jaxrl.train.folder.disk import writing
+
+    if not session.num_steps:
+        screen.say("Nothing was played.")
+        return
+    replay = session.replay()
+    screen.say(f"\n{replay.title}. Your return is {session.returns[session.seat]:g}.")
+    try:
+        with writing(flags.out):
+            save(replay, flags.out)
+        screen.say(f"Wrote {flags.out}, the whole game to look at again.")
+    except NotImplementedError as error:
+        screen.say(f"No replay: {error}")
+    chosen = f" --with {flags.partner}" if flags.partner else ""
+    seat = f" --seat {flags.seat}" if flags.seat else ""
+    screen.say(f"Another game: jaxrl play {shlex.quote(flags.env)}{chosen}{seat} --seed {flags.seed + 1}")

@@ -1,0 +1,135 @@
+"""How a moment is shown in a terminal: in words, or as a picture of coloured half blocks with the facts below it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from jaxrl.play.session import Session, Turn
+from jaxrl.render import scene as shapes
+from jaxrl.render.raster import Painted
+
+__all__ = ["Screen", "facts", "half_blocks"]
+
+_MARK = "#ff4fd8"
+_WIDEST, _MOST_FACTS = 80, 12
+_BESIDES = 12  # lines that a picture leaves for everything else
+
+
+class Screen:
+    """What a person sees.
+
+    Args:
+        console: Where to print.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def say(self, text: str | Text) -> None:
+        """Print lines as they are."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=isinstance(text, Text))
+
+    def show(self, session: Session, last: Turn | None = None) -> None:
+        """Print the present moment, and what happened just before."""
+        words = session.text()
+        if words is not None:
+            self.say(f"\n{words}")
+        else:
+            self._draw(session)
+        you = session.env.agents[session.seat]
+        self.say(f"step {session.num_steps}, you are {you}, your return {session.returns[session.seat]:g}")
+        # Words are chosen for the viewer; what others did may be none of the viewer's business.
+        line = "" if last is None else told(session, last.actions if words is None else (), last.rewards)
+        if line:
+            self.say(line)
+
+    def _draw(self, session: Session) -> None:
+        """The picture, if the terminal has colours and Pillow is there, and the facts."""
+        try:
+            scene = session.scene()
+        except NotImplementedError:
+            self.say(f"\nYou observe {np.array2string(session.obs, precision=3, threshold=200)}")
+            return
+        if self.console.is_terminal:
+            self.console.clear()
+        else:
+            self.say("")
+        if self.console.color_system is not None:
+            rows = max(8, self.console.height - _BESIDES)
+            try:
+                marked = with_mark(scene, session.env.agents[session.seat])
+                self.say(half_blocks(pixels(marked, min(self.console.width, _WIDEST), rows)))
+            except ImportError as error:
+                self.say(str(error))
+        for fact in facts(scene):
+            self.say(fact)
+
+
+def told(session: Session, actions: Sequence[str], rewards: np.ndarray) -> str:
+    """The last step in a line, such as `you: up · agent_1: stay · reward +20`."""
+    players = ["you" if agent == session.seat else name for agent, name in enumerate(session.env.agents)]
+    parts = [f"{player}: {action}" for player, action in zip(players, actions, strict=False)]
+    reward = float(rewards[session.seat])
+    return " · ".join([*parts, *([f"reward {reward:+g}"] if reward else [])])
+
+
+def with_mark(scene: shapes.Scene, agent: str) -> shapes.Scene:
+    """The scene with a pink ring around the shape whose tip is about this agent, if there is one."""
+    about = [shape for shape in scene.shapes if shape.tip is not None and shape.tip.title.partition(",")[0] == agent]
+    for shape in about[:1]:
+        around = shape.radius if isinstance(shape, shapes.Circle) else 0.0
+        radius, width = np.maximum(1.3 * around, 0.03 * scene.width), 0.012 * scene.width
+        ring = shapes.Circle(
+            x=shape.x, y=shape.y, alpha=shape.alpha, radius=radius, stroke="#ffffff", stroke_width=width
+        )
+        return dataclasses.replace(scene, shapes=(*scene.shapes, ring))
+    return scene
+
+
+def pixels(scene: shapes.Scene, columns: int, rows: int) -> np.ndarray:
+    """The last frame, uint8 `[H, W, 3]`, W at most `columns` and H at most `2 rows`; texts would be too small."""
+    width = max(16, min(columns, int(2 * rows * scene.width / scene.height)))
+    drawn = tuple(shape for shape in scene.shapes if not isinstance(shape, shapes.Text))
+    return Painted(dataclasses.replace(scene, shapes=drawn), width)[scene.num_frames - 1]
+
+
+def half_blocks(picture: np.ndarray) -> Text:
+    """uint8 `[H, W, 3]` as text: a character shows two pixels, the upper one as its colour, the lower one behind it."""
+    if len(picture) % 2:
+        picture = np.concatenate([picture, picture[-1:]])
+    text = Text()
+    for upper, lower in zip(picture[::2].tolist(), picture[1::2].tolist(), strict=True):
+        for (front, back), run in itertools.groupby(zip(map(tuple, upper), map(tuple, lower), strict=True)):
+            style = Style(color=Color.from_rgb(*front), bgcolor=Color.from_rgb(*back))
+            text.append("▀" * len(list(run)), style)
+        text.append("\n")
+    text.right_crop(1)
+    return text
+
+
+def facts(scene: shapes.Scene) -> list[str]:
+    """What stands above a picture and, in a replay, at the pointer: the captions, then a line for each thing."""
+    now = scene.num_frames - 1
+    captions = " · ".join(text for c in scene.captions if (text := str(shapes.at(c.text, now))))
+    lines = dict.fromkeys(_things(scene, now))
+    return [*([captions] if captions else []), *list(lines)[:_MOST_FACTS]]
+
+
+def _things(scene: shapes.Scene, frame: int) -> Iterator[str]:
+    """A line for each visible shape that has facts."""
+    for shape in scene.shapes:
+        if shape.tip is not None and shape.tip.rows and shapes.at(shape.alpha, frame) > 0:
+            rows = [f"{label} {_in_words(shapes.at(value, frame))}" for label, value in shape.tip.rows.items()]
+            yield f"  {shapes.at(shape.tip.title, frame)}: {', '.join(rows)}"
+
+
+def _in_words(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)

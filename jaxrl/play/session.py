@@ -1,0 +1,159 @@
+"""One game of a person, who acts for one agent, with a policy, which acts for the others."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from jaxrl.deploy.policy import Policy
+from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.fields import as_seed
+from jaxrl.replay import Recording, Replay
+from jaxrl.spaces import Discrete
+from jaxrl.wrappers import Wrapper, as_multi_agent
+
+__all__ = ["Session", "Turn"]
+
+
+@runtime_checkable
+class _Readable(Protocol):
+    """An environment that tells in words what an agent may know."""
+
+    def text(self, state: Any, viewer: int) -> str: ...
+
+
+class Turn(NamedTuple):
+    """What happened in a step, for each of the N agents."""
+
+    actions: tuple[str, ...]
+    rewards: np.ndarray
+    """float32 `[N]`."""
+
+
+class Session:
+    """A game, from its start to its end.
+
+    Args:
+        env: The environment; actions are Discrete.
+        partner: Acts for the other agents; None draws their actions among the legal ones.
+        seat: The person's agent.
+        seed: Determines the game, but for what the person does.
+        greedy: Whether the partner takes the most likely actions; False draws them.
+
+    Raises:
+        ValueError: Actions are not Discrete, or there is no such seat.
+    """
+
+    def __init__(
+        self, env: Environment, partner: Policy | None = None, *, seat: int = 0, seed: int = 0, greedy: bool = True
+    ) -> None:
+        self.env: MultiAgentEnvironment = as_multi_agent(env)
+        own = list(self.env.agent_action_spaces.values())
+        spaces = [space for space in own if isinstance(space, Discrete)]
+        if len(spaces) < len(own):
+            raise ValueError(f"Only Discrete actions can be played by hand, and {env.name} has {own[0]}.")
+        if not 0 <= seat < self.env.num_agents:
+            raise ValueError(f"The seats of {env.name} are 0 to {self.env.num_agents - 1}, got {seat}.")
+        self.seat, self.partner, self._greedy = seat, partner, greedy
+        self._names = tuple(_names(self.env, space.n) for space in spaces)
+        self._draws = np.random.default_rng(as_seed("seed", seed))
+        if partner is not None:
+            partner.reset(seed)
+        self._key, key = jax.random.split(jax.random.key(seed))
+        self._recording = Recording(self.env, key)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the actions of the person's agent are called."""
+        return self._names[self.seat]
+
+    @property
+    def state(self) -> Any:
+        """The present state, which may hold more than the person's agent may know."""
+        return self._recording.state
+
+    @property
+    def obs(self) -> np.ndarray:
+        """What the person's agent observes."""
+        return np.asarray(self._recording.obs)[self.seat]
+
+    @property
+    def legal(self) -> list[int]:
+        """The actions that the person can choose now."""
+        return np.flatnonzero(self._mask()[self.seat, : len(self.names)]).tolist()
+
+    @property
+    def done(self) -> bool:
+        """Whether the game is over."""
+        return self._recording.done
+
+    @property
+    def num_steps(self) -> int:
+        """The steps so far."""
+        return self._recording.num_steps
+
+    @property
+    def returns(self) -> np.ndarray:
+        """The sum of rewards of each agent so far, `[N]`."""
+        return np.sum([np.zeros(self.env.num_agents), *self._recording.rewards], axis=0)
+
+    def step(self, action: int) -> Turn:
+        """Take a step; all others act at the same time.
+
+        Raises:
+            ValueError: The action is not legal, or the game is over.
+        """
+        if self.done or action not in self.legal:
+            raise ValueError("The game is over." if self.done else f"Action {action} is not possible now.")
+        actions = self._others()
+        actions[self.seat] = action
+        self._key, key = jax.random.split(self._key)
+        self._recording.step(key, actions)
+        said = tuple(names[min(a, len(names) - 1)] for names, a in zip(self._names, actions.tolist(), strict=True))
+        return Turn(said, self._recording.rewards[-1])
+
+    def text(self) -> str | None:
+        """The present moment in words, as the person's agent may know it; None if the environment has no words."""
+        env, state = self.env, self.state
+        while isinstance(env, Wrapper):
+            env, state = env.env, env.env_state(state)
+        return env.text(state, self.seat) if isinstance(env, _Readable) else None
+
+    def scene(self) -> Any:
+        """The last few moments as shapes, of which the last frame is the present one.
+
+        Raises:
+            NotImplementedError: The environment has no picture.
+        """
+        return self.env.draw(self._recording.recent(_STEPS_DRAWN), self._recording.params)
+
+    def replay(self) -> Replay:
+        """What was played.
+
+        Raises:
+            ValueError: There was no step yet.
+        """
+        return self._recording.replay()
+
+    def _mask(self) -> np.ndarray:
+        """The legal actions of all agents, bool `[N, A]`."""
+        return np.asarray(self._recording.action_mask)
+
+    def _others(self) -> np.ndarray:
+        """An action for each agent, the person's included: int32 `[N]`."""
+        mask = self._mask()
+        if self.partner is None:
+            return np.array([self._draws.choice(np.flatnonzero(row)) for row in mask], np.int32)
+        chosen = self.partner.predict(np.asarray(self._recording.obs), action_mask=mask, greedy=self._greedy)
+        return np.array(chosen, np.int32)
+
+
+_STEPS_DRAWN = 12  # enough for pictures that follow what moves
+
+
+def _names(env: Environment, count: int) -> tuple[str, ...]:
+    """The names of an agent's actions: their numbers if the environment names too few."""
+    named = env.action_names
+    return named[:count] if len(named) >= count else tuple(map(str, range(count)))
