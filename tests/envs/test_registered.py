@@ -6,14 +6,14 @@ import jaxrl
 
 # Of families with many alike and large environments, these stand for all in the fast suite.
 REPRESENTATIVES = {
-    "smax": {"smax/3m", "smax/selfplay"},
+    "smax": {"smax/3m"},
     "mpe": {"mpe/simple_tag"},
     "storm": {"storm/rock_paper_scissors"},
     "overcooked": {"overcooked/coord_ring"},
-    "overcooked_v2": {"overcooked_v2/two_rooms"},
+    "overcooked_v2": set(),
     "minatar": {"minatar/breakout"},
     "hanabi": {"hanabi/2p"},
-    "hide_and_seek": {"hide_and_seek/chase"},
+    "hide_and_seek": set(),
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
         *("probe/memory_leak", "probe/overestimation", "probe/death", "probe/two_step"),
