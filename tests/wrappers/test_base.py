@@ -69,6 +69,7 @@ def test_a_wrapped_team_is_a_team(wrap: Any):
     assert isinstance(env, MultiAgentEnvironment)
     assert env.unwrapped is inside  # pyright: ignore[reportAttributeAccessIssue]
     assert (env.name, env.agents, env.teams, env.roles) == (inside.name, inside.agents, inside.teams, inside.roles)
+    assert env.action_names == inside.action_names
     assert (env.kinds, env.num_agents) == (inside.kinds, inside.num_agents)
     assert not isinstance(wrap(CartPole()), MultiAgentEnvironment)
 
