@@ -243,7 +243,7 @@ def test_an_episode_becomes_a_film(tmp_path):
 
     replay = record(env, act, jax.random.key(2), max_steps=12)
     scene = env.draw(replay.states)
-    cooks = [shape for shape in scene.shapes if shape.tip is not None and shape.tip.title.startswith("cook ")]
+    cooks = [shape for shape in scene.shapes if shape.tip is not None and shape.tip.title.startswith("agent_")]
     for frame in (0, scene.num_frames - 1):  # row 0 is at the top
         cells = [int(at(cook.x, frame)) + 6 * (4 - int(at(cook.y, frame))) for cook in cooks]
         assert cells == replay.states.position[frame].tolist()
