@@ -87,7 +87,7 @@ def chances(pool: Opponents, preference: Preference) -> jax.Array:
     count = pool.wins.shape[0]
     slots = jnp.arange(count)
     age = (pool.added - 1 - slots) % count  # 0 for the newest
-    weight = jnp.ones(count)
+    weight = jnp.ones(count, jnp.float32)
     if preference == "latest":
         weight = _RECENT ** age.astype(jnp.float32)
     if preference == "hard":
@@ -165,7 +165,7 @@ def count_results(
 
     score, final = jax.lax.scan(step, score, (ahead, traj.cut))
     points = (jnp.sign(final) + 1.0) / 2.0
-    met = jax.nn.one_hot(traj.extras["opponent"], pool.wins.shape[0]) * traj.cut[..., None]
+    met = jax.nn.one_hot(traj.extras["opponent"], pool.wins.shape[0], dtype=jnp.float32) * traj.cut[..., None]
     wins, games = psum(((met * points[..., None]).sum((0, 1)), met.sum((0, 1))))
     return pool._replace(wins=_DECAY * pool.wins + wins, games=_DECAY * pool.games + games), score
 
@@ -176,8 +176,8 @@ def _deal(
     """Opponents and sides for `count` environments. Consumes `key`."""
     key_self, key_slot, key_side = jax.random.split(key, 3)
     slot = jax.random.categorical(key_slot, jnp.log(chances(pool, preference)), shape=(count,)).astype(jnp.int32)
-    past = jax.random.bernoulli(key_self, past_share, (count,))
-    side = jax.random.bernoulli(key_side, 0.5, (count,)).astype(jnp.int32)
+    past = jax.random.bernoulli(key_self, jnp.float32(past_share), (count,))
+    side = jax.random.bernoulli(key_side, jnp.float32(0.5), (count,)).astype(jnp.int32)
     return jnp.where(past, slot, pool.wins.shape[0]), side
 
 
