@@ -57,9 +57,7 @@ class Entities:
     @property
     def own_slices(self) -> tuple[slice, ...]:
         """Where the agent's own features are: all that belongs to no entity."""
-        taken = sorted((where.start, where.stop) for group in self.groups for where in group.slices)
-        starts, stops = [0, *(stop for _, stop in taken)], [*(start for start, _ in taken), self.size]
-        return tuple(slice(start, stop) for start, stop in zip(starts, stops, strict=True) if start < stop)
+        return tuple(slice(start, stop) for start, stop in self._gaps() if start < stop)
 
     def own(self, obs: jax.Array) -> jax.Array:
         """The agent's own features: `[..., D]` to `[..., C]`."""
@@ -74,15 +72,19 @@ class Entities:
         kinds = [group.kind for group in self.groups]
         if len(set(kinds)) < len(kinds):
             return f"entities has two groups of the same kind: {', '.join(kinds)}."
-        spans = sorted((where.start, where.stop) for group in self.groups for where in group.slices)
-        ends = [0, *(stop for _, stop in spans)], [*(start for start, _ in spans), self.size]
-        if any(end > start for end, start in zip(*ends, strict=True)) or any(group.count < 1 for group in self.groups):
+        if any(start > stop for start, stop in self._gaps()) or any(group.count < 1 for group in self.groups):
             return f"entities has groups that are empty, overlap or leave the observation of {self.size} numbers."
         actions = [action for group in self.groups for action in group.actions]
         num_actions = action_space.n if isinstance(action_space, Discrete) else 0
         if len(set(actions)) < len(actions) or not set(actions) <= set(range(num_actions)):
             return f"entities are pointed at by the actions {actions}, which are none of {action_space}, or are twice."
         return None
+
+    def _gaps(self) -> list[tuple[int, int]]:
+        """Where each gap between neighbouring parts begins and ends: before it begins, where parts overlap."""
+        taken = sorted((where.start, where.stop) for group in self.groups for where in group.slices)
+        starts, stops = [0, *(stop for _, stop in taken)], [*(start for start, _ in taken), self.size]
+        return list(zip(starts, stops, strict=True))
 
 
 def _cut(obs: jax.Array, where: slice) -> jax.Array:

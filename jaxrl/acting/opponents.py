@@ -116,10 +116,11 @@ def against_opponents(agent: Agent, state: Any, pool: Opponents, preference: Pre
         past_share: The share of episodes against a past self; in the others, the learner plays both sides.
     """
     own, teams = rollout_policy(agent, state), np.asarray(agent.env.teams)
-    second = teams != teams[0]
+    second, count = teams != teams[0], pool.wins.shape[0]
+    logits = jnp.log(chances(pool, preference))  # the same throughout the rollout
 
     def deal(seats: Seats, reset: jax.Array, keys: jax.Array) -> Seats:
-        drawn = jax.vmap(lambda key: _deal(key, reset.size // keys.size, pool, preference, past_share))(keys)
+        drawn = jax.vmap(lambda key: _deal(key, reset.size // keys.size, logits, past_share))(keys)
         opponent, side = (leaf.reshape(-1) for leaf in drawn)
         return seats._replace(
             opponent=jnp.where(reset, opponent, seats.opponent), side=jnp.where(reset, side, seats.side)
@@ -132,7 +133,7 @@ def against_opponents(agent: Agent, state: Any, pool: Opponents, preference: Pre
         carry, action, extras = own.act(seats.carry, observation, reset, keys_own)
         theirs, distribution = _theirs(agent, pool, seats, observation, reset)
         their_action = draw_by_shard(draw_action, distribution, keys_theirs)[0]
-        both = (seats.opponent == pool.wins.shape[0])[:, None]
+        both = (seats.opponent == count)[:, None]
         learns = both | (second == seats.side[:, None].astype(bool))
         chosen = jnp.where(learns.reshape(*learns.shape, *(1,) * (action.ndim - 2)), action, their_action)
         extras = {**extras, "opponent": seats.opponent, "side": seats.side, "learns": learns}
@@ -170,15 +171,13 @@ def count_results(
     return pool._replace(wins=_DECAY * pool.wins + wins, games=_DECAY * pool.games + games), score
 
 
-def _deal(
-    key: jax.Array, count: int, pool: Opponents, preference: Preference, past_share: float
-) -> tuple[jax.Array, jax.Array]:
-    """Opponents and sides for `count` environments. Consumes `key`."""
+def _deal(key: jax.Array, num_envs: int, logits: jax.Array, past_share: float) -> tuple[jax.Array, jax.Array]:
+    """Opponents, drawn by their `logits[K]`, and sides for some environments. Consumes `key`."""
     key_self, key_slot, key_side = jax.random.split(key, 3)
-    slot = jax.random.categorical(key_slot, jnp.log(chances(pool, preference)), shape=(count,)).astype(jnp.int32)
-    past = jax.random.bernoulli(key_self, jnp.float32(past_share), (count,))
-    side = jax.random.bernoulli(key_side, jnp.float32(0.5), (count,)).astype(jnp.int32)
-    return jnp.where(past, slot, pool.wins.shape[0]), side
+    slot = jax.random.categorical(key_slot, logits, shape=(num_envs,)).astype(jnp.int32)
+    past = jax.random.bernoulli(key_self, jnp.float32(past_share), (num_envs,))
+    side = jax.random.bernoulli(key_side, jnp.float32(0.5), (num_envs,)).astype(jnp.int32)
+    return jnp.where(past, slot, logits.size), side
 
 
 def _theirs(agent: Agent, pool: Opponents, seats: Seats, observation: Observation, reset: jax.Array) -> tuple[Any, Any]:

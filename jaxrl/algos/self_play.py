@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ import numpy as np
 from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.opponents import (
     Opponents,
+    Preference,
     add_snapshot,
     against_opponents,
     count_results,
@@ -55,7 +56,7 @@ class Config(ippo.TeamConfig):
     """Updates after which the learner joins the pool."""
     past_share: float = 0.5
     """The share of episodes against a past self; in the others, the learner plays both sides and learns from both."""
-    opponents: Literal["uniform", "latest", "hard"] = "hard"
+    opponents: Preference = "hard"
     """Which past selves are drawn more often: all alike, the newest, or those that the learner loses to."""
 
     allowed: ClassVar[dict[str, Allowed]] = {

@@ -88,6 +88,7 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "of_agents": "Loss",
     "Step": "Loss",
     "objective": "Loss",
+    "Preference": "Configuration",
     "TrainState": "Update",
     "SelfPlayState": "Update",
     "init_with_pool": "Update",

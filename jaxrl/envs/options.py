@@ -22,7 +22,7 @@ def part(name: str, value: Any) -> float:
     return float(value)
 
 
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     """Check that `value` is allowed, and return it; otherwise, raises ValueError with the allowed values."""
     if value not in allowed:
         raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")

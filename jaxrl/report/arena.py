@@ -80,7 +80,7 @@ def hold(
 
     def match(row: int, column: int, key: jax.Array) -> Result:
         if column == len(contenders):
-            return play_script(env, contenders[row], key, games, greedy=greedy)
+            return play_script(env, contenders[row], key, games, greedy=greedy, programs=programs)
         return play_match(env, contenders[row], contenders[column], key, games, greedy=greedy, programs=programs)
 
     for (row, column), key in _pairs(len(contenders), len(names), competitive, seed):

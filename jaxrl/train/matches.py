@@ -108,12 +108,19 @@ def play_match(
     algo, by_side = programs[alike]
     played = evaluate(algo, by_side, (first.state, second.state), key, games, greedy=greedy)
     returns = {name: np.asarray(own) for name, own in played.kind_returns.items()}
-    wins, losses = ((returns["side_0"] > returns["side_1"]).sum(), (returns["side_0"] < returns["side_1"]).sum())
-    return Result(int(wins), games - int(wins) - int(losses), int(losses), float(np.mean(played.returns)))
+    wins = int(np.sum(returns["side_0"] > returns["side_1"]))
+    losses = int(np.sum(returns["side_0"] < returns["side_1"]))
+    return Result(wins, games - wins - losses, losses, float(np.mean(played.returns)))
 
 
 def play_script(
-    env: MultiAgentEnvironment, first: Contender, key: jax.Array, games: int = 512, *, greedy: bool = False
+    env: MultiAgentEnvironment,
+    first: Contender,
+    key: jax.Array,
+    games: int = 512,
+    *,
+    greedy: bool = False,
+    programs: dict[Hashable, tuple[Algorithm, Any]] | None = None,
 ) -> Result:
     """Play `games` games against the environment's script, which acts for the second side; a game not won is lost.
 
@@ -123,13 +130,27 @@ def play_script(
         key: Consumed.
         games: E, all played at the same time.
         greedy: Whether to take the most likely actions; False draws them.
+        programs: See `play_match`.
 
     Raises:
         NotImplementedError: The environment has no script.
         ValueError: The contender was trained to act for another number of agents, or nobody wins in this environment.
     """
-    side, alone = np.array(sides_of(env)[0]), env.against_script()
-    on_side = _on_side(first, tuple(side), env)
+    programs = {} if programs is None else programs
+    if first.alike not in programs:
+        programs[first.alike] = _alone(first, env), env.against_script()
+    algo, alone = programs[first.alike]
+    played = evaluate(algo, alone, first.state, key, games, greedy=greedy)
+    if played.won is None:
+        raise ValueError(f"{alone.name} does not tell who won.")
+    wins = int(np.sum(played.won))
+    return Result(wins, 0, games - wins, float(np.mean(played.returns)))
+
+
+def _alone(contender: Contender, env: MultiAgentEnvironment) -> Algorithm:
+    """An algorithm that only acts, for the first side, whose observations are the only ones."""
+    side = np.array(sides_of(env)[0])
+    on_side = _on_side(contender, tuple(side), env)
 
     def act(
         state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
@@ -140,11 +161,7 @@ def play_script(
         mask = None if action_mask is None else seated(action_mask)
         return on_side(state, seated(obs), carry, key, action_mask=mask, reset=reset)
 
-    played = evaluate(Algorithm(_refuse, _refuse, act), alone, first.state, key, games, greedy=greedy)
-    if played.won is None:
-        raise ValueError(f"{alone.name} does not tell who won.")
-    wins = int(np.sum(played.won))
-    return Result(wins, 0, games - wins, float(np.mean(played.returns)))
+    return Algorithm(_refuse, _refuse, act)
 
 
 def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnvironment) -> Callable[..., Any]:

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
+from jaxrl.envs.options import one_of
 from jaxrl.envs.overcooked.draw import draw
 from jaxrl.envs.overcooked.items import ORDERS, value_of
 from jaxrl.envs.overcooked.layout import find_layout
 from jaxrl.envs.overcooked.observe import channels, grid, highest, vector, vector_size
 from jaxrl.envs.overcooked.rules import INTERACT, Params, State, cook, move, work, worth_a_dish
+from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked.start import Start, begin
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
@@ -67,18 +69,14 @@ class Overcooked(MultiAgentEnvironment):
         max_steps: int = 400,
     ) -> None:
         for name, given in (("cooking", cooking), ("observe", observe), ("start", start)):
-            if given not in _CHOICES[name]:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, _CHOICES[name]))}, got {given!r}.")
+            one_of(name, given, _CHOICES[name])
         for name, number, most in (("cook_time", cook_time, 255), ("max_steps", max_steps, 2**31 - 1)):
             if not isinstance(number, int) or not 1 <= number <= most:
                 raise ValueError(f"{name} must be a whole number from 1 to {most}, got {number!r}.")
-        if shaping < 0 or not 0 < shaping_until <= 1:
-            given = f"got {shaping!r} and {shaping_until!r}"
-            raise ValueError(f"shaping must be at least 0 and shaping_until above 0 and at most 1, {given}.")
         self.layout, self.by_hand, self.observes = find_layout(layout), cooking == "by_hand", observe
         self.start: Start = start
         self.agents = tuple(f"agent_{i}" for i in range(len(self.layout.starts)))
-        self.shaping, self.shaping_until, self._longest = float(shaping), float(shaping_until), cook_time
+        self.shaping, self._longest = Shaping(shaping, shaping_until), cook_time
         self._default_params = as_arrays(Params(value_of(orders, 20.0), cook_time, max_steps))
 
     @property
@@ -97,8 +95,7 @@ class Overcooked(MultiAgentEnvironment):
 
     def params_at(self, progress: jax.Array) -> Params:
         """The default parameters with shaped rewards, whose weight falls to 0 as the training goes on."""
-        weight = self.shaping * jnp.maximum(1 - progress / self.shaping_until, 0)
-        return dataclasses.replace(self._default_params, shaping=weight.astype(jnp.float32))
+        return self.shaping.params_at(self._default_params, progress)
 
     def observation_space(self, params: Params | None = None) -> Box:
         layout, n = self.layout, self.num_agents

@@ -11,6 +11,8 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.options import one_of
+from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked_v2.draw import draw
 from jaxrl.envs.overcooked_v2.items import PLATE
 from jaxrl.envs.overcooked_v2.layout import find_kitchen
@@ -75,14 +77,10 @@ class OvercookedV2(MultiAgentEnvironment):
             ("new_recipe", new_recipe, ("episode", "delivery")),
         )
         for name, given, allowed in choices:
-            if given not in allowed:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {given!r}.")
+            one_of(name, given, allowed)
         for name, number in (("max_steps", max_steps), ("view", 1 if view is None else view)):
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}.")
-        if shaping < 0 or not 0 < shaping_until <= 1:
-            given = f"got {shaping!r} and {shaping_until!r}"
-            raise ValueError(f"shaping must be at least 0 and shaping_until above 0 and at most 1, {given}.")
         self.kitchen, self.view, self.by_hand = find_kitchen(layout, recipes), view, cooking == "by_hand"
         self.start: Start = start
         self.renews, self.shows_delivery = new_recipe == "delivery", shows_delivery
@@ -91,7 +89,7 @@ class OvercookedV2(MultiAgentEnvironment):
             raise ValueError(f"mixed must be some of the {self.kitchen.num_ingredients} ingredients, got {mixed!r}.")
         self.mixed = tuple(sorted(map(int, set(numbers))))
         self.agents = tuple(f"agent_{i}" for i in range(len(self.kitchen.starts)))
-        self.shaping, self.shaping_until = float(shaping), float(shaping_until)
+        self.shaping = Shaping(shaping, shaping_until)
         wrong = {"wrong_delivery_reward": -20.0, "wrong_ingredient_reward": -3.0} if negative_rewards else {}
         params = dataclasses.replace(Params(), max_steps=max_steps, **wrong)
         self._longest, self._default_params = int(params.cook_time), as_arrays(params)
@@ -112,8 +110,7 @@ class OvercookedV2(MultiAgentEnvironment):
 
     def params_at(self, progress: jax.Array) -> Params:
         """The default parameters with shaped rewards, whose weight falls to 0 as the training goes on."""
-        weight = self.shaping * jnp.maximum(1 - progress / self.shaping_until, 0)
-        return dataclasses.replace(self._default_params, shaping=weight.astype(jnp.float32))
+        return self.shaping.params_at(self._default_params, progress)
 
     def observation_space(self, params: Params | None = None) -> Box:
         sizes = (self.kitchen.height, self.kitchen.width) if self.view is None else (2 * self.view + 1,) * 2

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxrl.envs.options import one_of
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
 from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
@@ -35,11 +36,11 @@ class Options:
     compat: str | None
 
     def __post_init__(self) -> None:
-        _one_of("mode", self.mode, ("enemy", "selfplay"))
-        _one_of("observation_type", self.observation_type, ("unit_list", "conic"))
-        _one_of("action_type", self.action_type, ("discrete", "continuous"))
-        _one_of("attack_mode", self.attack_mode, ("closest", "random"))
-        _one_of("compat", self.compat, (None, "jaxmarl-0.2"))
+        one_of("mode", self.mode, ("enemy", "selfplay"))
+        one_of("observation_type", self.observation_type, ("unit_list", "conic"))
+        one_of("action_type", self.action_type, ("discrete", "continuous"))
+        one_of("attack_mode", self.attack_mode, ("closest", "random"))
+        one_of("compat", self.compat, (None, "jaxmarl-0.2"))
         if not callable(self.enemy) and self.enemy != "scripted":
             raise ValueError(f'enemy must be "scripted" or a policy function, got {self.enemy!r}.')
         if callable(self.enemy) and self.mode == "selfplay":
@@ -77,7 +78,7 @@ def army(
         team = parse_army(allies, names)
         chosen = Scenario(team, team if enemies is None else parse_army(enemies, names))
     spawn = chosen.spawn if spawn is None else spawn
-    _one_of("spawn", spawn, ("sides", "smacv2"))
+    one_of("spawn", spawn, ("sides", "smacv2"))
     random_types = chosen.random_types if random_types is None else bool(random_types)
     return dataclasses.replace(chosen, spawn=spawn, random_types=random_types)
 
@@ -110,8 +111,3 @@ def default_params(
         walls_cause_death=np.bool_(walls_cause_death),
         enemy=enemy,
     )
-
-
-def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")
