@@ -13,7 +13,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.fields import as_seed
 
-__all__ = ["main", "member_named"]
+__all__ = ["main"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,19 +83,12 @@ def _contenders(folders: list[str], trust: bool) -> Iterator[tuple[Any, str]]:
     from jaxrl.wrappers import as_multi_agent
 
     for name in folders:
-        path, index = member_named(name)
-        run = load(path, trust=trust)
-        run = run if index is None else run.member(index)
+        run = load(name, trust=trust)
         agents = as_multi_agent(run.env).num_agents
         alike = (type(run.config), dataclasses.replace(run.config, seed=0))
         for member in range(run.num_members):
             several = run.num_members > 1
             state = member_of(run.state, member) if several else run.state
-            label = f"{path.name}:{member}" if several else path.name if index is None else f"{path.name}:{index}"
+            index = member if several else run.index
+            label = Path(name).name if index is None or not several else f"{Path(name).name}:{index}"
             yield Contender(label, run.algo, state, agents, alike), run.config.env
-
-
-def member_named(name: str) -> tuple[Path, int | None]:
-    """The folder and the seed's index in `RUN:2`; a folder of exactly this name comes first."""
-    folder, _, index = name.rpartition(":")
-    return (Path(folder), int(index)) if folder and index.isdigit() and not Path(name).exists() else (Path(name), None)
