@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import tyro
 
@@ -51,16 +49,18 @@ def main(argv: list[str]) -> int:
     from jaxrl.registry import make
     from jaxrl.report.arena import SCRIPTED, as_markdown, draw_matrix, facts, hold
     from jaxrl.train.folder.json_file import to_json
+    from jaxrl.train.folder.load import load
+    from jaxrl.train.matches import contenders
     from jaxrl.wrappers import as_multi_agent
 
     folders = [name for name in flags.runs if name != SCRIPTED]
     if not folders:
         raise ValueError("Name at least one run folder, such as jaxrl arena runs/a runs/b scripted.")
-    found = list(_contenders(folders, flags.trust))
-    env = as_multi_agent(make(flags.env or found[0][1]))
+    runs = [load(folder, trust=flags.trust) for folder in folders]
+    env = as_multi_agent(make(flags.env or runs[0].config.env))
     arena = hold(
         env,
-        [contender for contender, _ in found],
+        [each for folder, run in zip(folders, runs, strict=True) for each in contenders(run, Path(folder).name)],
         scripted=SCRIPTED in flags.runs,
         games=flags.games,
         greedy=flags.greedy,
@@ -73,22 +73,3 @@ def main(argv: list[str]) -> int:
     draw_matrix(arena).savefig(flags.out / "arena.png", dpi=130)
     print(f"\n{as_markdown(arena)}\n\nWrote {flags.out}/arena.png, arena.md and arena.json")
     return 0
-
-
-def _contenders(folders: list[str], trust: bool) -> Iterator[tuple[Any, str]]:
-    """Each seed of each run, and the environment that it was trained in."""
-    from jaxrl.train.folder.load import load
-    from jaxrl.train.matches import Contender
-    from jaxrl.train.members import member_of
-    from jaxrl.wrappers import as_multi_agent
-
-    for name in folders:
-        run = load(name, trust=trust)
-        agents = as_multi_agent(run.env).num_agents
-        alike = (type(run.config), dataclasses.replace(run.config, seed=0))
-        for member in range(run.num_members):
-            several = run.num_members > 1
-            state = member_of(run.state, member) if several else run.state
-            index = member if several else run.index
-            label = Path(name).name if index is None or not several else f"{Path(name).name}:{index}"
-            yield Contender(label, run.algo, state, agents, alike), run.config.env
