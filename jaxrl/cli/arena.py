@@ -46,25 +46,20 @@ def main(argv: list[str]) -> int:
         raise ValueError(f"--games must be at least 1, got {flags.games}.")
     use_cores()
     use_cache()
-    from jaxrl.registry import make
-    from jaxrl.report.arena import SCRIPTED, as_markdown, draw_matrix, facts, hold
+    from jaxrl.report.arena import SCRIPTED, as_markdown, between_runs, draw_matrix, facts
     from jaxrl.train.folder.json_file import to_json
-    from jaxrl.train.folder.load import load
-    from jaxrl.train.matches import contenders
-    from jaxrl.wrappers import as_multi_agent
 
     folders = [name for name in flags.runs if name != SCRIPTED]
     if not folders:
         raise ValueError("Name at least one run folder, such as jaxrl arena runs/a runs/b scripted.")
-    runs = [load(folder, trust=flags.trust) for folder in folders]
-    env = as_multi_agent(make(flags.env or runs[0].config.env))
-    arena = hold(
-        env,
-        [each for folder, run in zip(folders, runs, strict=True) for each in contenders(run, Path(folder).name)],
+    arena = between_runs(
+        folders,
+        flags.env,
         scripted=SCRIPTED in flags.runs,
         games=flags.games,
         greedy=flags.greedy,
         seed=flags.seed,
+        trust=flags.trust,
         told=lambda line: print(line, flush=True),
     )
     flags.out.mkdir(parents=True, exist_ok=True)
