@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from jaxrl import registry
-from jaxrl.algos.players import as_pairs, named_param_sets, with_fixed
 from jaxrl.checked import (
     COUNT,
     LAYERS,
@@ -29,6 +28,7 @@ from jaxrl.nn.torso import is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 from jaxrl.wrappers import RandomParams, SharedReward, as_multi_agent
+from jaxrl.wrappers.players import as_pairs, named_param_sets, with_fixed
 
 __all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 

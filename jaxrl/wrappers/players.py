@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.wrappers import FixedPolicies, random_policy
-from jaxrl.wrappers.fixed import matching
+from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy
 
 __all__ = ["as_pairs", "named_param_sets", "with_fixed"]
 
-_RANDOM, _SCRIPTED = "random", "scripted"
+_RANDOM = "random"
+_SCRIPTED = "scripted"
 
 
 def as_pairs(policies: Mapping[str, str] | tuple[str, ...]) -> tuple[str, ...]:
