@@ -60,8 +60,9 @@ class Run:
         Raises:
             CheckpointError: There is none, none is good, or it does not fit the config in run.json.
         """
-        state = self.checkpoint().state
-        return state if self.index is None else member_of(state, self.index)
+        with jax.ensure_compile_time_eval():  # it may be asked for first where JAX traces, and is kept
+            state = self.checkpoint().state
+            return state if self.index is None else member_of(state, self.index)
 
     @functools.cached_property
     def policy(self) -> Policy:
@@ -76,7 +77,8 @@ class Run:
                 f"{self.folder.path} holds {self.num_members} seeds, and each has a policy of its own; choose one by "
                 f"run.member(0).policy, or the best by run.member().policy."
             )
-        return Policy(self.algo, self.env, self.state)
+        with jax.ensure_compile_time_eval():
+            return Policy(self.algo, self.env, self.state)
 
     def member(self, index: int | None = None) -> Run:
         """The run of one seed or member out of several: its `state` has no axis of members.

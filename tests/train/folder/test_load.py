@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy_algorithm as toy
@@ -31,6 +33,13 @@ def test_it_holds_config_state_and_policy(alone: Path) -> None:
     assert loaded.member(0) is loaded.member() is loaded
     with pytest.raises(ValueError, match="member must be from 0 to 0 in this run, got 1"):
         loaded.member(1)
+
+
+def test_what_is_first_asked_for_inside_a_compiled_function_is_there_outside(alone: Path) -> None:
+    loaded = jaxrl.load(alone)
+    inside = jax.jit(lambda: (loaded.state.update + 0, loaded.policy(jnp.ones(1))[0]))()
+    assert int(inside[0]) == int(loaded.state.update) == CONFIG.num_updates
+    assert int(inside[1]) == loaded.policy.predict(np.ones(1)) == 1
 
 
 def test_a_result_has_the_same_policy(alone: Path) -> None:
