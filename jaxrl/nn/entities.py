@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.entities import Entities, Group
-from jaxrl.nn.dense import Dense
+from jaxrl.nn.dense import Dense, on_rows
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.torso import ACTIVATIONS, MLP
 
@@ -69,7 +69,7 @@ class EntityTorso(nn.Module):
         # One product for all inputs; added later, the agent's own features would take half as long again on a CPU.
         inputs = jnp.concatenate([rows, present, present * own[..., None, :]], axis=-1)
         x = Dense(self.embedding, orthogonal(np.sqrt(2)), use_bias=False, name=group.kind)(inputs)
-        x = nn.LayerNorm(use_bias=False, name=f"{group.kind}_norm")(x) if self.layer_norm else x
+        x = on_rows(nn.LayerNorm(use_bias=False, name=f"{group.kind}_norm"), x) if self.layer_norm else x
         return ACTIVATIONS[self.activation](x)
 
 
