@@ -1,7 +1,7 @@
 """Algorithms that learn values, trained beside other libraries' in one process and in turns.
 
     git clone https://github.com/mttga/purejaxql && git clone https://github.com/FLAIROx/JaxMARL
-    pip install "jaxrl[peers]" rejax flashbax
+    pip install "jaxrl[peers]" rejax flashbax gymnax==0.0.9
     python baselines/speed/values.py --purejaxql purejaxql --jaxmarl JaxMARL
 
 Both sides run whole trainings of the same few updates, with the same hyperparameters, from the first step on: init,
