@@ -46,8 +46,8 @@ class Dense(nn.Module):
 def on_rows(layer: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
     """`layer(x)` for a layer that treats all rows of `x[..., D]` alike, with the leading axes flattened meanwhile.
 
-    For a `LayerNorm` that matters: with several axes, XLA on a CPU takes five times as long for its gradient (measured
-    in a network of two layers of 256 features with 128 rows).
+    For a `LayerNorm` that matters: with several axes, XLA on a CPU takes ten times as long for it and its gradient (0.4
+    instead of 0.04 ms in a network of two layers of 256 features with 128 rows).
     """
     y = layer(x.reshape(-1, x.shape[-1]))
     return y.reshape(*x.shape[:-1], y.shape[-1])
