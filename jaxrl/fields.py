@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-__all__ = ["MAX_SEED", "Name", "as_seed", "as_whole", "settled", "typed"]
+__all__ = ["MAX_SEED", "Name", "Pairs", "as_seed", "as_whole", "settled", "typed"]
 
 MAX_SEED = 2**32 - 1
 """JAX makes keys from seeds modulo 2^32, so a larger seed would silently repeat another run."""
@@ -25,9 +25,12 @@ Config = TypeVar("Config")
 
 if TYPE_CHECKING:
     Name = Any
+    Pairs = Any
 else:
     Name = str
-"""A field that holds a name; the config also takes the thing itself, such as an environment, and keeps its name."""
+    Pairs = tuple[str, ...]
+"""`Name` is a field that holds a name; the config also takes the thing itself, such as an environment, and keeps its
+name. `Pairs` is one that holds ("key=value", …); the config also takes a dict."""
 
 
 def typed(name: str, hint: Any, value: Any) -> Any:

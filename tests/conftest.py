@@ -4,11 +4,23 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Almost half of the suite's time is LLVM optimising programs that run for milliseconds.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
+# Almost half of the suite's time is LLVM optimising programs that run for milliseconds, and XLA's newer way to emit
+# kernels takes twice the time of the older one, which later versions no longer have.
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        *os.environ.get("XLA_FLAGS", "").split(),
+        "--xla_backend_optimization_level=0",
+        *(
+            ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
+            if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11)
+            else []
+        ),
+    ]
+)
 # Compiling takes two thirds of it, and most programs are those of the last run; `make clean` forgets them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
@@ -45,6 +57,14 @@ def _records_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What training remembers of its runs is not written into the home of who tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_quickly() -> Iterator[None]:
+    """`fit` asks for more optimisation than other programs of the suite get."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxrl.train.programs.compiler_options", lambda: None)
         yield
 
 

@@ -26,7 +26,6 @@ from jaxrl.algos.off_policy import Batch, replayed_returns, rows, step_weights
 from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
-from jaxrl.nn.sharing import number_param_sets
 from jaxrl.rl.returns import chosen_value, greedy_value
 from jaxrl.wrappers import as_multi_agent
 
@@ -147,7 +146,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
     """
     env = config.make_env()
     team = as_multi_agent(env)
-    param_sets = number_param_sets(config.sharing, team.roles)
+    param_sets = config.param_sets(team)
     networks = pqn.q_networks(config, team, param_sets)
     agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(pqn.explore, config))
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone

@@ -19,7 +19,6 @@ from jaxrl.algos.config import OnPolicyConfig
 from jaxrl.algos.layers import SharingLayer, TeamLayer
 from jaxrl.algos.learning import OptimizerName
 from jaxrl.fields import Name
-from jaxrl.nn.sharing import number_param_sets
 
 __all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
@@ -100,7 +99,7 @@ PRESETS: dict[str, Config] = {
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     env = config.make_env()
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
     return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 

@@ -19,7 +19,6 @@ from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import ReplayQConfig
 from jaxrl.fields import Name
-from jaxrl.nn.sharing import number_param_sets
 
 __all__ = ["PRESETS", "Config", "TeamQConfig", "make", "make_train"]
 
@@ -57,7 +56,7 @@ def make(config: Config, loss: Any = dqn.loss) -> Algorithm:
         loss: Another loss, with the signature of `dqn.loss`.
     """
     env = config.make_env()
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
     agent = Agent(config, env, param_sets, networks, loss, behaviour=behaviour)
     return Algorithm(partial(off_policy.init, agent), partial(dqn.update, agent), partial(act, agent))

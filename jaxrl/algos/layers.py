@@ -21,12 +21,14 @@ from jaxrl.checked import (
 )
 from jaxrl.entities import Entities
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.fields import Name
+from jaxrl.fields import Name, Pairs
 from jaxrl.nn.encoder import Encoder
+from jaxrl.nn.sharing import number_param_sets
 from jaxrl.nn.torso import is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 from jaxrl.wrappers import RandomParams, SharedReward, as_multi_agent
+from jaxrl.wrappers.players import as_pairs, named_param_sets, with_fixed
 
 __all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 
@@ -239,15 +241,38 @@ class NetworkLayer(CheckedConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SharingLayer(CheckedConfig):
-    """Whose networks they are."""
+class SharingLayer(RunLayer):
+    """Whose networks they are; put it before the layers of the algorithm."""
 
     sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
     """Which agents share parameters: all, those with the same role, none, or a group number for each agent."""
+    policies: Pairs = ()
+    """PATTERN=POLICY: the agents whose whole name matches the regular expression share the policy A, B or whatever
+    name it has; or RUN, the folder of a run, random or scripted plays them and does not learn. Of a run with several
+    seeds, one is drawn for every episode. In Python also a dict. Other agents learn as `sharing` says."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
+        Effect("policies", ("env",), _is_shared, "choose an environment with several agents"),
     )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policies", as_pairs(self.policies))
+        super().__post_init__()
+
+    def make_env(self) -> Environment:
+        """The environment that `env` names, for the agents that learn.
+
+        Raises:
+            ValueError: See `RunLayer.make_env`, or a policy does not fit.
+        """
+        env = super().make_env()
+        return with_fixed(as_multi_agent(env), self.policies) if self.policies else env
+
+    def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:
+        """The number of the parameter set of each agent in what `make_env` made, from 0."""
+        shared = number_param_sets(self.sharing, env.roles)
+        return named_param_sets(env.agents, self.policies, shared) if self.policies else shared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
-from jaxrl.nn.sharing import init_param_sets, number_param_sets, per_agent
+from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.spaces import Space
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -171,7 +171,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """MAPPO as three pure functions of the train state."""
     env = config.make_env()
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, networks(config, env, param_sets), loss, central=True)
     return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 

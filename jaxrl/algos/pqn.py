@@ -31,7 +31,6 @@ from jaxrl.fields import Name
 from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.nn.heads import QHead
 from jaxrl.nn.memory import initial_carry
-from jaxrl.nn.sharing import number_param_sets
 from jaxrl.rl.devices import mean_weights
 from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.returns import chosen_value, lambda_returns
@@ -173,7 +172,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
     """
     env = config.make_env()
     team = as_multi_agent(env)
-    param_sets = number_param_sets(config.sharing, team.roles)
+    param_sets = config.param_sets(team)
     networks = q_networks(config, team, param_sets)
     agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(explore, config))
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone

@@ -22,7 +22,6 @@ from jaxrl.algos import ppo, pqn
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import Hyperparams, QConfig
 from jaxrl.fields import Name
-from jaxrl.nn.sharing import number_param_sets
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -64,7 +63,7 @@ def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tu
 def make(config: Config, loss: Any = team_loss) -> Algorithm:
     """PQN-VDN as three pure functions of the train state."""
     env = config.make_env()
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
     agent = Agent(config, env, param_sets, networks, loss, behaviour=behaviour, team_value=team_sum)
     return Algorithm(partial(ppo.init, agent), partial(pqn.update, agent), partial(act, agent))

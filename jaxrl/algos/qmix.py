@@ -28,7 +28,6 @@ from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
 from jaxrl.checked import COUNT, LAYERS, Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer
-from jaxrl.nn.sharing import number_param_sets
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -100,7 +99,7 @@ def make(config: Config, loss: Any = mixed_loss) -> Algorithm:
         loss: Another loss, with the signature of `mixed_loss` above.
     """
     env = config.make_env()
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     nets, behaviour = networks(config, env, param_sets), partial(pqn.explore, config)
     agent = Agent(config, env, param_sets, nets, loss, central=True, behaviour=behaviour)
     return Algorithm(partial(off_policy.init, agent), partial(dqn.update, agent), partial(act, agent))

@@ -34,7 +34,6 @@ from jaxrl.algos import ippo, ppo
 from jaxrl.algos.on_policy import collect, learn
 from jaxrl.checked import COUNT, SHARE, Allowed, Effect
 from jaxrl.fields import Name
-from jaxrl.nn.sharing import number_param_sets
 from jaxrl.rl.advantage import gae
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -140,7 +139,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
             f"{config.env} has {count} team{'s' if count > 1 else ''}, and self_play needs two; use ippo, or an "
             f"environment such as smax/3m?mode=selfplay."
         )
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
     return Algorithm(partial(init_with_pool, agent), partial(update, agent), partial(act, agent))
 

@@ -28,7 +28,6 @@ from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.distributions import MaybeUniform
 from jaxrl.nn.heads import DeterministicHead
-from jaxrl.nn.sharing import number_param_sets
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.rl.targets import update_target
 from jaxrl.wrappers import as_multi_agent
@@ -161,7 +160,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
     """
     env = config.make_env()
     team = as_multi_agent(env)
-    param_sets = number_param_sets(config.sharing, team.roles)
+    param_sets = config.param_sets(team)
     networks = actor_critics(config, DeterministicHead, team, param_sets)
     agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(behave, config, team))
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone

@@ -22,7 +22,6 @@ from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
 from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
 from jaxrl.checked import Allowed
-from jaxrl.nn.sharing import number_param_sets
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -56,7 +55,7 @@ def make(config: Config, loss: Any = team_loss) -> Algorithm:
         loss: Another loss, with the signature of `team_loss` above.
     """
     env = config.make_env()
-    param_sets = number_param_sets(config.sharing, env.roles)
+    param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
     agent = Agent(config, env, param_sets, networks, loss, behaviour=behaviour, team_value=team_sum)
     return Algorithm(partial(off_policy.init, agent), partial(dqn.update, agent), partial(act, agent))

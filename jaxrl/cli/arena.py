@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import tyro
 
@@ -13,7 +11,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.fields import as_seed
 
-__all__ = ["main", "member_named"]
+__all__ = ["main"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,23 +46,20 @@ def main(argv: list[str]) -> int:
         raise ValueError(f"--games must be at least 1, got {flags.games}.")
     use_cores()
     use_cache()
-    from jaxrl.registry import make
-    from jaxrl.report.arena import SCRIPTED, as_markdown, draw_matrix, facts, hold
+    from jaxrl.report.arena import SCRIPTED, as_markdown, between_runs, draw_matrix, facts
     from jaxrl.train.folder.json_file import to_json
-    from jaxrl.wrappers import as_multi_agent
 
     folders = [name for name in flags.runs if name != SCRIPTED]
     if not folders:
         raise ValueError("Name at least one run folder, such as jaxrl arena runs/a runs/b scripted.")
-    found = list(_contenders(folders, flags.trust))
-    env = as_multi_agent(make(flags.env or found[0][1]))
-    arena = hold(
-        env,
-        [contender for contender, _ in found],
+    arena = between_runs(
+        folders,
+        flags.env,
         scripted=SCRIPTED in flags.runs,
         games=flags.games,
         greedy=flags.greedy,
         seed=flags.seed,
+        trust=flags.trust,
         told=lambda line: print(line, flush=True),
     )
     flags.out.mkdir(parents=True, exist_ok=True)
@@ -73,29 +68,3 @@ def main(argv: list[str]) -> int:
     draw_matrix(arena).savefig(flags.out / "arena.png", dpi=130)
     print(f"\n{as_markdown(arena)}\n\nWrote {flags.out}/arena.png, arena.md and arena.json")
     return 0
-
-
-def _contenders(folders: list[str], trust: bool) -> Iterator[tuple[Any, str]]:
-    """Each seed of each run, and the environment that it was trained in."""
-    from jaxrl.train.folder.load import load
-    from jaxrl.train.matches import Contender
-    from jaxrl.train.members import member_of
-    from jaxrl.wrappers import as_multi_agent
-
-    for name in folders:
-        path, index = member_named(name)
-        run = load(path, trust=trust)
-        run = run if index is None else run.member(index)
-        agents = as_multi_agent(run.env).num_agents
-        alike = (type(run.config), dataclasses.replace(run.config, seed=0))
-        for member in range(run.num_members):
-            several = run.num_members > 1
-            state = member_of(run.state, member) if several else run.state
-            label = f"{path.name}:{member}" if several else path.name if index is None else f"{path.name}:{index}"
-            yield Contender(label, run.algo, state, agents, alike), run.config.env
-
-
-def member_named(name: str) -> tuple[Path, int | None]:
-    """The folder and the seed's index in `RUN:2`; a folder of exactly this name comes first."""
-    folder, _, index = name.rpartition(":")
-    return (Path(folder), int(index)) if folder and index.isdigit() and not Path(name).exists() else (Path(name), None)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from jaxrl.cli.arena import member_named
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.fields import as_seed
@@ -94,8 +93,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Policy:
     from jaxrl.train.folder.load import load
     from jaxrl.wrappers import as_multi_agent
 
-    path, index = member_named(str(flags.partner))
-    run, here = load(path, trust=flags.trust).member(index), as_multi_agent(env)
+    run, here = load(flags.partner, trust=flags.trust).member(), as_multi_agent(env)
     there = as_multi_agent(run.env)
     if here.num_agents == 1:
         raise ValueError(f"{flags.env} has a single agent, and it is yours; leave out --with.")
@@ -103,7 +101,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Policy:
     forms = [(each.num_agents, each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1]:
         raise ValueError(
-            f"The run in {path} was trained in {run.config.env} and does not fit {flags.env}; type "
+            f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; type "
             f"jaxrl play {shlex.quote(run.config.env)} --with {flags.partner}"
         )
     return run.policy

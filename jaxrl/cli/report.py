@@ -10,6 +10,8 @@ from typing import Literal
 import tyro
 
 from jaxrl.cli import EXIT_WRONG_INPUT
+from jaxrl.cli.cache import use_cache
+from jaxrl.cli.cores import use_cores
 
 __all__ = ["main"]
 
@@ -24,6 +26,10 @@ class ReportFlags:
     """Where to write report.html, curves.png, profiles.png, effects.png, table.md and table.csv."""
     metric: Literal["win_rate", "return_mean", "length_mean"] | None = None
     """Metric to compare; left out, the win rate if all runs on an environment have one, otherwise the return."""
+    arena: bool = False
+    """Let the runs play each other in the environment of the first one, and show who beats whom; see jaxrl arena."""
+    trust: bool = False
+    """For the arena, execute the modules that the runs name, although they are not part of jaxrl and not made here."""
     check: bool = False
     """Write nothing and fail if a group has fewer than 5 seeds, a seed counts twice or was tuned on, the best of more
     than 3 configurations is judged on the seeds it was chosen by, a run has no final score or was made with uncommitted
@@ -42,7 +48,14 @@ def main(argv: list[str]) -> int:
         print(f"jaxrl: {sentence}" if flags.check else f"! {sentence}", file=sys.stderr)
     if flags.check and found:
         return EXIT_WRONG_INPUT
-    page, *others = write_report(groups, flags.out)
+    arena = None
+    if flags.arena:
+        use_cores()
+        use_cache()
+        from jaxrl.report.arena import between_runs
+
+        arena = between_runs(flags.runs or [latest_run()], trust=flags.trust, told=lambda line: print(line, flush=True))
+    page, *others = write_report(groups, flags.out, arena)
     print(markdown(summarise(groups)))
     print(f"Wrote {page}, {', '.join(path.name for path in others)}")
     return 0

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.registry import make
 from jaxrl.report.ratings import elo, equilibrium, scores
-from jaxrl.train.matches import Contender, Result, play_match, play_script, sides_of
+from jaxrl.train.folder.load import load
+from jaxrl.train.matches import Contender, Result, contenders, play_match, play_script, sides_of
 from jaxrl.train.pictures.curve import new_figure
+from jaxrl.wrappers import as_multi_agent
 
-__all__ = ["SCRIPTED", "Arena", "as_markdown", "draw_matrix", "facts", "hold"]
+__all__ = ["SCRIPTED", "Arena", "as_markdown", "between_runs", "draw_matrix", "facts", "hold", "tables"]
 
 SCRIPTED = "scripted"
 """The name of the contender that is the environment's own script."""
@@ -91,6 +95,38 @@ def hold(
     return Arena(env.made_as or env.name, names, games, competitive, results, returns)
 
 
+def between_runs(
+    folders: Sequence[str | Path],
+    env: str | None = None,
+    *,
+    scripted: bool = False,
+    games: int = 512,
+    greedy: bool = False,
+    seed: int = 0,
+    trust: bool = False,
+    told: Callable[[str], None] = lambda _: None,
+) -> Arena:
+    """`hold` an arena of all seeds of some runs.
+
+    Args:
+        folders: The folders of the runs; `"RUN:2"` is the seed with index 2.
+        env: The environment's name; None for that of the first run.
+        scripted: See `hold`, as all others.
+        games: Games of each ordered pair.
+        greedy: Whether to take the most likely actions.
+        seed: The seed of all games.
+        trust: See `jaxrl.load`.
+        told: Takes a line about each match.
+
+    Raises:
+        ValueError: See `hold`.
+    """
+    runs = [load(folder, trust=trust) for folder in folders]
+    players = [each for path, run in zip(folders, runs, strict=True) for each in contenders(run, Path(path).name)]
+    played = as_multi_agent(make(env or runs[0].config.env))
+    return hold(played, players, scripted=scripted, games=games, greedy=greedy, seed=seed, told=told)
+
+
 def facts(arena: Arena) -> dict[str, Any]:
     """Plain numbers: the matrix, and with two teams the Elo ratings, their intervals and the equilibrium's weights."""
     found: dict[str, Any] = {"env": arena.env, "names": arena.names, "games": arena.games, "matrix": arena.matrix}
@@ -102,20 +138,32 @@ def facts(arena: Arena) -> dict[str, Any]:
     return numbers
 
 
-def as_markdown(arena: Arena) -> str:
-    """The matrix, and with two teams the ratings."""
+def tables(arena: Arena) -> list[list[tuple[str, ...]]]:
+    """The matrix, and with two teams the ratings: tables whose first row is the head."""
     what = "score of row against column" if arena.competitive else "return of row (first seats) with column"
-    lines = [f"| {what} | {' | '.join(arena.names)} |", "| --- " * (len(arena.names) + 1) + "|"]
-    for name, row in zip(arena.names, arena.matrix, strict=True):
-        lines.append(f"| {name} | {' | '.join(_cell(value) for value in row)} |")
+    rows = [(name, *map(_cell, row)) for name, row in zip(arena.names, arena.matrix, strict=True)]
+    found = [[(what, *arena.names), *rows]]
     if not arena.competitive:
-        return "\n".join(lines)
+        return found
     rating, weights = elo(arena.results), equilibrium(arena.matrix)
-    lines += ["", "| contender | Elo | 95 % interval | weight in the equilibrium |", "| --- | --- | --- | --- |"]
-    for k in np.argsort(-rating.rating):
-        interval = f"{rating.low[k]:.0f} to {rating.high[k]:.0f}"
-        lines.append(f"| {arena.names[k]} | {rating.rating[k]:.0f} | {interval} | {weights[k]:.2f} |")
-    return "\n".join(lines)
+    head = ("contender", "Elo", "95 % interval", "weight in the equilibrium")
+    rated = [
+        (arena.names[k], f"{rating.rating[k]:.0f}", f"{rating.low[k]:.0f} to {rating.high[k]:.0f}", f"{weights[k]:.2f}")
+        for k in np.argsort(-rating.rating)
+    ]
+    return [*found, [head, *rated]]
+
+
+def as_markdown(arena: Arena) -> str:
+    """The `tables` as Markdown."""
+
+    def lines(table: list[tuple[str, ...]]) -> Iterator[str]:
+        for number, row in enumerate(table):
+            yield f"| {' | '.join(row)} |"
+            if number == 0:
+                yield "| --- " * len(row) + "|"
+
+    return "\n\n".join("\n".join(lines(table)) for table in tables(arena))
 
 
 def draw_matrix(arena: Arena) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl import stats
+from jaxrl.report.arena import Arena, draw_matrix, tables
 from jaxrl.report.checks import problems, ranges, refuse_mixed_seeds
 from jaxrl.report.collect import METRICS, SeedGroup
 from jaxrl.report.effects import effects, searches
@@ -27,10 +28,11 @@ _RIVALS = 12  # how many groups the best one is compared with
 _INCUMBENTS = 12  # how many of a search's last incumbents are shown
 
 
-def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
+def write_report(groups: Sequence[SeedGroup], out: str | Path, arena: Arena | None = None) -> list[Path]:
     """Write all files of a report into a folder, replacing an earlier report; returns their paths, the page first.
 
-    effects.png exists only if a hyperparameter had several values, profiles.png only if something had several seeds.
+    effects.png exists only if a hyperparameter had several values, profiles.png only if something had several seeds,
+    arena.png only if there was an `arena`.
 
     Raises:
         ValueError: Tuning seeds and other seeds are mixed.
@@ -44,9 +46,11 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
         pictures["profiles.png"] = _png(profiles)
     if found:
         pictures["effects.png"] = _png(draw_effects(found))
+    if arena is not None:
+        pictures["arena.png"] = _png(draw_matrix(arena))
     summaries = summarise(groups)
     files: dict[str, str | bytes] = {
-        "report.html": page(groups, summaries, pictures),
+        "report.html": page(groups, summaries, pictures, arena),
         **pictures,
         "table.md": markdown(summaries),
         "table.csv": csv_table(summaries),
@@ -57,7 +61,12 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path) -> list[Path]:
     return [out / name for name in files]
 
 
-def page(groups: Sequence[SeedGroup], summaries: Sequence[Summary], pictures: Mapping[str, bytes]) -> str:
+def page(
+    groups: Sequence[SeedGroup],
+    summaries: Sequence[Summary],
+    pictures: Mapping[str, bytes],
+    arena: Arena | None = None,
+) -> str:
     """One self-contained HTML page that needs no network. The pictures are PNG data by file name."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
     runs, seeds = len({run for group in groups for run in group.runs}), sum(len(group.members) for group in groups)
@@ -74,6 +83,7 @@ def page(groups: Sequence[SeedGroup], summaries: Sequence[Summary], pictures: Ma
         "curves": _image(pictures["curves.png"], "Learning curves over environment steps and over seconds"),
         "profiles": _profile_section(pictures.get("profiles.png")),
         "effects": _effect_section(pictures.get("effects.png")),
+        "arena": "" if arena is None else _arena_section(arena, pictures["arena.png"]),
         "searches": _search_section(groups),
         "runs": _run_table(groups),
     }
@@ -169,6 +179,13 @@ def _profile_section(picture: bytes | None) -> str:
     note = "How many seeds end above a score τ. The higher curve has scored better; where curves cross, neither has."
     image = _image(picture, "Share of seeds above each score")
     return f'<h2>Performance profiles</h2>{image}<p class="note">{note}</p>'
+
+
+def _arena_section(arena: Arena, picture: bytes) -> str:
+    note = f"{arena.games} games of each pair on both sides, in {arena.env}."
+    rows = "".join(_table(table[0], table[1:], numeric=range(1, len(table[0]))) for table in tables(arena))
+    image = _image(picture, "Who beats whom")
+    return f'<h2>Arena</h2>{image}{rows}<p class="note">{html.escape(note)}</p>'
 
 
 def _effect_section(picture: bytes | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,9 +13,11 @@ import numpy as np
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.evaluate import evaluate
-from jaxrl.wrappers.base import Wrapper
+from jaxrl.train.folder.load import Run
+from jaxrl.train.members import member_of
+from jaxrl.wrappers import Wrapper, as_multi_agent
 
-__all__ = ["Contender", "Result", "play_match", "play_script", "sides_of"]
+__all__ = ["Contender", "Result", "contenders", "play_match", "play_script", "sides_of"]
 
 
 class Contender(NamedTuple):
@@ -51,6 +54,18 @@ class _BySide(Wrapper):
     def kinds(self) -> dict[str, tuple[int, ...]]:
         """The agents of each side."""
         return {f"side_{number}": side for number, side in enumerate(self._sides)}
+
+
+def contenders(run: Run, name: str) -> list[Contender]:
+    """The policies in a run: one for each seed or member, with its number in the name if there are several."""
+    num_agents = as_multi_agent(run.env).num_agents
+    alike = (type(run.config), dataclasses.replace(run.config, seed=0))
+    if run.num_members == 1:
+        return [Contender(name, run.algo, run.state, num_agents, alike)]
+    return [
+        Contender(f"{name}:{index}", run.algo, member_of(run.state, index), num_agents, alike)
+        for index in range(run.num_members)
+    ]
 
 
 def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -66,9 +66,11 @@ def repeated(run: Run) -> dict[str, Any]:
     """The arguments, read from run.json, with which `fit` repeats or continues a run.
 
     Raises:
-        ValueError: The run holds the population of a search, so only that search can train it.
+        ValueError: It is one seed of several, or the population of a search, so only all of them train.
     """
     about = run.about
+    if run.index is not None:
+        raise ValueError(f"The seeds of {run.folder.path} are trained together; leave out :{run.index}.")
     if "population" in about:
         raise ValueError(
             f"{run.folder.path} holds the population of a search, which is only trained by that search: give its "

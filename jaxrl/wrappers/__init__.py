@@ -8,12 +8,14 @@ kernel of the environment inside (SMAX has one).
 
 from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 from jaxrl.wrappers.episodes import ActionRepeat, FrameStack, StickyActions, TimeLimit
+from jaxrl.wrappers.fixed import FixedPolicies, random_policy
 from jaxrl.wrappers.functions import Flatten, ObservationFunction, RewardFunction, Taken
 from jaxrl.wrappers.params import RandomParams, Stage
 from jaxrl.wrappers.team import SharedReward, as_multi_agent
 
 __all__ = [
     "ActionRepeat",
+    "FixedPolicies",
     "Flatten",
     "FrameStack",
     "ObservationFunction",
@@ -28,4 +30,5 @@ __all__ = [
     "Wrapped",
     "Wrapper",
     "as_multi_agent",
+    "random_policy",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
 
-__all__ = ["StatefulWrapper", "Wrapped", "Wrapper"]
+__all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames"]
 
 _BATCHED = {"reset_env": ("batch_reset", "batch_step"), "step_env": ("batch_step_env", "batch_step")}
 """The methods for B environments that have to do what a method for one environment does."""
@@ -252,6 +252,10 @@ class StatefulWrapper(Wrapper):
         after = self.step_env(jax.random.clone(key), state, action, params)[1]
         key, action = self.before_step(key, state, action)
         passed = self.env.sub_states(key, state.env, action, self.env_params(state, params))
-        num_frames = jax.tree.leaves(passed)[0].shape[0]
-        own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_frames, *leaf.shape)), after.own)
-        return Wrapped(passed, own)
+        return Wrapped(passed, along_frames(after.own, passed))
+
+
+def along_frames(own: Any, passed: Any) -> Any:
+    """What a wrapper remembers, once for each of the F states `[F, ...]` that a step passes through."""
+    num_frames = jax.tree.leaves(passed)[0].shape[0]
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_frames, *leaf.shape)), own)

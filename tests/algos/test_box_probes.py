@@ -53,8 +53,8 @@ def boxed(monkeypatch):
     ("algorithm", "probe", "fields"),
     [
         ("sac", "continuous_action", {}),
-        ("td3", "continuous_action", {}),
-        ("sac", "boxed_truncation", {"n_step": 3}),  # as an end it would be worth 1.61
+        pytest.param("td3", "continuous_action", {}, marks=pytest.mark.slow),
+        pytest.param("sac", "boxed_truncation", {"n_step": 3}, marks=pytest.mark.slow),  # as an end it would be 1.61
         ("td3", "boxed_discounting", {"n_step": 3}),
         *(
             pytest.param(algorithm, f"boxed_{probe}", {"n_step": n}, marks=pytest.mark.slow)

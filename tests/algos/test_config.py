@@ -203,6 +203,7 @@ OTHER: dict[str, Any] = {
     "num_shards": 2,
     "sharing": "none",
     "shared_reward": True,
+    "policies": ("agent=A",),
     "critic_hidden": (7,),
     "layer_norm": True,
     "channels": (7,),
@@ -215,6 +216,7 @@ IDLE_ALONE = {
     *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh"),
     "channels",
     "shared_reward",
+    "policies",
     "torso",
 }
 

@@ -22,9 +22,12 @@ VARIANTS = {
     "qmix": (qmix, {**REPLAY, "env": "smax/3m"}),
     "sac": (sac, {**REPLAY, "env": "mpe/simple_spread?action_type=continuous"}),
 }
+FAST = ("ippo, gru, two torsos, by role", "qmix")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
+)
 def test_every_kind_of_algorithm_learns_with_them(variant):
     """Two seeds at once, which differ."""
     module, fields = VARIANTS[variant]

@@ -46,7 +46,12 @@ VARIANTS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(VARIANTS))
+SLOW = ("ppo, lstm, continuous", "ppo, squashed, hlgauss", "ippo, gru, own parameters", "mappo, s5")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in VARIANTS]
+)
 def trained(request):
     """An algorithm and its state after a few updates (memory and probabilities are not trivial), traced only once."""
     module, config = VARIANTS[request.param]

@@ -41,15 +41,19 @@ CASES = [
     ("ippo", "credit", {}),
     ("ippo", "roles", {"sharing": "none"}),
     ("ippo", "death", {}),
-    ("mappo", "credit", {}),
     ("mappo", "hidden_state", {}),
-    ("mappo", "roles", {"sharing": "none"}),
     ("mappo", "death", {}),
+]
+MORE = [
+    ("mappo", "credit", {}),
+    ("mappo", "roles", {"sharing": "none"}),
     ("mappo", "truncation", {}),
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "probe", "fields"), CASES)
+@pytest.mark.parametrize(
+    ("algorithm", "probe", "fields"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)]
+)
 def test_feed_forward(algorithm, probe, fields):
     solution, algo, state = train(algorithm, probe, **FEED_FORWARD | fields)
     check(solution, algo, state, solution.cases)
@@ -98,7 +102,7 @@ def test_sharing(algorithm, probe, sharing):
     check(solution, algo, state, solution.cases)
 
 
-@pytest.mark.parametrize("memory", ["gru", "s5"])
+@pytest.mark.parametrize("memory", ["gru", pytest.param("s5", marks=pytest.mark.slow)])
 def test_memory_recalls_a_cue(memory):
     solution, algo, state = train("ppo", "memory_recall", **RECURRENT | {"memory": memory})
     assert greedy_score(algo, state) > 0.95 * solution.score

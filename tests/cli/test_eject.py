@@ -44,7 +44,7 @@ def ejected(request: pytest.FixtureRequest, folder: Path) -> tuple[str, Path]:
 
 
 # Of each family of files one; the others are slow.
-FAST = ("mappo", "qmix", "sac", "self_play", "stream_ac")
+FAST = ("mappo", "sac", "stream_ac")
 
 
 @pytest.mark.parametrize("memory", ["none", pytest.param("gru", marks=pytest.mark.slow)])

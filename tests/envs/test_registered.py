@@ -8,15 +8,15 @@ import jaxrl
 REPRESENTATIVES = {
     "smax": {"smax/3m"},
     "mpe": {"mpe/simple_tag"},
-    "storm": {"storm/rock_paper_scissors"},
+    "storm": set(),
     "overcooked": {"overcooked/coord_ring"},
     "overcooked_v2": set(),
     "minatar": {"minatar/breakout"},
-    "hanabi": {"hanabi/2p"},
+    "hanabi": set(),
     "hide_and_seek": set(),
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
-        *("probe/memory_leak", "probe/overestimation", "probe/death", "probe/two_step"),
+        *("probe/memory_leak", "probe/death"),
     },
 }
 

@@ -19,6 +19,7 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_ippo_from_scratch_runs_with_several_seeds() -> None:
     lines = run("ippo_from_scratch.py", "--seeds", "2", "--total-timesteps", "4096").splitlines()
     assert len(lines) == 20

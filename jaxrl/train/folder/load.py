@@ -27,7 +27,7 @@ from jaxrl.train.folder.typed import spelled
 from jaxrl.train.members import best_member, member_of
 from jaxrl.train.programs import initial_state, member_keys
 
-__all__ = ["Run", "load"]
+__all__ = ["Run", "load", "member_named"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,7 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
     """The run in a folder, or the latest one in runs/ for None: its `config`, `state` and `policy`.
 
     Args:
-        path: The folder, which is only read.
+        path: The folder, which is only read. `"RUN:2"` is its seed or member with index 2.
         best: Whether to take the state that had the best score in an evaluation during training (they are made with
             `eval_every`), instead of the last one.
         trust: Whether the folder may name a module to import that is none of jaxrl's algorithms, although this user has
@@ -116,7 +116,8 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         ValueError: run.json is damaged, or describes a run that cannot be made here.
         CheckpointError: The best state was not kept.
     """
-    folder = RunFolder.open(latest_run() if path is None else path)
+    path, index = (latest_run(), None) if path is None else member_named(path)
+    folder = RunFolder.open(path)
     about = folder.read()
     config_class = trusted_class(about, folder.path, trust)
     check_own_code(about, folder.path, trust)
@@ -134,7 +135,14 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
             config_from_json(config_class, {**about["config"], **spelled(own)})
         algo = module.make(config)
         checkpoint = functools.cache(lambda: _restored(folder, algo, config.seed, about["num_seeds"], best))
-        return Run(folder, about, module, config, algo, config.make_env(), checkpoint)
+        run = Run(folder, about, module, config, algo, config.make_env(), checkpoint)
+    return run if index is None else run.member(index)
+
+
+def member_named(name: str | Path) -> tuple[Path, int | None]:
+    """The folder and the member's index in `RUN:2`; a folder of exactly this name comes first."""
+    folder, _, index = str(name).rpartition(":")
+    return (Path(folder), int(index)) if folder and index.isdigit() and not Path(name).exists() else (Path(name), None)
 
 
 def _restored(folder: RunFolder, algo: Algorithm, seed: int, members: int, best: bool) -> Restored:

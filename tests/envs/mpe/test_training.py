@@ -67,7 +67,7 @@ def test_every_scenario_is_trained_without_special_flags(name, kind, algorithm):
 
 def test_on_two_devices_as_on_one_with_returns_of_each_kind(tmp_path):
     """A state with empty arrays, as simple_tag's (nobody speaks there), is spread, saved and told of as any other."""
-    flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, str(Path(__file__).parent / "on_two_devices.py"), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)

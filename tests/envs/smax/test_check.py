@@ -37,10 +37,10 @@ MODES = {
         "see_enemy_actions": False, "walls_cause_death": False, "random_types": True, "max_steps": 7,
     },
 }  # fmt: skip
-FAST = "continuous policy"
 
 
-@pytest.mark.parametrize("mode", [m if m == FAST else pytest.param(m, marks=pytest.mark.slow) for m in MODES])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
 def test_modes(mode):
     check_env(jaxrl.make("smax", **MODES[mode]))
 

@@ -22,7 +22,7 @@ COMMAND = [*PPO.split(), "--eval-episodes", "4", "--checkpoint-every-updates", "
 
 def start(run: Path, *more: str, devices: int = 1) -> subprocess.Popen:
     """One process of a run."""
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(run.parent / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -85,6 +85,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_two_processes_stop_together_and_go_on_as_one_run(tmp_path: Path, alone: Path):
     run = tmp_path / "run"
     two = start_two(run)

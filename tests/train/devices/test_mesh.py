@@ -17,7 +17,7 @@ from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 
 def on_8_devices(*arguments: str) -> dict:
     """What on_devices.py prints, run by itself: the number of devices is fixed when JAX starts."""
-    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, str(Path(__file__).parent / "on_devices.py"), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
@@ -49,7 +49,7 @@ def check_equal(name: str, counts: list[int]) -> dict:
         pytest.param("mappo", [1, 2], marks=pytest.mark.slow),
         pytest.param("pqn_vdn gru", [1, 4], marks=pytest.mark.slow),
         pytest.param("dqn", [1, 4], marks=pytest.mark.slow),
-        ("sac", [1, 4]),
+        pytest.param("sac", [1, 4], marks=pytest.mark.slow),
     ],
 )
 def test_devices_do_not_change_what_is_learned(name, counts):

@@ -1,0 +1,274 @@
+"""Some agents of an environment are played by policies that do not learn: partners, opponents, populations of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.deploy.policy import Policy
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.spaces import Discrete, Space
+from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
+
+__all__ = ["FixedPolicies", "matching", "random_policy"]
+
+Act = Callable[[jax.Array, Any, jax.Array], jax.Array]
+
+
+class _Player(NamedTuple):
+    """Who plays some agents, in all episodes."""
+
+    policies: tuple[Any, ...]
+    """`Policy` objects that differ in their parameters alone, one of which is drawn for each episode; or one `Act`."""
+    plays: np.ndarray
+    """The indices of the agents that it acts for."""
+    sees: np.ndarray
+    """The indices of the agents whose observations it takes."""
+
+
+class _Seat(NamedTuple):
+    """What a player knows before a step."""
+
+    obs: jax.Array
+    """Of the agents that it sees."""
+    carry: tuple[jax.Array, ...]
+    """Its memory."""
+    begins: jax.Array
+    """Whether an episode begins: then the memory is cleared."""
+    member: jax.Array
+    """int32, which of its policies plays this episode."""
+
+
+class FixedPolicies(Wrapper):
+    """The environment for the other agents alone: those of `policies` are played, and do not learn.
+
+    Observations, rewards, masks and numbers of the info with one entry an agent are those of the agents that are left;
+    `global_state` still tells everything.
+
+    Args:
+        env: An environment with several agents.
+        policies: For a regular expression that the whole name of an agent matches, who plays these agents: the `policy`
+            of a run, `act(obs[n, D], action_mask[n, A], key) -> action[n]`, or a sequence of policies of the same
+            algorithm and configuration, one of which is drawn for every episode. A policy was trained for these agents
+            alone, or for all of them.
+
+    Raises:
+        TypeError: `env` has a single agent.
+        ValueError: A pattern matches nobody, two match the same agent, nobody is left, or a policy does not fit.
+    """
+
+    split_key = Environment.split_key
+    keeps_observation = True
+    kinds = MultiAgentEnvironment.kinds
+
+    def __init__(self, env: MultiAgentEnvironment, policies: Mapping[str, Any]) -> None:
+        if not isinstance(env, MultiAgentEnvironment):
+            raise TypeError(f"FixedPolicies needs an environment with several agents, and {env.name} has one.")
+        super().__init__(env)
+        self._inner = env
+        matched = matching(env.agents, policies)
+        self._learners = np.array([i for i, pattern in enumerate(matched) if pattern is None], int)
+        if not self._learners.size:
+            raise ValueError(f"Nobody is left to act in {env.name}: {', '.join(policies)} match all agents.")
+        self._players = tuple(
+            _player(env, policy, np.array([i for i, own in enumerate(matched) if own == pattern]))
+            for pattern, policy in policies.items()
+        )
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of those who are left."""
+        return tuple(self._inner.agents[i] for i in self._learners)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """Their teams, numbered anew."""
+        return self._numbered(self._inner.teams)
+
+    @property
+    def roles(self) -> tuple[int, ...]:
+        """Their roles, numbered anew."""
+        return self._numbered(self._inner.roles)
+
+    @property
+    def agent_observation_spaces(self) -> dict[str, Space]:
+        """Of those who are left."""
+        return {agent: self._inner.agent_observation_spaces[agent] for agent in self.agents}
+
+    @property
+    def agent_action_spaces(self) -> dict[str, Space]:
+        """Of those who are left."""
+        return {agent: self._inner.agent_action_spaces[agent] for agent in self.agents}
+
+    def env_state(self, state: Wrapped) -> Any:
+        return state.env
+
+    def action_mask(self, state: Wrapped, params: Any = None) -> jax.Array:
+        return self._inner.action_mask(state.env, self._params(params))[self._learners]
+
+    def agent_mask(self, state: Wrapped, params: Any = None) -> jax.Array:
+        """Who of those who are left is alive and acting: bool `[N]`."""
+        return self._inner.agent_mask(state.env, self._params(params))[self._learners]
+
+    def global_state(self, state: Wrapped, params: Any = None) -> jax.Array:
+        """That of the environment inside, float32 `[G]`."""
+        return self._inner.global_state(state.env, self._params(params))
+
+    def against_script(self) -> MultiAgentEnvironment:
+        """Raise: another team is played already."""
+        raise NotImplementedError(f"In {self.name} some agents are played by fixed policies; give the game without.")
+
+    def observation(self, state: Wrapped, params: Any = None) -> Any:
+        return self._inner.observation(state.env, self._params(params))[self._learners]
+
+    def batch_observation(self, state: Wrapped, params: Any = None, *, own_params: bool = False) -> Any:
+        obs = self._inner.batch_observation(state.env, self._params(params), own_params=own_params)
+        return obs[:, self._learners]
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Wrapped]:
+        key_env, key_own = jax.random.split(key)
+        return self._seated(key_own, *self._inner.reset_env(key_env, params))
+
+    def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Wrapped]:
+        keys_env, keys_own = jax.vmap(lambda key: tuple(jax.random.split(key)))(keys)
+        obs, state = self._inner.batch_reset(keys_env, self._params(params), own_params=own_params)
+        return jax.vmap(self._seated)(keys_own, obs, state)
+
+    def step_env(self, key: jax.Array, state: Wrapped, action: Any, params: Any) -> Step:
+        key, joined, carries = self._join(key, state, action, params)
+        return self._for_learners(state, carries, self._inner.step_env(key, state.env, joined, params))
+
+    def batch_step_env(
+        self, keys: jax.Array, state: Wrapped, action: Any, params: Any, *, own_params: bool = False
+    ) -> Step:
+        join = jax.vmap(self._join, in_axes=(0, 0, 0, 0 if own_params else None))
+        keys, joined, carries = join(keys, state, action, params)
+        stepped = self._inner.batch_step_env(keys, state.env, joined, params, own_params=own_params)
+        return jax.vmap(self._for_learners)(state, carries, stepped)
+
+    def sub_states(self, key: jax.Array, state: Wrapped, action: Any, params: Any = None) -> Wrapped:
+        params = self._params(params)
+        after = self.step_env(jax.random.clone(key), state, action, params)[1]
+        key, joined, _ = self._join(key, state, action, params)
+        passed = self._inner.sub_states(key, state.env, joined, params)
+        return Wrapped(passed, along_frames(after.own, passed))
+
+    def _numbered(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        own = [numbers[i] for i in self._learners]
+        return tuple(sorted(set(own)).index(number) for number in own)
+
+    def _seated(self, key: jax.Array, obs: jax.Array, state: Any) -> tuple[jax.Array, Wrapped]:
+        """Observation and state at the beginning of an episode. Consumes `key`."""
+        keys = jax.random.split(key, len(self._players))
+        seats = tuple(
+            _Seat(
+                obs[player.sees],
+                _new_carry(player),
+                jnp.ones((), bool),
+                jax.random.randint(own, (), 0, len(player.policies), jnp.int32),
+            )
+            for player, own in zip(self._players, keys, strict=True)
+        )
+        return obs[self._learners], Wrapped(state, seats)
+
+    def _join(self, key: jax.Array, state: Wrapped, action: jax.Array, params: Any) -> tuple[jax.Array, jax.Array, Any]:
+        """The key and all agents' actions for the environment inside, and the players' new memories. Consumes `key`."""
+        key_env, *keys = jax.random.split(key, len(self._players) + 1)
+        masked = self.has_action_mask or isinstance(self.action_space(), Discrete)
+        mask = self._inner.action_mask(state.env, params) if masked else None
+        joined = jnp.zeros((self._inner.num_agents, *action.shape[1:]), action.dtype).at[self._learners].set(action)
+        carries = []
+        for player, seat, own in zip(self._players, state.own, keys, strict=True):
+            chosen, carry = _act(player, seat, None if mask is None else mask[player.sees], own)
+            joined = joined.at[player.plays].set(chosen.astype(action.dtype))
+            carries.append(carry)
+        return key_env, joined, tuple(carries)
+
+    def _for_learners(self, state: Wrapped, carries: Any, stepped: Step) -> Step:
+        """What the learners see of a step of the environment inside."""
+        obs, after, reward, terminated, truncated, info = stepped
+        seats = tuple(
+            _Seat(obs[player.sees], carry, jnp.zeros((), bool), seat.member)
+            for player, carry, seat in zip(self._players, carries, state.own, strict=True)
+        )
+        count, here = self._inner.num_agents, self._learners
+        info = {name: jax.tree.map(lambda x: x[here] if x.shape[:1] == (count,) else x, v) for name, v in info.items()}
+        if 0 not in {self._inner.teams[i] for i in here}:
+            info.pop("won", None)  # it tells of the first team
+        return obs[here], Wrapped(after, seats), reward[here], terminated, truncated, info
+
+
+def matching(agents: Sequence[str], patterns: Mapping[str, Any]) -> list[str | None]:
+    """The pattern that the whole name of each agent matches, or None.
+
+    Raises:
+        ValueError: Two patterns match the same agent, or one matches nobody or is no regular expression.
+    """
+    matched: list[str | None] = [None] * len(agents)
+    for pattern in patterns:
+        try:
+            found = [i for i, agent in enumerate(agents) if re.fullmatch(pattern, agent)]
+        except re.error as error:
+            raise ValueError(f"policies: {pattern!r} is no regular expression: {error}.") from None
+        if not found:
+            raise ValueError(f"policies: {pattern!r} matches no agent; there are {', '.join(agents)}.")
+        for i in found:
+            if matched[i] is not None:
+                raise ValueError(f"policies: {agents[i]} matches both {matched[i]!r} and {pattern!r}.")
+            matched[i] = pattern
+    return matched
+
+
+def random_policy(obs: jax.Array, action_mask: jax.Array, key: jax.Array) -> jax.Array:
+    """Any of the possible actions, all alike. Consumes `key`."""
+    return jax.random.categorical(key, jnp.where(action_mask, 0.0, -jnp.inf)).astype(jnp.int32)
+
+
+def _player(env: MultiAgentEnvironment, policy: Any, plays: np.ndarray) -> _Player:
+    policies: tuple[Any, ...] = tuple(policy) if isinstance(policy, Sequence) else (policy,)
+    everyone = np.arange(env.num_agents)
+    if not policies or not isinstance(policies[0], Policy):
+        if len(policies) != 1 or not callable(policies[0]):
+            raise ValueError(
+                f"FixedPolicies takes the policy of a run, as in jaxrl.load(RUN).policy, several of them, or a "
+                f"function act(obs, action_mask, key), not {policy!r}."
+            )
+        return _Player(policies, plays, plays)
+    trained = policies[0].env
+    count = trained.num_agents if isinstance(trained, MultiAgentEnvironment) else 1
+    if count not in (len(plays), env.num_agents):
+        raise ValueError(
+            f"The policy of {trained.name} acts for {count} agents; here it should play {len(plays)} of "
+            f"{env.num_agents}."
+        )
+    for kind, here in (("observation_space", env.observation_space()), ("action_space", env.action_space())):
+        there = getattr(trained, kind)()
+        if there != here:
+            raise ValueError(f"The policy of {trained.name} has the {kind} {there}, and {env.name} has {here}.")
+    return _Player(policies, plays, plays if count == len(plays) else everyone)
+
+
+def _new_carry(player: _Player) -> tuple[jax.Array, ...]:
+    first = player.policies[0]
+    return first.new_carry() if isinstance(first, Policy) else ()
+
+
+def _act(player: _Player, seat: _Seat, mask: Any, key: jax.Array) -> tuple[jax.Array, Any]:
+    """The actions of the agents that a player plays, and its memory. Consumes `key`."""
+    first = player.policies[0]
+    if not isinstance(first, Policy):
+        return first(seat.obs, mask, key), ()
+    trees: list[Any] = [policy.params for policy in player.policies]
+    params = trees[0]
+    if len(trees) > 1:
+        params = jax.tree.map(lambda *leaves: jnp.stack(leaves)[seat.member], *trees)
+    alone = not isinstance(first.env, MultiAgentEnvironment)
+    obs, mask = (seat.obs[0], None if mask is None else mask[0]) if alone else (seat.obs, mask)
+    action, carry = first.apply(params, obs, seat.carry, key, action_mask=mask, reset=seat.begins)
+    action = action[None] if alone else action
+    return action if player.sees is player.plays else action[player.plays], carry

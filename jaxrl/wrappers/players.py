@@ -1,0 +1,90 @@
+"""Who plays which agents: policies by name, which learn, and policies that are held fixed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy
+
+__all__ = ["as_pairs", "named_param_sets", "with_fixed"]
+
+_RANDOM = "random"
+_SCRIPTED = "scripted"
+
+
+def as_pairs(policies: Mapping[str, str] | tuple[str, ...]) -> tuple[str, ...]:
+    """`{pattern: policy}` as `("pattern=policy", …)`, the form in which a configuration keeps it.
+
+    Raises:
+        ValueError: A pair has no "=", or a pattern is given twice.
+    """
+    pairs = policies
+    if isinstance(policies, Mapping):
+        pairs = tuple(f"{pattern}={policy}" for pattern, policy in policies.items())
+    for pair in pairs:
+        if not all(pair.rpartition("=")):
+            raise ValueError(
+                f'policies needs PATTERN=POLICY, such as "ally_.*=A" or "enemy_.*=runs/their_run"; got {pair!r}.'
+            )
+    patterns = [pair.rpartition("=")[0] for pair in pairs]
+    if len(set(patterns)) < len(patterns):
+        raise ValueError(f"policies names a pattern twice: {', '.join(patterns)}.")
+    return tuple(pairs)
+
+
+def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgentEnvironment:
+    """The environment for those who learn: all others are played by fixed policies.
+
+    Raises:
+        FileNotFoundError: There is no such run.
+        ValueError: See `FixedPolicies`.
+        NotImplementedError: The environment has no script.
+    """
+    by_pattern = _split(pairs)
+    matched = matching(env.agents, by_pattern)
+    fixed = {pattern: policy for pattern, policy in by_pattern.items() if not learns(policy)}
+    if _SCRIPTED in fixed.values():
+        second = [i for i, team in enumerate(env.teams) if team != env.teams[0]]
+        played = [i for i, pattern in enumerate(matched) if pattern and by_pattern[pattern] == _SCRIPTED]
+        if played != second:
+            raise ValueError(f"The script of {env.name} plays {', '.join(env.agents[i] for i in second) or 'nobody'}.")
+        env = env.against_script()
+        fixed = {pattern: policy for pattern, policy in fixed.items() if policy != _SCRIPTED}
+    return FixedPolicies(env, {pattern: _open(policy) for pattern, policy in fixed.items()}) if fixed else env  # pyright: ignore[reportReturnType]
+
+
+def named_param_sets(agents: tuple[str, ...], pairs: tuple[str, ...], otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    """The parameter set of each of N agents: those of one policy share one; the others are as in `otherwise`."""
+    learning = {pattern: policy for pattern, policy in _split(pairs).items() if learns(policy)}
+    owners = [
+        number if pattern is None else learning[pattern]
+        for number, pattern in zip(otherwise, matching(agents, learning), strict=True)
+    ]
+    first: dict[Any, int] = {}
+    return tuple(first.setdefault(owner, len(first)) for owner in owners)
+
+
+def learns(policy: str) -> bool:
+    """Whether it is the name of a policy that is trained, and not something that is held fixed."""
+    return policy.isidentifier() and policy not in (_RANDOM, _SCRIPTED)
+
+
+def _split(pairs: tuple[str, ...]) -> dict[str, str]:
+    parts = [pair.rpartition("=") for pair in pairs]
+    return {pattern: policy for pattern, _, policy in parts}
+
+
+def _open(policy: str) -> Any:
+    return random_policy if policy == _RANDOM else _of_run(policy)
+
+
+@functools.cache
+def _of_run(folder: str) -> tuple[Any, ...]:
+    """The policies of all members of a run."""
+    import jaxrl  # `load` knows all algorithms
+
+    run = jaxrl.load(folder)
+    return tuple(run.member(index).policy for index in range(run.num_members))

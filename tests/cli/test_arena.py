@@ -1,0 +1,47 @@
+"""`jaxrl arena` and `jaxrl report --arena`: the seeds of a run against each other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jaxrl.cli import main
+
+GAME = ["--env", "matrix/rock_paper_scissors", "--num-envs", "16", "--num-steps", "4", "--total-timesteps", "64"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of rock, paper, scissors."""
+    path = tmp_path_factory.mktemp("runs") / "duel"
+    quick = ["--hidden", "4", "--num-seeds", "2", "--quiet", "--eval-episodes", "8", "--no-pictures"]
+    main(["train", "self_play", *GAME, *quick, "--run-dir", str(path)])
+    return path
+
+
+def test_an_arena_of_the_seeds_of_a_run(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("matplotlib")
+    main(["arena", str(run), "--games", "32", "--out", str(tmp_path / "arena")])
+    found = json.loads((tmp_path / "arena" / "arena.json").read_text())
+    assert found["names"] == ["duel:0", "duel:1"]
+    matrix, results = found["matrix"], found["results"]
+    assert matrix[0][1] + matrix[1][0] == pytest.approx(1)
+    assert sum(results[0][1]) == sum(results[1][0]) == 32
+    assert "| duel:0 |" in capsys.readouterr().out
+    assert (tmp_path / "arena" / "arena.png").stat().st_size > 1000
+
+
+def test_one_seed_alone_has_nobody_to_play(run: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["arena", f"{run}:1"])
+    assert "An arena needs two contenders" in capsys.readouterr().err
+
+
+def test_a_report_with_an_arena(run: Path, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    main(["report", str(run), "--arena", "--out", str(tmp_path / "report")])
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "<h2>Arena</h2>" in page
+    assert "weight in the equilibrium" in page
+    assert "512 games of each pair on both sides, in matrix/rock_paper_scissors." in page
+    assert (tmp_path / "report" / "arena.png").is_file()

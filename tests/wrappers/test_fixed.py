@@ -1,0 +1,140 @@
+"""Agents that fixed policies play: who acts, what the others see, and what a policy remembers."""
+
+import re
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrl
+from jaxrl.algos import ippo
+from jaxrl.deploy.policy import Policy
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.wrappers import FixedPolicies, random_policy
+
+BATTLE = "smax/2s3z?mode=selfplay"
+KEYS = jax.random.split(jax.random.key(1), 8)
+
+
+def team(name: str) -> MultiAgentEnvironment:
+    env = jaxrl.make(name)
+    assert isinstance(env, MultiAgentEnvironment)
+    return env
+
+
+def always(choice: int) -> Any:
+    return lambda obs, mask, key: jnp.full(obs.shape[0], choice, jnp.int32)
+
+
+def trained(fields: dict[str, Any], seed: int = 0, **network: Any) -> Policy:
+    """The policy of an untrained network in simple_spread, which draws its actions."""
+    sizes: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "hidden": (8,), "num_minibatches": 1}
+    config = ippo.Config(env="mpe/simple_spread", **sizes, **fields, **network)
+    algo = ippo.make(config)
+    return Policy(algo, config.make_env(), algo.init(jax.random.key(seed)))
+
+
+def test_the_others_play_on_as_if_somebody_chose_their_actions():
+    env = team(BATTLE)
+    fixed = FixedPolicies(env, {"enemy_.*": always(1)})
+    assert fixed.agents == env.agents[:5]
+    assert fixed.teams == env.teams[:5]
+    obs, state = jax.jit(fixed.batch_reset)(KEYS)
+    step, whole = jax.jit(fixed.batch_step_env), jax.jit(env.batch_step_env)
+    params = env.default_params
+    for t in range(12):
+        mask = jax.vmap(fixed.action_mask)(state)
+        action = jnp.argmax(mask + jax.random.uniform(jax.random.key(t), mask.shape), -1).astype(jnp.int32)
+        keys = jax.random.split(jax.random.key(100 + t), 8)
+        inside = jax.vmap(lambda key: jax.random.split(key)[0])(jax.random.clone(keys))
+        joined = jnp.concatenate([action, jnp.ones((8, 5), jnp.int32)], axis=1)
+        wanted = whole(inside, state.env, joined, params)
+        obs, state, reward, *ends, info = step(keys, state, action, params)
+        np.testing.assert_array_equal(obs, wanted[0][:, :5])
+        np.testing.assert_array_equal(reward, wanted[2][:, :5])
+        jax.tree.map(np.testing.assert_array_equal, state.env, wanted[1])
+        jax.tree.map(np.testing.assert_array_equal, (*ends, info), wanted[3:])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_policy_sees_its_agents_and_remembers_its_episode(whole: bool):
+    """Asked by hand with the same keys, a policy with a memory chooses the same, across the end of an episode."""
+    env = team("mpe/simple_spread?max_steps=4")
+    policy = trained({"policies": () if whole else ("agent_0=random",)}, memory="gru", memory_size=4)
+    fixed = FixedPolicies(env, {"agent_[12]": policy})
+    rows = slice(None) if whole else slice(1, None)
+    inner, step = jax.jit(env.step_env), jax.jit(fixed.step)
+    _, state = jax.jit(fixed.reset)(jax.random.key(3))
+    carry = policy.new_carry()
+    assert carry
+    chosen, obs = [], None
+    for t in range(9):
+        key = jax.random.key(10 + t)
+        key_env, key_own = jax.random.split(jax.random.split(jax.random.clone(key))[0])
+        begins = jnp.asarray(t % 4 == 0)
+        obs = state.own[0].obs if begins else obs
+        action, carry = policy(obs, carry, key_own, reset=begins)
+        action = action[1:] if whole else action
+        wanted = inner(key_env, state.env, jnp.concatenate([jnp.full(1, 2, jnp.int32), action]), env.default_params)
+        _, state, *_, info = step(key, state, jnp.full(1, 2, jnp.int32), env.default_params)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), info["final_state"].env, wanted[1])
+        obs = wanted[0][rows]
+        chosen.append(tuple(action.tolist()))
+    assert len(set(chosen)) > 1
+
+
+def test_of_several_policies_one_plays_each_episode():
+    env = team("mpe/simple_spread?max_steps=3")
+    selves = [trained({}, seed) for seed in (0, 1)]
+    fixed = FixedPolicies(env, {"agent_2": selves})
+    _, state = fixed.batch_reset(jax.random.split(jax.random.key(0), 64))
+    step = jax.jit(fixed.batch_step)
+    members = [np.asarray(state.own[0].member)]
+    for t in range(6):
+        keys = jax.random.split(jax.random.key(t), 64)
+        state = step(keys, state, jnp.zeros((64, 2), jnp.int32))[1]
+        members.append(np.asarray(state.own[0].member))
+    np.testing.assert_array_equal(members[0], members[2])
+    np.testing.assert_array_equal(members[3], members[5])
+    assert 0.3 < np.mean(members[0] != members[3]) < 0.7
+
+
+def test_it_keeps_the_contract():
+    jaxrl.check_env(FixedPolicies(team("probe/roles"), {".*_1": random_policy}))
+
+
+def test_wins_of_the_first_team_are_not_told_to_the_second():
+    env = team("smax/3m?mode=selfplay")
+    for played, told in (("enemy_.*", True), ("ally_.*", False)):
+        fixed = FixedPolicies(env, {played: random_policy})
+        state = jax.eval_shape(fixed.reset, jax.random.key(0))[1]
+        shape = jax.eval_shape(fixed.step, jax.random.key(0), state, jnp.zeros(3, jnp.int32))
+        assert ("won" in shape[-1]) == told
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ({"foe_.*": random_policy}, "matches no agent; there are agent_0, agent_1, agent_2"),
+        ({"agent_.*": random_policy}, "Nobody is left to act"),
+        ({"agent_0": random_policy, "agent_[01]": random_policy}, "agent_0 matches both 'agent_0' and"),
+        ({"(": random_policy}, "is no regular expression"),
+        ({"agent_0": 3}, "takes the policy of a run"),
+    ],
+)
+def test_what_does_not_fit_is_told(policies: Any, message: str):
+    with pytest.raises(ValueError, match=re.escape(message) if "(" not in message else message):
+        FixedPolicies(team("mpe/simple_spread"), policies)
+
+
+def test_policies_of_other_agents_do_not_fit():
+    policy = trained({})
+    with pytest.raises(ValueError, match="acts for 3 agents; here it should play 1 of 2"):
+        FixedPolicies(team("matrix/rock_paper_scissors"), {"player_1": policy})
+    with pytest.raises(ValueError, match="has the observation_space"):
+        FixedPolicies(team("mpe/simple_reference"), {"agent_1": trained({"policies": ("agent_[12]=random",)})})
+    with pytest.raises(TypeError, match="several agents, and classic/cartpole has one"):
+        FixedPolicies(jaxrl.make("classic/cartpole"), {".*": random_policy})  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,103 @@
+"""Who plays which agents: named policies that learn, and runs whose policies are held fixed."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from family import agent_of
+
+import jaxrl
+from jaxrl.algos import ippo, iql, pqn
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.train.rerun import repeated
+from jaxrl.wrappers import FixedPolicies
+
+SMALL: dict[str, Any] = {"num_envs": 8, "num_steps": 4, "total_timesteps": 64, "hidden": (4,)}
+GAME = "matrix/rock_paper_scissors"
+
+
+def param_sets(policies: Any, **fields: Any) -> tuple[int, ...]:
+    config = ippo.Config(env="mpe/simple_tag", policies=policies, **SMALL, **fields)
+    env = config.make_env()
+    assert isinstance(env, MultiAgentEnvironment)
+    return config.param_sets(env)
+
+
+def test_agents_of_one_policy_share_parameters_and_others_as_sharing_says():
+    assert param_sets({"adversary_[01]": "A", "adversary_2": "B", "agent_0": "A"}) == (0, 0, 1, 0)
+    assert param_sets({"adversary_1": "B"}) == (0, 1, 0, 2)
+    assert param_sets({"adversary_1": "B"}, sharing="all") == (0, 1, 0, 0)
+    assert param_sets({"adversary_1": "random"}, sharing="none") == (0, 1, 2)
+
+
+@pytest.mark.parametrize("module", [ippo, iql, pqn])
+def test_each_policy_has_a_parameter_set_of_its_own(module: Any):
+    config = module.Config(env="mpe/simple_spread", policies={"agent_0": "A", "agent_[12]": "B"})
+    assert agent_of(module.make(config)).param_sets == (0, 1, 1)
+
+
+def test_the_policies_of_a_run_play_and_do_not_learn(tmp_path: Path):
+    past = ippo.Config(env=GAME, **SMALL, seed=1)
+    jaxrl.fit(ippo.make(past), past, tmp_path / "past", num_seeds=2, quiet=True, pictures=False)
+    config = ippo.Config(env=GAME, policies={"player_1": str(tmp_path / "past")}, **SMALL)
+    env = config.make_env()
+    assert isinstance(env, FixedPolicies)
+    assert env.agents == ("player_0",)
+    result = jaxrl.fit(ippo.make(config), config, tmp_path / "now", quiet=True, pictures=False)
+    again = jaxrl.load(tmp_path / "now")
+    assert again.config.policies == (f"player_1={tmp_path / 'past'}",)
+    jax.tree.map(np.testing.assert_array_equal, again.state.params, result.state.params)
+    # One seed of the run alone is another opponent than both.
+    both, second = jaxrl.load(tmp_path / "past"), jaxrl.load(f"{tmp_path / 'past'}:1")
+    jax.tree.map(np.testing.assert_array_equal, second.state.params, both.member(1).state.params)
+    assert second.config.seed == 2
+    with pytest.raises(ValueError, match="are trained together; leave out :1"):
+        repeated(second)
+
+
+@pytest.mark.slow
+def test_the_best_answer_to_a_fixed_policy_is_found(tmp_path: Path):
+    """Scissors are the best answer to chance where they count double, and rock is the best answer to scissors."""
+    sizes: dict[str, Any] = {**SMALL, "env": "matrix/dear_scissors", "num_envs": 64, "total_timesteps": 50_000}
+    past = ippo.Config(policies={"player_1": "random"}, **sizes)
+    first = jaxrl.fit(ippo.make(past), past, tmp_path / "past", quiet=True, pictures=False)
+    config = ippo.Config(policies={"player_1": str(tmp_path / "past")}, **sizes)
+    second = jaxrl.fit(ippo.make(config), config, tmp_path / "now", quiet=True, pictures=False)
+    assert first.evaluation is not None
+    assert second.evaluation is not None
+    assert np.mean(first.evaluation["return_mean"]) == pytest.approx(1 / 3, abs=0.15)
+    assert np.mean(second.evaluation["return_mean"]) > 0.9
+
+
+def test_a_script_plays_its_team():
+    config = ippo.Config(env="smax/3m?mode=selfplay", policies={"enemy_.*": "scripted"}, **SMALL)
+    env = config.make_env()
+    assert isinstance(env, MultiAgentEnvironment)
+    assert env.agents == ("ally_0", "ally_1", "ally_2")
+    with pytest.raises(ValueError, match="The script of smax/3m plays enemy_0, enemy_1, enemy_2"):
+        ippo.Config(env="smax/3m?mode=selfplay", policies={"ally_.*": "scripted"}, **SMALL).make_env()
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        (("ally_.*",), 'needs PATTERN=POLICY, such as "ally_.*=A"'),
+        (("=A",), "needs PATTERN=POLICY"),
+        (("ally_0=A", "ally_0=B"), "names a pattern twice"),
+    ],
+)
+def test_what_is_no_pair_is_told(policies: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        ippo.Config(policies=policies)
+
+
+def test_a_run_that_is_not_there_is_told():
+    with pytest.raises(FileNotFoundError, match="no_such_run"):
+        ippo.Config(env=GAME, policies={"player_1": "./no_such_run"}, **SMALL).make_env()
+
+
+def test_a_single_agent_has_nobody_beside_it():
+    with pytest.raises(ValueError, match=r"policies=.* has no effect"):
+        pqn.Config(env="classic/cartpole", policies={"agent": "A"}).make_env()
