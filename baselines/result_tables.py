@@ -173,6 +173,30 @@ def training_speed() -> list[Row]:
     return rows
 
 
+def value_speed() -> list[Row]:
+    """A row per comparison of `baselines/speed/values.py`."""
+    head = ("algorithm", "environment", "beside", "ratio by CPU seconds", "by the clock", "on a device for each core")
+    rows: list[Row] = [(*head, "compiling, CPU seconds: ours / theirs")]
+    for name, case in load(latest("values"))["cases"].items():
+        clock, cpu = case["ratio of ours"]
+        spread = case.get("ratio of ours, all devices")
+        compiling = " / ".join(f"{case['compile_seconds'][side][0][1]:.1f}" for side in ("ours", "peer"))
+        algorithm, _, size = name.partition(", ")
+        what = algorithm.upper().replace("_", "-") + (f", {int(float(size)):,} steps in the buffer" if size else "")
+        shown = (f"{cpu:.2f}", f"{clock:.2f}", "–" if spread is None else f"{spread[0]:.2f}")
+        rows.append((what, case["env"], case["peer"], *shown, compiling))
+    return rows
+
+
+def replay_speed() -> list[Row]:
+    """A row per size of the buffer in `baselines/speed/replay.py`."""
+    rows = [("steps in the buffer", "jaxrl, microseconds", "flashbax, microseconds")]
+    median = load(latest("replay"))["microseconds"]
+    for size in ("10,000", "1,000,000"):
+        rows.append((size, *(f"{median[f'{library}, {size}'][1]:.0f}" for library in ("ours", "flashbax"))))
+    return rows
+
+
 def seconds_to_090() -> list[Row]:
     """A row per map: how soon each side wins nine battles of ten."""
     rows = [("map", "jaxrl: steps", "jaxrl: seconds", "JaxMARL: steps", "JaxMARL: seconds", "ratio")]
@@ -387,6 +411,8 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "environments": environment_speed,
         "hide and seek": hide_and_seek_speed,
         "training": training_speed,
+        "training of values": value_speed,
+        "replay": replay_speed,
         "seconds to 0.9": seconds_to_090,
         "own speed": own_speed,
     },

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import jax
 
-from jaxrl.algos.learning import EpochLayer
+from jaxrl.algos.learning import BinsLayer, EpochLayer
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import policy_head
@@ -42,7 +42,7 @@ def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig(EpochLayer):
+class OnPolicyConfig(BinsLayer, EpochLayer):
     """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
 
     squash: bool = False
@@ -67,8 +67,6 @@ class OnPolicyConfig(EpochLayer):
     """Stop learning from a rollout once a minibatch's approximate KL divergence exceeds this."""
     value_loss: Literal["mse", "hlgauss"] = "mse"
     """Output of the critic: a number, or a distribution over 51 bins (HL-Gauss)."""
-    value_range: tuple[float, float] = (-10.0, 10.0)
-    """Range of returns that the bins of hlgauss cover."""
 
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
     allowed: ClassVar[dict[str, Allowed]] = {
@@ -76,12 +74,10 @@ class OnPolicyConfig(EpochLayer):
         "critic_hidden": SIZES,
         "gae_lambda": SHARE,
         **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef"), NOT_NEGATIVE),
-        "value_range": Allowed(lambda ends: ends[0] < ends[1], "have its lower end first"),
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
         Effect("critic_hidden", ("share_torso",), lambda c, _: not c.share_torso, "choose share_torso=False"),
-        Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
         Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
         Effect("anneal_ent", ("schedules",), lambda c, _: "ent_coef" not in c.scheduled, "leave ent_coef out of them"),
         Effect("target_kl", ("update_epochs", "num_minibatches"), _learns_twice, "raise one of them"),

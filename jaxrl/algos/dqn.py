@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -90,28 +90,41 @@ def loss(
     config = agent.config
     steps = rows(batch.steps, config.burn_in)
     now, after = rows(steps, 0, config.train_length), rows(steps, 1)
-    q, next_q, target_q = unroll(agent, params, target, batch)
-    chosen = mix(agent, params, chosen_value(q, now.action), now.observation)
-    next_value = greedy_value(target_q, next_q if config.double else target_q)
+    predicted, next_predicted, target_predicted = unroll(agent, params, target, batch)
+    chosen = mix(agent, params, chosen_value(predicted.q, now.action), now.observation)
+    target_q = target_predicted.q
+    next_value = greedy_value(target_q, next_predicted.q if config.double else target_q)
     next_value = mix(agent, target, next_value, after.observation)
 
-    error = chosen - replayed_returns(agent, h.gamma, steps, next_value)
+    returns = replayed_returns(agent, h.gamma, steps, next_value)
     weight = step_weights(now, agent.env.teams if per_team else None)
-    each = optax.losses.huber_loss(error) if config.td_loss == "huber" else 0.5 * jnp.square(error)
+    if config.value_loss == "hlgauss":
+        logits = jax.vmap(chosen_value, (-1, None), -1)(predicted.outputs, now.action)
+        each = config.value.each.loss(logits, chosen, returns, jnp.inf)
+    else:
+        error = chosen - returns
+        each = optax.losses.huber_loss(error) if config.value_loss == "huber" else 0.5 * jnp.square(error)
     value_loss = jnp.sum(each * weight)
     return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
 
 
-def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+class Predicted(NamedTuple):
+    """What a network says of all actions in L steps."""
+
+    q: jax.Array  # [L, R, N, A] values, -1e9 for forbidden actions
+    outputs: jax.Array  # the same, or logits [L, R, N, A, num_bins]
+
+
+def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[Predicted, Predicted, Predicted]:
     """The values of all actions: of the L steps that are learned from, and of those after the first, by both networks.
 
     With memory, both networks see the same steps, from the stored memory on.
     """
     config = agent.config
 
-    def apply(params: Any, carry: Any, steps: off_policy.Steps) -> tuple[Any, jax.Array]:
-        carry, _, values = agent.networks.apply(params, carry, steps.observation, steps.reset)
-        return carry, values
+    def apply(params: Any, carry: Any, steps: off_policy.Steps) -> tuple[Any, Predicted]:
+        carry, policy, outputs = agent.networks.apply(params, carry, steps.observation, steps.reset)
+        return carry, Predicted(policy.values, outputs)
 
     if config.memory == "none":
         now, after = rows(batch.steps, 0, 1), rows(batch.steps, 1)
@@ -120,8 +133,8 @@ def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[jax.Ar
     ours = theirs = batch.carry
     if config.burn_in:
         ours, theirs = jax.lax.stop_gradient((apply(params, ours, before)[0], apply(target, theirs, before)[0]))
-    values = apply(params, ours, steps)[1]
-    return values[: config.train_length], values[1:], apply(target, theirs, steps)[1][1:]
+    said, wanted = apply(params, ours, steps)[1], apply(target, theirs, steps)[1]
+    return rows(said, 0, config.train_length), rows(said, 1), rows(wanted, 1)
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 from jaxrl.algos.hyperparams import HyperparamsLayer
 from jaxrl.algos.layers import NetworkLayer, has_memory
-from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, Allowed, Effect
+from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, Allowed, CheckedConfig, Effect
 
-__all__ = ["EpochLayer", "LearningLayer", "OptimizerName"]
+__all__ = ["BinsLayer", "EpochLayer", "LearningLayer", "OptimizerName"]
 
 OptimizerName = Literal["adam", "muon", "radam"]
 
@@ -62,6 +62,21 @@ class LearningLayer(NetworkLayer, HyperparamsLayer):
     def _splits_minibatches(self, shards: int) -> bool:
         """Whether each minibatch can have equally many rows from every shard."""
         raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinsLayer(CheckedConfig):
+    """Values that can be distributions over bins: a field `value_loss` says whether they are."""
+
+    value_range: tuple[float, float] = (-10.0, 10.0)
+    """Range of returns that the bins of hlgauss cover."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "value_range": Allowed(lambda ends: ends[0] < ends[1], "have its lower end first"),
+    }
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -264,8 +264,8 @@ def _minibatch(agent: Agent, normaliser: Normaliser, replay: Replay, index: Inde
     return Batch(steps._replace(observation=observation, reward=reward), carry)
 
 
-def rows(steps: Steps, first: int, end: int | None = None) -> Steps:
-    """The steps from `first` to before `end` of each window."""
+def rows(steps: Any, first: int, end: int | None = None) -> Any:
+    """The steps from `first` to before `end` of each window, of a pytree with leaves `[W, R, ...]`."""
     return jax.tree.map(lambda leaf: leaf[first:end], steps)
 
 

@@ -28,6 +28,7 @@ from jaxrl.algos.q_config import Hyperparams, QConfig, QLayer
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
+from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.nn.heads import QHead
 from jaxrl.nn.memory import initial_carry
 from jaxrl.rl.devices import mean_weights
@@ -81,7 +82,9 @@ class Batch(NamedTuple):
 
 
 class QNetwork(nn.Module):
-    """Maps observations `[T, B, ...]` to the greedy policy and to the values `[T, B, A]` of all actions."""
+    """Maps observations `[T, B, ...]` to the greedy policy and to the values of all actions: `[T, B, A]`, or
+    logits `[T, B, A, num_bins]`.
+    """
 
     config: QLayer
     observation_space: Space
@@ -95,9 +98,10 @@ class QNetwork(nn.Module):
         c = self.config
         encoder = c.encoder(self.observation_space, entities=self.entities)
         carry, features, pointed = encoder(name="torso")(carry, obs, reset)
-        head = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, c.dueling, name="q")
-        policy = head(features, mask, pointed)
-        return carry, policy, policy.values
+        each, layers = c.value.each, (c.head_hidden, c.activation, c.layer_norm, c.dueling)
+        outputs = QHead(self.num_actions, *layers, each.num_bins, name="q")(features, pointed)
+        policy = EpsilonGreedy(each.decode(outputs), mask)
+        return carry, policy, policy.values if each.num_bins is None else outputs
 
 
 def update(agent: Agent, state: ppo.TrainState) -> tuple[ppo.TrainState, Metrics]:

@@ -10,11 +10,19 @@ import jax.numpy as jnp
 
 from jaxrl.algos.exploration import ExplorationLayer
 from jaxrl.algos.layers import ActivationName, SharingLayer
-from jaxrl.algos.learning import EpochLayer, LearningLayer, OptimizerName
+from jaxrl.algos.learning import BinsLayer, EpochLayer, LearningLayer, OptimizerName
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import SHARE, Allowed
+from jaxrl.rl.value import GreedyValue, HLGauss
 
-__all__ = ["Hyperparams", "QConfig", "QLayer", "ReplayHyperparams", "ReplayQConfig"]
+__all__ = ["NUMBERS", "Hyperparams", "QConfig", "QLayer", "ReplayHyperparams", "ReplayQConfig"]
+
+NUMBERS = Allowed(
+    lambda loss: loss != "hlgauss",
+    "be mse or huber, because a team's value is made of its members' numbers, not of distributions; dqn and iql have "
+    "hlgauss",
+)
+"""The losses of a value that is mixed from several."""
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +79,7 @@ class ReplayHyperparams:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReplayQConfig(QLayer, ReplayLayer):
+class ReplayQConfig(QLayer, BinsLayer, ReplayLayer):
     """Fields of every algorithm that learns the values of actions from a replay buffer."""
 
     layer_norm: bool = True
@@ -80,10 +88,16 @@ class ReplayQConfig(QLayer, ReplayLayer):
     tau: float = 0.02
     double: bool = True
     """Let the learned network choose the next action that the target network values."""
-    td_loss: Literal["mse", "huber"] = "mse"
-    """Loss of an error: mse is half its square, huber grows linearly beyond 1."""
+    value_loss: Literal["mse", "huber", "hlgauss"] = "mse"
+    """Loss of a value: half the square of its error (mse), which huber lets grow linearly beyond 1; with hlgauss each
+    action's value is a distribution over 51 bins."""
 
     hyperparams_class: ClassVar[type[Any]] = ReplayHyperparams
+
+    @property
+    def value(self) -> GreedyValue:
+        """What the network predicts."""
+        return GreedyValue(HLGauss(*self.value_range)) if self.value_loss == "hlgauss" else GreedyValue()
 
     def epsilon(self, h: Any, update: jax.Array) -> jax.Array:
         """The share of random actions in an update: all of them until learning starts."""

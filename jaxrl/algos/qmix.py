@@ -24,7 +24,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
-from jaxrl.algos.q_config import ReplayHyperparams
+from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
 from jaxrl.checked import COUNT, LAYERS, Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer
@@ -41,7 +41,11 @@ class Config(TeamQConfig):
     mixer_hidden: tuple[int, ...] = (64,)
     """Layers between the global state and the mixer's weights."""
 
-    allowed: ClassVar[dict[str, Allowed]] = {"mixer_size": COUNT, "mixer_hidden": LAYERS}
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "mixer_size": COUNT,
+        "mixer_hidden": LAYERS,
+        "value_loss": NUMBERS,
+    }
 
 
 PRESETS: dict[str, Config] = {

@@ -28,6 +28,7 @@ from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
 from jaxrl.checked import POSITIVE, Allowed
 from jaxrl.entities import Entities
 from jaxrl.fields import Name
+from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.nn.heads import QHead
 from jaxrl.rl.returns import chosen_value
 from jaxrl.rl.traces import accumulate, bounded_step
@@ -87,7 +88,7 @@ class QNetwork(nn.Module):
         encoder = c.encoder(self.observation_space, entities=self.entities)
         carry, features, pointed = encoder(name="torso")(carry, obs, reset)
         head = QHead(self.num_actions, c.head_hidden, c.activation, c.layer_norm, name="q")
-        policy = head(features, mask, pointed)
+        policy = EpsilonGreedy(head(features, pointed), mask)
         return carry, policy, policy.values
 
 

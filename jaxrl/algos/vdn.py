@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
@@ -20,7 +20,8 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
-from jaxrl.algos.q_config import ReplayHyperparams
+from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
+from jaxrl.checked import Allowed
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -28,6 +29,8 @@ __all__ = ["PRESETS", "Config", "make", "make_train"]
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(TeamQConfig):
     """VDN's configuration. The defaults suit SMAX."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {"value_loss": NUMBERS}
 
 
 PRESETS: dict[str, Config] = {

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-__all__ = ["Dense", "narrow_product", "weights"]
+__all__ = ["Dense", "narrow_product", "on_rows", "weights"]
 
 
 def weights(module: nn.Module, name: str, init: Callable[..., Any], shape: tuple[int, ...]) -> jax.Array:
@@ -41,6 +41,16 @@ class Dense(nn.Module):
         if self.use_bias:
             y = y + weights(self, "bias", nn.initializers.zeros_init(), (self.features,))
         return y.reshape(*x.shape[:-1], self.features)
+
+
+def on_rows(layer: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """`layer(x)` for a layer that treats all rows of `x[..., D]` alike, with the leading axes flattened meanwhile.
+
+    For a `LayerNorm` that matters: with several axes, XLA on a CPU takes ten times as long for it and its gradient (0.4
+    instead of 0.04 ms in a network of two layers of 256 features with 128 rows).
+    """
+    y = layer(x.reshape(-1, x.shape[-1]))
+    return y.reshape(*x.shape[:-1], y.shape[-1])
 
 
 @jax.custom_vjp

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.entities import Entities, Group
-from jaxrl.nn.dense import Dense
+from jaxrl.nn.dense import Dense, on_rows
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.torso import ACTIVATIONS, MLP
 
@@ -69,11 +69,13 @@ class EntityTorso(nn.Module):
         # One product for all inputs; added later, the agent's own features would take half as long again on a CPU.
         inputs = jnp.concatenate([rows, present, present * own[..., None, :]], axis=-1)
         x = Dense(self.embedding, orthogonal(np.sqrt(2)), use_bias=False, name=group.kind)(inputs)
-        x = nn.LayerNorm(use_bias=False, name=f"{group.kind}_norm")(x) if self.layer_norm else x
+        x = on_rows(nn.LayerNorm(use_bias=False, name=f"{group.kind}_norm"), x) if self.layer_norm else x
         return ACTIVATIONS[self.activation](x)
 
 
-def choices(num_actions: int, scale: float, features: jax.Array, pointed: Pointed | None) -> jax.Array:
+def choices(
+    num_actions: int, scale: float, features: jax.Array, pointed: Pointed | None, num_bins: int | None = None
+) -> jax.Array:
     """A number for each of A actions, `[..., A]`, by a layer called `output` in the module that calls this.
 
     An action that points at an entity gets the inner product of its embedding and a query, besides a number common to
@@ -85,13 +87,24 @@ def choices(num_actions: int, scale: float, features: jax.Array, pointed: Pointe
         scale: Of the layer's initial weights.
         features: `[..., H]`.
         pointed: What actions point at, if they do.
+        num_bins: So many numbers for each action, `[..., A, num_bins]`; None for one, without an axis of its own.
     """
-    init = orthogonal(scale)
+    count = num_actions
+    if pointed is not None:
+        count += 1 + pointed.embeddings.shape[-1] - len(pointed.actions)
+    outputs = Dense(count * (num_bins or 1), orthogonal(scale), name="output")(features)
+    if num_bins is None:
+        return _choices(num_actions, outputs, pointed)
+    outputs = outputs.reshape(*outputs.shape[:-1], count, num_bins)
+    return jax.vmap(lambda outputs: _choices(num_actions, outputs, pointed), -1, -1)(outputs)
+
+
+def _choices(num_actions: int, outputs: jax.Array, pointed: Pointed | None) -> jax.Array:
+    """The number of each action, `[..., A]`, from a layer's outputs: those themselves if no action points."""
     if pointed is None:
-        return Dense(num_actions, init, name="output")(features)
+        return outputs
     others = [action for action in range(num_actions) if action not in pointed.actions]
     size = pointed.embeddings.shape[-1]
-    outputs = Dense(len(others) + 1 + size, init, name="output")(features)
     plain, common, query = jnp.split(outputs, [len(others), len(others) + 1], axis=-1)
     pointing = common + jnp.einsum("...e,...pe->...p", query, pointed.embeddings) * np.float32(size**-0.5)
     order = np.argsort([*others, *pointed.actions])

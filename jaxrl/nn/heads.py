@@ -182,9 +182,9 @@ class DeterministicHead(nn.Module):
 
 
 class QHead(nn.Module):
-    """The values of A actions, and the greedy choice among those that the mask, bool `[..., A]` or None, allows.
+    """Maps `[..., H]` to the values of A actions `[..., A]`, or to logits `[..., A, num_bins]` over bins of values.
 
-    With `dueling`, they are the value of the state plus advantages of mean 0, each with layers of its own (Wang et al.
+    With `dueling`, they are those of the state plus advantages of mean 0, each with layers of its own (Wang et al.
     2016, https://arxiv.org/abs/1511.06581, eq. 9).
     """
 
@@ -193,17 +193,17 @@ class QHead(nn.Module):
     activation: str = "tanh"
     layer_norm: bool = False
     dueling: bool = False
+    num_bins: int | None = None
 
     @nn.compact
-    def __call__(
-        self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
-    ) -> distributions.EpsilonGreedy:
+    def __call__(self, features: jax.Array, pointed: Pointed | None = None) -> jax.Array:
         hidden = MLP(self.sizes, self.activation, self.layer_norm)(features)
-        values = choices(self.num_actions, 1.0, hidden, pointed)
+        scale, axis = (1.0, -1) if self.num_bins is None else (0.01, -2)
+        outputs = choices(self.num_actions, scale, hidden, pointed, self.num_bins)
         if self.dueling:
-            state = ValueHead(self.sizes, self.activation, layer_norm=self.layer_norm, name="state")(features)
-            values = state[..., None] + values - values.mean(axis=-1, keepdims=True)
-        return distributions.EpsilonGreedy(values, mask)
+            head = ValueHead(self.sizes, self.activation, self.num_bins, self.layer_norm, name="state")
+            outputs = jnp.expand_dims(head(features), axis) + outputs - outputs.mean(axis=axis, keepdims=True)
+        return outputs
 
 
 class ValueHead(nn.Module):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn.dense import Dense, weights
+from jaxrl.nn.dense import Dense, on_rows, weights
 
 __all__ = ["S5", "associative_recurrence", "hippo", "sequential_recurrence"]
 
@@ -66,7 +66,7 @@ class _Layer(nn.Module):
         eigenvalue = jax.lax.complex(-jnp.exp(decay), rotation)
         factor = jnp.exp(eigenvalue * jnp.exp(log_step))  # what remains of a state after one step (zero-order hold)
 
-        u = nn.LayerNorm(name="norm")(x)
+        u = on_rows(nn.LayerNorm(name="norm"), x)
         drive = _complex(Dense(self.features, kernel_init=_input_init, use_bias=False, name="drive")(u))
         drive = drive * ((factor - 1.0) / eigenvalue)
         states = _recurrence(factor, drive, reset, _complex(state))

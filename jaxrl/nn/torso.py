@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.nn.conv import Conv
-from jaxrl.nn.dense import Dense
+from jaxrl.nn.dense import Dense, on_rows
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
@@ -40,7 +40,7 @@ class MLP(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         for size in self.sizes:
             x = Dense(size, kernel_init=orthogonal(np.sqrt(2)))(x)
-            x = nn.LayerNorm()(x) if self.layer_norm else x
+            x = on_rows(nn.LayerNorm(), x) if self.layer_norm else x
             x = ACTIVATIONS[self.activation](x)
         return x
 

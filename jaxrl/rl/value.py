@@ -89,11 +89,16 @@ class HLGauss:
 
 @dataclasses.dataclass(frozen=True)
 class GreedyValue:
-    """The prediction is the values `[..., A]` of all actions, and the value is that of the best."""
+    """The prediction is that of the values of all A actions, `[..., A]` or logits `[..., A, num_bins]`, and the value
+    is that of the best.
+    """
+
+    each: ScalarValue | HLGauss = ScalarValue()
+    """What the prediction of one action is."""
 
     def decode(self, prediction: jax.Array) -> jax.Array:
-        """The value `[...]`: the largest of the predictions."""
-        return prediction.max(axis=-1)
+        """The value `[...]`: the largest of the actions'."""
+        return self.each.decode(prediction).max(axis=-1)
 
 
 VALUES: dict[str, type[ScalarValue] | type[HLGauss]] = {"mse": ScalarValue, "hlgauss": HLGauss}

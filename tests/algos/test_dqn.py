@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from functools import partial
 from typing import Any
 
@@ -15,10 +16,12 @@ import jaxrl
 from jaxrl.acting.agent import next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import field_names
-from jaxrl.algos import dqn
+from jaxrl.algos import dqn, iql, qmix, vdn
 from jaxrl.algos.off_policy import Batch, Steps, TrainState
 from jaxrl.cli.plan import main as plan
+from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.rl.replay import Index, new_replay, num_stored, take, write
+from jaxrl.spaces import Discrete
 from jaxrl.train.folder.load import load
 from jaxrl.train.programs import member_keys
 
@@ -58,63 +61,114 @@ def team():
 
 
 def linear_agent(config):
-    """DQN with values that are linear in the observation, and parameters [D, A]."""
+    """DQN whose outputs are linear in the observation, with parameters [D, A] or [D, A, num_bins]."""
     agent = agent_of(dqn.make(config))
 
     def apply(params, carry, observation, reset):
-        values = observation.obs @ params
-        return carry, None, jnp.where(observation.action_mask, values, -1e9)
+        outputs = jnp.tensordot(observation.obs, params, 1)
+        policy = EpsilonGreedy(config.value.each.decode(outputs), observation.action_mask)
+        return carry, policy, outputs
 
     return agent._replace(networks=agent.networks._replace(apply=apply))
 
 
-@pytest.mark.parametrize(("n", "double", "td_loss"), [(1, True, "mse"), (3, True, "huber"), (2, False, "mse")])
-def test_the_loss_and_its_gradient_are_those_of_a_loop(n, double, td_loss):
-    """All histories of terminated and truncated steps in windows of two agents, one of whom may be dead."""
-    config = dqn.Config(env="probe/death", n_step=n, double=double, td_loss=td_loss, gamma=0.9)
-    rng, histories = np.random.default_rng(0), list(itertools.product(("", "terminated", "truncated"), repeat=n + 1))
-    shape = (n + 1, len(histories), 2)
+def histories(n):
+    """Windows of two agents, one of whom may be dead, with all histories of terminated and truncated steps."""
+    rng, ends = np.random.default_rng(0), list(itertools.product(("", "terminated", "truncated"), repeat=n + 1))
+    shape = (n + 1, len(ends), 2)
     obs, reward, action = rng.normal(size=(*shape, 3)), rng.normal(size=shape), rng.integers(0, 2, shape)
     mask, alive = rng.random((*shape, 2)) < 0.7, rng.random(shape) < 0.8
     mask[..., 0] = True
-    ends = np.array(histories).T
-    params, target = rng.normal(size=(2, 3, 2))
+    return obs, reward, action, mask, alive, np.array(ends).T
 
-    errors = []
-    for row in range(len(histories)):
-        for i in range(2):
-            if not alive[0, row, i] or ends[0, row] == "truncated":
-                continue
-            total, factor = 0.0, 1.0
-            for t in range(n + 1):
-                if t == n or (t and ends[t, row] == "truncated"):
-                    values = []
-                    for j in range(2):  # the dead have their living mates' mean
-                        best = np.where(mask[t, row, j], obs[t, row, j] @ (params if double else target), -np.inf)
-                        values.append((obs[t, row, j] @ target)[best.argmax()])
-                    living = [values[j] for j in range(2) if alive[t, row, j]]
-                    total += factor * (values[i] if alive[t, row, i] else np.mean(living) if living else 0.0)
-                    break
-                total += factor * reward[t, row, i]
-                if ends[t, row] == "terminated":
-                    break
-                factor *= 0.9
-            errors.append(((obs[0, row, i] @ params)[action[0, row, i]] - total, row, i))
-    size = np.array([error for error, *_ in errors])
-    huber = np.where(np.abs(size) < 1, 0.5 * size**2, np.abs(size) - 0.5)
-    expected = np.mean(huber if td_loss == "huber" else 0.5 * size**2)
-    slope, gradient = np.clip(size, -1, 1) if td_loss == "huber" else size, np.zeros((3, 2))
-    for (_, row, i), each in zip(errors, slope / len(errors), strict=True):
-        gradient[:, action[0, row, i]] += each * obs[0, row, i]
 
+def slow_targets(config, windows, params, target, values):
+    """A loop over all living agents' first steps: what their values are to become, the window and the agent."""
+    obs, reward, _, mask, alive, ends = windows
+    n, found = config.n_step, []
+    for row, i in itertools.product(range(ends.shape[1]), range(2)):
+        if not alive[0, row, i] or ends[0, row] == "truncated":
+            continue
+        total, factor = 0.0, 1.0
+        for t in range(n + 1):
+            if t == n or (t and ends[t, row] == "truncated"):
+                best = []
+                for j in range(2):  # the dead have their living mates' mean
+                    chooser = values(obs[t, row, j], params if config.double else target)
+                    chosen = np.where(mask[t, row, j], chooser, -np.inf).argmax()
+                    best.append(values(obs[t, row, j], target)[chosen])
+                living = [best[j] for j in range(2) if alive[t, row, j]]
+                total += factor * (best[i] if alive[t, row, i] else np.mean(living) if living else 0.0)
+                break
+            total += factor * reward[t, row, i]
+            if ends[t, row] == "terminated":
+                break
+            factor *= config.gamma
+        found.append((total, row, i))
+    return found
+
+
+def loss_and_slopes(config, windows, params, target):
+    """Those of the library."""
+    obs, reward, action, mask, alive, ends = windows
+    mask = mask.copy()
     mask[0] = True  # what was done was allowed
     observation = Observation(jnp.float32(obs), None, jnp.asarray(mask), jnp.asarray(alive))
     flags = (jnp.asarray(ends == "terminated"), jnp.asarray(ends == "truncated"))
-    no_reset = jnp.zeros(shape[:2], bool)
+    no_reset = jnp.zeros(ends.shape, bool)
     steps = Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
     loss = partial(dqn.loss, linear_agent(config), config.hyperparams)
-    got, slopes = jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0])(jnp.float32(params))
+    return jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0])(jnp.float32(params))
+
+
+@pytest.mark.parametrize(("n", "double", "value_loss"), [(1, True, "mse"), (3, True, "huber"), (2, False, "mse")])
+def test_the_loss_and_its_gradient_are_those_of_a_loop(n, double, value_loss):
+    config = dqn.Config(env="probe/death", n_step=n, double=double, value_loss=value_loss, gamma=0.9)
+    windows = obs, _, action, *_ = histories(n)
+    params, target = np.random.default_rng(1).normal(size=(2, 3, 2))
+    targets = slow_targets(config, windows, params, target, lambda obs, params: obs @ params)
+    size = np.array([(obs[0, row, i] @ params)[action[0, row, i]] - total for total, row, i in targets])
+    huber = np.where(np.abs(size) < 1, 0.5 * size**2, np.abs(size) - 0.5)
+    expected = np.mean(huber if value_loss == "huber" else 0.5 * size**2)
+    slope, gradient = np.clip(size, -1, 1) if value_loss == "huber" else size, np.zeros((3, 2))
+    for (_, row, i), each in zip(targets, slope / len(targets), strict=True):
+        gradient[:, action[0, row, i]] += each * obs[0, row, i]
+    got, slopes = loss_and_slopes(config, windows, params, target)
     np.testing.assert_allclose(got, expected, rtol=1e-5)
+    np.testing.assert_allclose(slopes, gradient, atol=1e-5)
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_with_bins_the_loss_and_its_gradient_are_those_of_a_loop(double):
+    """Actions are compared by the means of their distributions; some targets lie beyond the range."""
+    config = dqn.Config(
+        env="probe/death", n_step=2, double=double, value_loss="hlgauss", value_range=(-1.0, 1.5), gamma=0.9
+    )
+    windows = obs, _, action, *_ = histories(2)
+    params, target = 2.0 * np.random.default_rng(1).normal(size=(2, 3, 2, 51))
+    width = 2.5 / (51 - 6 * 0.75)  # three deviations, each of 0.75 bins, lie beyond either end
+    edges = -1.0 + width * (np.arange(52) - 3 * 0.75)
+
+    def softmax(obs, params):
+        exp = np.exp(np.tensordot(obs, params, 1))
+        return exp / exp.sum(-1, keepdims=True)
+
+    def values(obs, params):
+        return softmax(obs, params) @ ((edges[1:] + edges[:-1]) / 2)
+
+    losses, gradient = [], np.zeros((3, 2, 51))
+    targets = slow_targets(config, windows, params, target, values)
+    assert min(targets)[0] < -1
+    assert max(targets)[0] > 1.5
+    for total, row, i in targets:
+        centre = np.clip(total, -1.0, 1.5)
+        below = np.array([math.erf((edge - centre) / (0.75 * width * math.sqrt(2))) for edge in edges])
+        wanted = np.diff(below) / (below[-1] - below[0])
+        said = softmax(obs[0, row, i], params)[action[0, row, i]]
+        losses.append(-(wanted * np.log(said)).sum())
+        gradient[:, action[0, row, i]] += np.outer(obs[0, row, i], said - wanted) / len(targets)
+    got, slopes = loss_and_slopes(config, windows, params, target)
+    np.testing.assert_allclose(got, np.mean(losses), rtol=1e-5)
     np.testing.assert_allclose(slopes, gradient, atol=1e-5)
 
 
@@ -251,7 +305,7 @@ def test_checkpoints_without_the_buffer_are_small_and_training_waits_for_a_new_o
         ({"n_step": 0}, "n_step must be at least 1"),
         ({"buffer_size": 128, "n_step": 9}, "use at least buffer_size=160"),
         ({"learning_starts": 200_000}, "learning_starts=200000, .* is more than the 100096 steps .* use a lower"),
-        ({"td_loss": "l1"}, "td_loss must be one of mse, huber"),
+        ({"value_loss": "l1"}, "value_loss must be one of mse, huber, hlgauss"),
         ({"num_minibatches": 4}, "unexpected keyword argument 'num_minibatches'"),
     ],
 )
@@ -260,6 +314,33 @@ def test_what_makes_no_sense_is_explained(fields, message):
         dqn.Config(**fields)
     with pytest.raises(ValueError, match="burn_in=4 has no effect with memory=none"):
         dqn.make(dqn.Config(burn_in=4))
+    with pytest.raises(ValueError, match=r"value_range=.* has no effect with value_loss=huber"):
+        dqn.make(dqn.Config(value_loss="huber", value_range=(0.0, 1.0)))
+
+
+def test_distributions_of_values_are_compared_by_their_means():
+    config = dqn.Config(env="probe/action_mask", value_loss="hlgauss", value_range=(-1.0, 3.0), hidden=(8,))
+    agent = agent_of(dqn.make(config))
+    space = agent.env.action_space()
+    assert isinstance(space, Discrete)
+    num_actions = space.n
+    mask = jnp.arange(num_actions) % 2 == 0
+    obs = jax.random.normal(jax.random.key(1), (2, 3, 1, *agent.env.observation_space().shape))
+    observation = Observation(obs, None, jnp.broadcast_to(mask, (2, 3, 1, num_actions)), jnp.ones((2, 3, 1), bool))
+    params = agent.networks.init(jax.random.key(0))
+    _, policy, logits = agent.networks.apply(params, (), observation, jnp.zeros((2, 3), bool))
+    assert logits.shape == (2, 3, 1, num_actions, 51)
+    means = config.value.each.decode(logits)
+    np.testing.assert_allclose(means, 1.0, atol=0.1)  # it begins with the middle of the range
+    np.testing.assert_array_equal(policy.values, jnp.where(mask, means, -1e9))
+    np.testing.assert_array_equal(config.value.decode(logits), means.max(-1))
+
+
+@pytest.mark.parametrize("module", [vdn, qmix])
+def test_bins_are_refused_where_values_are_mixed(module):
+    iql.make(iql.Config(value_loss="hlgauss"))
+    with pytest.raises(ValueError, match=r"value_loss must be mse or huber, .*; dqn and iql have hlgauss, got hlgauss"):
+        module.Config(value_loss="hlgauss")
 
 
 def test_plan_counts_the_buffer_and_refuses_what_does_not_fit(capsys):

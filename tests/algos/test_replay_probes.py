@@ -21,6 +21,7 @@ CASES = [
     ("dqn", "observation_action", {}),
     ("dqn", "discounting", {"n_step": 3}),
     ("dqn", "truncation", {"n_step": 3, "dueling": True}),  # the last value counts gamma^3; as an end it would be 1.61
+    ("dqn", "discounting", {"n_step": 3, "value_loss": "hlgauss", "value_range": (-2.0, 2.0)}),
     ("dqn", "off_policy", {"eps_finish": 1.0}),  # values of what was done at random would say to stay
     # Nothing random is left at the end: the values are those of mates who know what to do.
     ("dqn", "death", {"eps_finish": 0.0, "double": False}),
@@ -31,6 +32,8 @@ MORE = [
     *(("dqn", probe, {}) for probe in ("constant_reward", "observation_reward", "action_reward", "truncation")),
     ("dqn", "truncation", {"n_step": 3, "normalise_obs": True}),
     ("dqn", "credit", {}),
+    ("dqn", "truncation", GRU | {"value_loss": "hlgauss", "value_range": (0.0, 4.0), "dueling": True}),
+    ("iql", "death", {"eps_finish": 0.0, "value_loss": "hlgauss", "value_range": (0.0, 5.0)}),
     ("dqn", "roles", {"sharing": "none"}),
 ]
 

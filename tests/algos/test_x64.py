@@ -45,6 +45,7 @@ VARIANTS = {
     "self_play, gru": (self_play, self_play.Config(**SMALL, **FRESH, **GRU, env="matrix/rock_paper_scissors")),
     "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
     "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED, dueling=True)),
+    "dqn, hlgauss": (dqn, dqn.Config(**SMALL, **REPLAY, value_loss="hlgauss", dueling=True)),
     "dqn, gru": (dqn, dqn.Config(**SMALL, **GRU, **REPLAY, env="mpe/simple_tag", burn_in=2)),
     "iql": (iql, iql.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
     "vdn": (vdn, vdn.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),

@@ -36,20 +36,23 @@ class Both(nn.Module):
     dueling: bool = False
     q: bool = False
     layer_norm: bool = False
+    num_bins: int | None = None
 
     @nn.compact
     def __call__(self, obs):
         encoder = Encoder((8, 6), memory="gru", memory_size=5, entities=ENTITIES, layer_norm=self.layer_norm)
         _, features, pointed = encoder(jnp.zeros((B, 5)), obs, jnp.zeros((T, B), bool))
         if self.q:
-            values = QHead(A, (5,), dueling=self.dueling)(features, None, pointed).values
+            values = QHead(A, (5,), dueling=self.dueling, num_bins=self.num_bins)(features, pointed)
         else:
             values = CategoricalHead(A, (5,))(features, None, pointed).logits
         return values, ValueHead()(features)
 
 
 @pytest.mark.parametrize(
-    "network", [Both(), Both(q=True), Both(q=True, dueling=True, layer_norm=True)], ids=["policy", "q", "dueling"]
+    "network",
+    [Both(), Both(q=True), Both(q=True, dueling=True, layer_norm=True), Both(q=True, num_bins=9)],
+    ids=["policy", "q", "dueling", "bins"],
 )
 def test_the_order_of_entities_means_nothing(network):
     params = jax.jit(network.init)(jax.random.key(1), OBS)
@@ -57,13 +60,13 @@ def test_the_order_of_entities_means_nothing(network):
     params = jax.tree.map(lambda leaf: leaf + np.float32(0.3 * rng.normal(size=leaf.shape)), params)
     apply = jax.jit(network.apply)
     values, value = apply(params, OBS)
-    assert np.ptp(np.asarray(values), axis=-1).min() > 1e-2
+    assert np.ptp(np.asarray(values), axis=2).min() > 1e-2
     mates, _ = apply(params, ordered("ally", [1, 0]))
     np.testing.assert_allclose(mates, values, atol=1e-5)
     order = [2, 0, 1]
     turned, same = apply(params, ordered("enemy", order))
     np.testing.assert_allclose(same, value, atol=1e-5)
-    np.testing.assert_allclose(turned, np.asarray(values)[..., [0, 1, *(2 + k for k in order), 5, 6]], atol=1e-5)
+    np.testing.assert_allclose(turned, np.asarray(values)[:, :, [0, 1, *(2 + k for k in order), 5, 6]], atol=1e-5)
     assert np.abs(turned - values).max() > 1e-2
 
 

@@ -79,9 +79,11 @@ def test_a_value_head_gives_a_scalar_or_logits(num_bins, shape):
     assert y.shape == shape
 
 
-def test_dueling_values_have_the_states_value_as_their_mean():
-    head = QHead(3, (6,), dueling=True)
-    policy, params = head.init_with_output(jax.random.key(0), FEATURES)
-    state: Any = ValueHead((6,)).apply({"params": params["params"]["state"]}, FEATURES)
-    np.testing.assert_allclose(policy.values.mean(-1), state, atol=1e-5)
-    assert policy.values.std(-1).min() > 0
+@pytest.mark.parametrize(("num_bins", "axis"), [(None, -1), (7, -2)])
+def test_dueling_values_have_the_states_value_as_their_mean(num_bins, axis):
+    head = QHead(3, (6,), dueling=True, num_bins=num_bins)
+    values, params = head.init_with_output(jax.random.key(0), FEATURES)
+    assert values.shape == (4, 3, 3, 7)[: 3 if num_bins is None else 4]
+    state: Any = ValueHead((6,), num_bins=num_bins).apply({"params": params["params"]["state"]}, FEATURES)
+    np.testing.assert_allclose(values.mean(axis), state, atol=1e-5)
+    assert values.std(axis).min() > 0

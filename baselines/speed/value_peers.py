@@ -1,0 +1,101 @@
+"""The training loops of libraries that learn values, as functions that can be compiled: what values.py measures.
+
+The scripts of PureJaxQL and JaxMARL are imported from a checkout and run as they are, with their configuration files.
+Only what belongs to their command lines (hydra, omegaconf, wandb) is left out, and with it logging and the evaluation
+during training, which ours does not have either.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import yaml
+
+__all__ = ["Train", "jaxmarl_script", "purejaxql_cartpole", "rejax_train"]
+
+Train = Callable[[jax.Array], Any]
+"""A whole run, given a key."""
+
+
+def purejaxql_cartpole(checkout: Path, updates: int) -> Train:
+    """PureJaxQL's PQN on gymnax's CartPole."""
+    script = _script(checkout / "purejaxql" / "pqn_gymnax.py")
+    config = _read(checkout / "purejaxql" / "config" / "alg" / "pqn_cartpole.yaml")
+    config |= _without_logging(updates * config["NUM_ENVS"] * config["NUM_STEPS"])
+    return _of_old_key(script.make_train(config))
+
+
+def jaxmarl_script(checkout: Path, name: str, settings: str, updates: int, **changes: Any) -> Train:
+    """A script of JaxMARL's that learns the values of a team's actions.
+
+    Args:
+        checkout: Of JaxMARL's repository.
+        name: The script's, such as `"vdn_rnn"`.
+        settings: The name of its configuration.
+        updates: Of the run.
+        **changes: Of the configuration.
+    """
+    folder = checkout / "baselines" / "QLearning"
+    script, config = _script(folder / f"{name}.py"), _read(folder / "config" / "alg" / f"{settings}.yaml") | changes
+    config |= _without_logging(updates * config["NUM_ENVS"] * config["NUM_STEPS"])
+    env, _ = script.env_from_config(config)
+    return _of_old_key(script.make_train(config, env))
+
+
+def rejax_train(name: str, updates: int, settings: dict[str, Any]) -> Train:
+    """An algorithm of rejax, without its evaluations.
+
+    Args:
+        name: `"DQN"`, `"SAC"` or `"TD3"`.
+        updates: Training iterations of the run.
+        settings: Its configuration.
+    """
+    import rejax
+
+    steps = updates * settings["num_envs"] * settings.get("policy_delay", 1)
+    run = {"total_timesteps": steps, "eval_freq": steps, "skip_initial_evaluation": True}
+    algo = getattr(rejax, name).create(**settings, **run)
+    return _of_old_key(algo.replace(eval_callback=lambda *_: jnp.zeros(())).train)
+
+
+def _script(path: Path) -> Any:
+    """The module in a file."""
+    command_line = {name: mock.MagicMock() for name in ("hydra", "omegaconf", "wandb")}
+    spec = importlib.util.spec_from_file_location(f"peer_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with mock.patch.dict(sys.modules, command_line):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A configuration file; numbers such as 1e7, which YAML takes for words, become numbers."""
+
+    def number(value: Any) -> Any:
+        try:
+            return float(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
+
+    return {name: number(value) for name, value in yaml.safe_load(path.read_text()).items()}
+
+
+def _without_logging(steps: int) -> dict[str, Any]:
+    """Changes of a configuration: so many steps, and nothing that is not training."""
+    lengths = {"TOTAL_TIMESTEPS": steps, "TOTAL_TIMESTEPS_DECAY": steps}
+    # Test environments are made even if nothing is tested.
+    return {**lengths, "TEST_DURING_TRAINING": False, "TEST_NUM_ENVS": 1, "WANDB_MODE": "disabled"}
+
+
+def _of_old_key(train: Callable[[jax.Array], Any]) -> Train:
+    """The run of a typed key, for a library that takes the other kind."""
+    return lambda key: train(jax.random.key_data(key))
