@@ -77,8 +77,8 @@ PRESETS: dict[str, Config] = {
         activation="relu",
         share_torso=False,
     ),
-    # Returns grow from a few shaped points to hundreds, so rewards are scaled and the critic has a torso of its own. The
-    # entropy bonus is large, to find the hatch, and falls to zero: otherwise most likely actions get into each other's way.
+    # Returns grow from a few shaped points to hundreds, so rewards are scaled, and the critic has a torso of its own. A
+    # large entropy bonus finds the hatch; it falls to zero, because cooks who hesitate are in each other's way.
     "overcooked": Config(
         env="overcooked/cramped_room?observe=vector",
         total_timesteps=2_000_000,
@@ -88,10 +88,11 @@ PRESETS: dict[str, Config] = {
         lr=1e-3,
         gae_lambda=0.95,
         clip_eps=0.2,
-        ent_coef=0.05,
+        ent_coef=0.1,
         anneal_ent=True,
         clip_value=False,
         normalise_reward=True,
+        activation="relu",
         share_torso=False,
     ),
     # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
