@@ -98,8 +98,7 @@ PRESETS: dict[str, Config] = {
     # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
     "hanabi": Config(
         env="hanabi/2p",
-        total_timesteps=30_000_000,
-        num_envs=256,
+        total_timesteps=10_000_000,
         num_steps=32,
         hidden=(128, 128),
         activation="relu",
