@@ -143,6 +143,16 @@ def team_runs(folder: str) -> list[Row]:
     return rows
 
 
+def strangers(name: str) -> list[Row]:
+    """A row per contender of an arena for one team: the mean return with each of them."""
+    arena = load(RESULTS / "arenas" / f"{name}.json")
+    seeds = [f"seed {20 + i}" for i in range(len(arena["names"]))]
+    return [
+        ("", *seeds),
+        *((own, *(f"{value:.0f}" for value in row)) for own, row in zip(seeds, arena["matrix"], strict=True)),
+    ]
+
+
 def kitchen_speed() -> list[Row]:
     """A row per kitchen: training with each side's own settings, in turns on one core."""
     rows = [("kitchen", "JaxMARL's script", "ratio", "jaxrl, steps per CPU second", "JaxMARL, steps per CPU second")]
@@ -411,6 +421,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "simple_spread by return": spread_by_return,
         "social games": lambda: runs("social", timed=True),
         "kitchens": lambda: team_runs("overcooked"),
+        "kitchens, strangers": lambda: strangers("coord_ring"),
         "kitchens, speed": kitchen_speed,
         "hanabi": lambda: team_runs("hanabi"),
         "classic": lambda: runs("ppo_classic", timed=True),
