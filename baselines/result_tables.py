@@ -122,17 +122,8 @@ def spread_curves() -> tuple[list[tuple[int, float, float]], list[tuple[int, flo
 
 def team_runs(folder: str) -> list[Row]:
     """A row per run of several seeds, ours and JaxMARL's, by the most likely and by sampled actions."""
-    rows = [
-        (
-            "environment",
-            "trained by",
-            "steps per seed",
-            "seeds",
-            "greedy, IQM (95 %)",
-            "sampled, IQM (95 %)",
-            "sampled, seed by seed",
-        )
-    ]
+    scored = ("greedy, IQM (95 %)", "sampled, IQM (95 %)", "sampled, seed by seed")
+    rows: list[Row] = [("environment", "trained by", "steps per seed", "seeds", *scored)]
     kept = [load(path) for path in (RESULTS / folder).glob("*.json")]
     for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"])):
         greedy, sampled = about["evaluation"]["return_mean"], about["sampled"]["return_mean"]
@@ -144,9 +135,9 @@ def team_runs(folder: str) -> list[Row]:
 
 
 def strangers(name: str) -> list[Row]:
-    """A row per contender of an arena for one team: the mean return with each of them."""
-    arena = load(RESULTS / "arenas" / f"{name}.json")
-    seeds = [f"seed {20 + i}" for i in range(len(arena["names"]))]
+    """A row per seed of a run in a kitchen: the mean return with each of the others."""
+    arena, first = load(RESULTS / "arenas" / f"{name}.json"), load(RESULTS / "overcooked" / f"{name}.json")["seed"]
+    seeds = [f"seed {first + i}" for i in range(len(arena["names"]))]
     return [
         ("", *seeds),
         *((own, *(f"{value:.0f}" for value in row)) for own, row in zip(seeds, arena["matrix"], strict=True)),
@@ -155,7 +146,9 @@ def strangers(name: str) -> list[Row]:
 
 def kitchen_speed() -> list[Row]:
     """A row per kitchen: training with each side's own settings, in turns on one core."""
-    rows = [("kitchen", "JaxMARL's script", "ratio", "jaxrl, steps per CPU second", "JaxMARL, steps per CPU second")]
+    rows: list[Row] = [
+        ("kitchen", "JaxMARL's script", "ratio", "jaxrl, steps per CPU second", "JaxMARL, steps per CPU second")
+    ]
     for run in load(RESULTS / "kitchen_speed.json")["runs"]:
         speeds = f"{run['ours_sps']:,.0f}", f"{run['peer_sps']:,.0f}"
         rows.append((run["kitchen"], run["script"], f"{run['ratio']:.1f}", *speeds))
