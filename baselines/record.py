@@ -2,7 +2,8 @@
 
 For each run `<run>.json` (run.json: command, config, versions, devices, evaluation) and `<run>.csv`, its learning curve
 at up to 60 points; with several seeds there is one column a seed, and the interquartile mean of their final evaluations
-with its 95 % interval goes under `iqm` in the json. Where agents are of several kinds, each kind has its columns.
+with its 95 % interval goes under `iqm` in the json. Where agents are of several kinds, each kind has its columns. With
+`--sampled`, the policies play once more, with sampled actions instead of the most likely ones; it goes under `sampled`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl import stats
+from jaxrl.cli.runs import play
+from jaxrl.train.folder.load import load
 
 RESULTS = Path(__file__).parent / "results"
 POINTS = 60
 
 
-def record(run: Path, out: Path) -> None:
+def record(run: Path, out: Path, sampled: bool = False) -> None:
     """Write the two files of one run."""
     about = json.loads((run / "run.json").read_text())
+    if sampled:
+        about["sampled"] = play(load(run), greedy=False).summary()
     if about["num_seeds"] > 1:
         about["iqm"] = {name: iqm_of(seeds) for name, seeds in scores(about["evaluation"]).items()}
     (out / f"{run.name}.json").write_text(json.dumps(about, indent=2) + "\n")
@@ -57,8 +62,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--out", required=True, help="the folder's name under baselines/results")
+    parser.add_argument("--sampled", action="store_true", help="also play with sampled actions")
     arguments = parser.parse_args()
     folder = RESULTS / arguments.out
     folder.mkdir(parents=True, exist_ok=True)
     for run in arguments.runs:
-        record(run, folder)
+        record(run, folder, arguments.sampled)

@@ -120,6 +120,41 @@ def spread_curves() -> tuple[list[tuple[int, float, float]], list[tuple[int, flo
     return curve("simple_spread", "return_mean"), curve("jaxmarl_simple_spread", "sampled")
 
 
+def team_runs(folder: str) -> list[Row]:
+    """A row per run of several seeds, ours and JaxMARL's, by the most likely and by sampled actions."""
+    scored = ("greedy, IQM (95 %)", "sampled, IQM (95 %)", "sampled, seed by seed")
+    rows: list[Row] = [("environment", "trained by", "steps per seed", "seeds", *scored)]
+    kept = [load(path) for path in (RESULTS / folder).glob("*.json")]
+    for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"])):
+        greedy, sampled = about["evaluation"]["return_mean"], about["sampled"]["return_mean"]
+        seeds = f"{about['seed']} to {about['seed'] + about['num_seeds'] - 1}"
+        head = (about["env"].partition("?")[0], about["algorithm"], million(about["timesteps"]), seeds)
+        shown = (interval(iqm_of(values), 1) for values in (greedy, sampled))
+        rows.append((*head, *shown, " ".join(f"{value:.1f}" for value in sampled)))
+    return rows
+
+
+def strangers(name: str) -> list[Row]:
+    """A row per seed of a run in a kitchen: the mean return with each of the others."""
+    arena, first = load(RESULTS / "arenas" / f"{name}.json"), load(RESULTS / "overcooked" / f"{name}.json")["seed"]
+    seeds = [f"seed {first + i}" for i in range(len(arena["names"]))]
+    return [
+        ("", *seeds),
+        *((own, *(f"{value:.0f}" for value in row)) for own, row in zip(seeds, arena["matrix"], strict=True)),
+    ]
+
+
+def kitchen_speed() -> list[Row]:
+    """A row per kitchen: training with each side's own settings, in turns on one core."""
+    rows: list[Row] = [
+        ("kitchen", "JaxMARL's script", "ratio", "jaxrl, steps per CPU second", "JaxMARL, steps per CPU second")
+    ]
+    for run in load(RESULTS / "kitchen_speed.json")["runs"]:
+        speeds = f"{run['ours_sps']:,.0f}", f"{run['peer_sps']:,.0f}"
+        rows.append((run["kitchen"], run["script"], f"{run['ratio']:.1f}", *speeds))
+    return rows
+
+
 def recovery() -> list[Row]:
     """A row per task and method."""
     rows = [
@@ -402,10 +437,15 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "simple_spread by steps": spread_by_steps,
         "simple_spread by return": spread_by_return,
         "social games": lambda: runs("social", timed=True),
+        "kitchens": lambda: team_runs("overcooked"),
+        "kitchens, strangers": lambda: strangers("coord_ring"),
+        "kitchens, speed": kitchen_speed,
+        "hanabi": lambda: team_runs("hanabi"),
         "classic": lambda: runs("ppo_classic", timed=True),
         "streams": lambda: runs("stream_classic"),
         "team values in the particle world": lambda: runs("team_q_mpe", timed=True),
         "team values on SMAX": lambda: won_by_run("team_q_smax"),
+        "team values on SMAX, with Muon": lambda: won_by_run("pqn_vdn_3m_muon"),
         "actors and critics": lambda: runs("actor_critic"),
         "recovery": recovery,
         "environments": environment_speed,

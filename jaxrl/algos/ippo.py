@@ -76,6 +76,37 @@ PRESETS: dict[str, Config] = {
         activation="relu",
         share_torso=False,
     ),
+    # Returns grow from a few shaped points to hundreds, so rewards are scaled, and the critic has a torso of its own. A
+    # large entropy bonus finds the hatch; it falls to zero, because cooks who hesitate are in each other's way.
+    "overcooked": Config(
+        env="overcooked/cramped_room?observe=vector",
+        total_timesteps=2_000_000,
+        num_envs=64,
+        num_steps=128,
+        optimizer="adam",
+        lr=1e-3,
+        gae_lambda=0.95,
+        clip_eps=0.2,
+        ent_coef=0.1,
+        anneal_ent=True,
+        clip_value=False,
+        normalise_reward=True,
+        activation="relu",
+        share_torso=False,
+    ),
+    # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
+    "hanabi": Config(
+        env="hanabi/2p",
+        total_timesteps=10_000_000,
+        num_steps=32,
+        hidden=(128, 128),
+        activation="relu",
+        gae_lambda=0.95,
+        clip_eps=0.2,
+        ent_coef=0.01,
+        clip_value=False,
+        update_epochs=2,
+    ),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
         optimizer="adam",

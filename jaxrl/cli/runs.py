@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import tyro
 
 from jaxrl.cli.cache import use_cache
 from jaxrl.fields import as_seed
-from jaxrl.train.folder.load import load
+from jaxrl.train.folder.load import Run, load
 
-__all__ = ["evaluate_run", "render_run"]
+if TYPE_CHECKING:
+    from jaxrl.train.evaluate import Evaluation
+
+__all__ = ["evaluate_run", "play", "render_run"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,25 +41,29 @@ def evaluate_run(argv: list[str]) -> int:
     """`jaxrl eval [RUN]`; returns the exit code."""
     flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval")
     as_seed("--seed", flags.seed)
-    from jaxrl.train.evaluate import evaluate
-    from jaxrl.train.programs import member_keys
     from jaxrl.train.summary import evaluation_lines
 
     run = load(flags.run, best=flags.best, trust=flags.trust)
     use_cache()
-    state, members = run.state, run.num_members
-
-    def play(state: Any, key: jax.Array) -> Any:
-        return evaluate(run.algo, run.env, state, key, flags.episodes, greedy=flags.greedy)
-
-    keys = member_keys(flags.seed, members)
-    played = jax.device_get((jax.vmap(play) if members > 1 else play)(state, keys))
+    played = play(run, flags.episodes, flags.seed, flags.greedy)
     kind = "greedy" if flags.greedy else "sampled"
     print(f"{run.folder.path}: {run.about['algorithm']} on {run.config.env}, {flags.episodes} {kind} episodes")
     print("\n".join(evaluation_lines(played.summary())))
     if warning := played.warning():
         print(warning)
     return 0
+
+
+def play(run: Run, episodes: int = 512, seed: int = EvalFlags.seed, greedy: bool = True) -> Evaluation:
+    """E episodes with the policy of a run, or with each of its M seeds: leaves `[E]`, or `[M, E]`, on the host."""
+    from jaxrl.train.evaluate import evaluate
+    from jaxrl.train.programs import member_keys
+
+    def one(state: Any, key: jax.Array) -> Evaluation:
+        return evaluate(run.algo, run.env, state, key, episodes, greedy=greedy)
+
+    keys = member_keys(seed, run.num_members)
+    return jax.device_get((jax.vmap(one) if run.num_members > 1 else one)(run.state, keys))
 
 
 _MOST_EPISODES = 100  # of a film: more would be too small to see

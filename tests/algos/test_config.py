@@ -274,6 +274,10 @@ def test_every_preset_is_accepted():
         ("ippo", "smax/3s5z_vs_3s6z", "default"),
         ("ippo", "smax/25m", "default"),  # no smax/5m
         ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
+        ("ippo", "overcooked/forced_coord?observe=vector", "overcooked"),
+        ("ippo", "overcooked", "overcooked"),
+        ("ippo", "overcooked_v2/grounded_coord_simple", "default"),
+        ("ippo", "hanabi/2p", "hanabi"),
         ("mappo", "smax/3m", "default"),  # though the preset jaxmarl is for the same battle
         ("mappo", "mpe/simple_speaker_listener", "speaker_listener"),
         ("ppo", "MountainCarContinuous-v0", "mountain_car_continuous"),
