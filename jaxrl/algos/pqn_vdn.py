@@ -50,6 +50,7 @@ _MPE: dict[str, Any] = {
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
+    "3m": Config(total_timesteps=6_000_000, optimizer="muon"),
     "mpe": Config(**_MPE),
     "spread": Config(**_MPE, shared_reward=True),  # agents earn for themselves, too: there is no team without this
 }
