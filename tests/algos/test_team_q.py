@@ -14,6 +14,7 @@ from slow_mixing import slow_mixer
 from jaxrl.acting.collector import Observation
 from jaxrl.algos import qmix, vdn
 from jaxrl.algos.off_policy import Batch, Steps
+from jaxrl.nn.distributions import EpsilonGreedy
 
 FIELDS: dict[str, Any] = REPLAY_FIELDS | {"total_timesteps": 64 * 200, "eps_finish": 1.0}
 
@@ -23,7 +24,8 @@ def linear_agent(algo: Any) -> Any:
     agent = agent_of(algo)
 
     def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> Any:
-        return carry, None, observation.obs @ params["agents"]
+        values = observation.obs @ params["agents"]
+        return carry, EpsilonGreedy(values), values
 
     return agent._replace(networks=agent.networks._replace(apply=apply))
 
