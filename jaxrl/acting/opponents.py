@@ -1,4 +1,7 @@
-"""A pool of past selves: one side of each environment is played by what the agent was some updates ago."""
+"""A pool of past selves: one side of each environment is played by what the agent was some updates ago.
+
+In a league, the pool of every member holds the past of all members.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxrl.acting.agent import Agent, draw_action, rollout_policy
 from jaxrl.acting.collector import Observation
@@ -17,27 +21,34 @@ from jaxrl.rl.devices import psum
 __all__ = [
     "Opponents",
     "Preference",
+    "Role",
     "Seats",
     "add_snapshot",
     "against_opponents",
     "chances",
     "count_results",
+    "meets",
     "new_opponents",
     "new_seats",
 ]
 
 Preference = Literal["uniform", "latest", "hard"]
+Role = Literal["main", "exploiter"]
+"""Of a league's member. A main one plays itself and everybody's past, an exploiter only the newest main ones."""
 
 _DECAY = 0.99  # of what is known about results, an update
 _RECENT = 0.8  # each past self is drawn this much less often than the next newer one, by "latest"
 
 
 class Opponents(NamedTuple):
-    """K past selves, the oldest of which makes way for the next one; K is the leading axis."""
+    """K past selves in generations of M, one of each member; the oldest generation makes way for the next one.
+
+    M is 1 outside of leagues. Slot s holds member s % M, and K is the leading axis.
+    """
 
     params: Any
     normaliser: Any
-    added: jax.Array  # int32, how many were ever added; the newest is in slot (added - 1) % K
+    added: jax.Array  # int32, how many generations were ever added; the newest has slots from (added - 1) * M % K
     wins: jax.Array  # float32 [K], points that the learner scored against each: a win is 1, a draw 1/2
     games: jax.Array  # float32 [K]
 
@@ -52,7 +63,7 @@ class Seats(NamedTuple):
 
 
 def new_opponents(params: Any, normaliser: Any, count: int) -> Opponents:
-    """A pool of `count` places that holds one self."""
+    """A pool of `count` places, which holds one generation, all alike."""
 
     def copies(leaf: jax.Array) -> jax.Array:
         return jnp.broadcast_to(leaf, (count, *jnp.shape(leaf)))
@@ -62,37 +73,49 @@ def new_opponents(params: Any, normaliser: Any, count: int) -> Opponents:
 
 
 def add_snapshot(pool: Opponents, params: Any, normaliser: Any, now: jax.Array) -> Opponents:
-    """The pool with one more self in place of the oldest, if `now`."""
-    count = pool.wins.shape[0]
-    here = (jnp.arange(count) == pool.added % count) & now
+    """The pool with one more generation, leaves `[M, …]`, in place of the oldest, if `now`."""
+    (count,), members = pool.wins.shape, jax.tree.leaves(params)[0].shape[0]
+    first = pool.added * members % count
 
-    def put(selves: jax.Array, one: jax.Array) -> jax.Array:
-        return jnp.where(here.reshape(-1, *(1,) * jnp.ndim(one)), one, selves)
+    def put(selves: jax.Array, newest: jax.Array) -> jax.Array:
+        return jnp.where(now, jax.lax.dynamic_update_slice_in_dim(selves, newest, first, axis=0), selves)
 
+    unknown = jnp.zeros(members, jnp.float32)
     return Opponents(
         jax.tree.map(put, pool.params, params),
         jax.tree.map(put, pool.normaliser, normaliser),
         pool.added + now,
-        jnp.where(here, 0.0, pool.wins),
-        jnp.where(here, 0.0, pool.games),
+        put(pool.wins, unknown),
+        put(pool.games, unknown),
     )
 
 
-def chances(pool: Opponents, preference: Preference) -> jax.Array:
+def meets(pool: Opponents, roles: tuple[Role, ...], number: jax.Array) -> jax.Array:
+    """The slots, bool `[K]`, that a league's member meets, by its number; `roles` has a role for each of M members."""
+    main = jnp.asarray([role == "main" for role in roles])
+    newest = _age(pool, len(roles)) == 0
+    return main[number] | (newest & jnp.tile(main, pool.wins.size // main.size))
+
+
+def chances(pool: Opponents, preference: Preference, members: int = 1, met: ArrayLike = True) -> jax.Array:
     """The probability `[K]` that each past self is drawn.
 
     `"hard"` is prioritised fictitious self-play with the weight (1 - p)² of a self that the learner beats with
     probability p (Vinyals et al. 2019, https://doi.org/10.1038/s41586-019-1724-z), where p begins at 1/2.
+
+    Args:
+        pool: The past selves.
+        preference: Which of them are drawn more often.
+        members: M of the league.
+        met: bool `[K]`, False for those that are never drawn, see `meets`.
     """
-    count = pool.wins.shape[0]
-    slots = jnp.arange(count)
-    age = (pool.added - 1 - slots) % count  # 0 for the newest
-    weight = jnp.ones(count, jnp.float32)
+    age = _age(pool, members)
+    weight = jnp.ones(pool.wins.shape, jnp.float32)
     if preference == "latest":
         weight = _RECENT ** age.astype(jnp.float32)
     if preference == "hard":
         weight = jnp.square(1.0 - (pool.wins + 1.0) / (pool.games + 2.0)) + 1e-3
-    weight = jnp.where(slots < pool.added, weight, 0.0)
+    weight = jnp.where((age < pool.added) & met, weight, 0.0)
     return weight / weight.sum()
 
 
@@ -102,7 +125,7 @@ def new_seats(agent: Agent, num_envs: int, count: int) -> Seats:
     return Seats(agent.networks.new_carry(num_envs), agent.networks.new_carry(num_envs), nobody + count, nobody)
 
 
-def against_opponents(agent: Agent, state: Any, pool: Opponents, preference: Preference, past_share: float) -> Policy:
+def against_opponents(agent: Agent, state: Any, chance: jax.Array, past_share: ArrayLike) -> Policy:
     """The agent's policy for a rollout in which past selves play the other side of some environments.
 
     At the start of each episode, the learner gets a side and an opponent. What is stored is the learner's own; `extras`
@@ -110,14 +133,13 @@ def against_opponents(agent: Agent, state: Any, pool: Opponents, preference: Pre
 
     Args:
         agent: The actor-critic; its environment has two teams.
-        state: The learner's train state.
-        pool: Its past selves.
-        preference: Which of them are drawn more often, see `chances`.
+        state: The learner's train state, whose `pool` has the past selves.
+        chance: `[K]`, the probability of each of them, see `chances`.
         past_share: The share of episodes against a past self; in the others, the learner plays both sides.
     """
-    own, teams = rollout_policy(agent, state), np.asarray(agent.env.teams)
-    second, count = teams != teams[0], pool.wins.shape[0]
-    logits = jnp.log(chances(pool, preference))  # the same throughout the rollout
+    own, teams, pool = rollout_policy(agent, state), np.asarray(agent.env.teams), state.pool
+    second, count = teams != teams[0], chance.size
+    logits = jnp.log(chance)  # the same throughout the rollout
 
     def deal(seats: Seats, reset: jax.Array, keys: jax.Array) -> Seats:
         drawn = jax.vmap(lambda key: _deal(key, reset.size // keys.size, logits, past_share))(keys)
@@ -171,7 +193,13 @@ def count_results(
     return pool._replace(wins=_DECAY * pool.wins + wins, games=_DECAY * pool.games + games), score
 
 
-def _deal(key: jax.Array, num_envs: int, logits: jax.Array, past_share: float) -> tuple[jax.Array, jax.Array]:
+def _age(pool: Opponents, members: int) -> jax.Array:
+    """How many generations are newer than each slot's, int32 `[K]`; at least `pool.added` where nobody is yet."""
+    count = pool.wins.size
+    return (pool.added - 1 - jnp.arange(count) // members) % (count // members)
+
+
+def _deal(key: jax.Array, num_envs: int, logits: jax.Array, past_share: ArrayLike) -> tuple[jax.Array, jax.Array]:
     """Opponents, drawn by their `logits[K]`, and sides for some environments. Consumes `key`."""
     key_self, key_slot, key_side = jax.random.split(key, 3)
     slot = jax.random.categorical(key_slot, logits, shape=(num_envs,)).astype(jnp.int32)

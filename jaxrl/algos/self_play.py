@@ -6,6 +6,9 @@ beats (fictitious play, Brown 1951; with networks, Heinrich and Silver 2016, htt
 
 `update` is IPPO's, with two more steps: some episodes are played against a past self, whose steps are not learned from,
 and from time to time the learner joins the pool. Everything stays on the device.
+
+In a league (Vinyals et al. 2019, https://doi.org/10.1038/s41586-019-1724-z) the members of a run meet: each joins the
+pools of all, and exploiters only look for what beats the main ones.
 """
 
 from __future__ import annotations
@@ -23,18 +26,22 @@ from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.opponents import (
     Opponents,
     Preference,
+    Role,
     add_snapshot,
     against_opponents,
+    chances,
     count_results,
+    meets,
     new_opponents,
     new_seats,
 )
-from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, scan_updates
+from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
 from jaxrl.algos.on_policy import collect, learn
 from jaxrl.checked import COUNT, SHARE, Allowed, Effect
 from jaxrl.fields import Name
 from jaxrl.rl.advantage import gae
+from jaxrl.rl.devices import member_index, of_all_members
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -50,23 +57,32 @@ class Config(ippo.TeamConfig):
 
     env: Name = "smax/3m?mode=selfplay"
     num_opponents: int = 8
-    """Past selves in the pool; a new one takes the place of the oldest."""
+    """Past selves in the pool, in a league of each member; a new one takes the place of the oldest."""
     snapshot_every: int = 20
     """Updates after which the learner joins the pool."""
     past_share: float = 0.5
     """The share of episodes against a past self; in the others, the learner plays both sides and learns from both."""
     opponents: Preference = "hard"
     """Which past selves are drawn more often: all alike, the newest, or those that the learner loses to."""
+    league: tuple[Role, ...] = ()
+    """The roles of the seeds of a run, which form a league: a main one plays itself and everybody's past, an exploiter
+    only the newest main ones. Empty: each seed is alone."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "num_opponents": COUNT,
         "snapshot_every": COUNT,
         "past_share": SHARE,
+        "league": Allowed(lambda roles: not roles or "main" in roles, "have a main member, or be empty"),
     }
     effects: ClassVar[tuple[Effect, ...]] = tuple(
         Effect(name, ("past_share",), _meets_the_past, "raise it")
-        for name in ("num_opponents", "snapshot_every", "opponents")
+        for name in ("num_opponents", "snapshot_every", "opponents", "league")
     )
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The role of each of M members."""
+        return self.league or ("main",)
 
 
 PRESETS: dict[str, Config] = {
@@ -94,22 +110,28 @@ class SelfPlayState(ppo.TrainState):
 
     pool: Learned[Opponents]
     score: PerEnvironment[jax.Array]  # float32 [B]
+    number: Replicated[jax.Array]  # int32, the place in the league
 
 
 def init_with_pool(agent: Agent, key: jax.Array, hyperparams: Any = None) -> SelfPlayState:
     """A fresh train state, whose pool holds the untrained learner. Consumes `key`."""
     config, state = agent.config, ppo.init(agent, key, hyperparams)
-    pool = new_opponents(state.params, state.normaliser, config.num_opponents)
-    runner = state.runner._replace(carry=new_seats(agent, config.num_envs, config.num_opponents))
+    count = config.num_opponents * len(config.roles)
+    pool = new_opponents(state.params, state.normaliser, count)
+    runner = state.runner._replace(carry=new_seats(agent, config.num_envs, count))
     own = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
-    return SelfPlayState(**{**own, "runner": runner}, pool=pool, score=jnp.zeros(config.num_envs, jnp.float32))
+    score, number = jnp.zeros(config.num_envs, jnp.float32), jnp.int32(member_index())
+    return SelfPlayState(**{**own, "runner": runner}, pool=pool, score=score, number=number)
 
 
 def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     """One rollout, partly against past selves, and its optimisation."""
     config = agent.config
     h = config.annealed(state.hyperparams, state.update)
-    policy = against_opponents(agent, state, state.pool, config.opponents, config.past_share)
+    met = meets(state.pool, config.roles, state.number)
+    chance = chances(state.pool, config.opponents, len(config.roles), met)
+    is_main = jnp.asarray([role == "main" for role in config.roles])[state.number]
+    policy = against_opponents(agent, state, chance, jnp.where(is_main, config.past_share, 1.0))
     state, seen = collect(agent, state, h, policy)
     pool, score = count_results(state.pool, seen.traj, state.score, agent.env.teams)
 
@@ -120,10 +142,29 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     batch = ppo.sequences(traj, advantage, config.train_length)
     state, metrics = learn(agent, state, h, batch, seen, config.target_kl)
 
-    pool = add_snapshot(pool, state.params, state.normaliser, state.update % config.snapshot_every == 0)
+    pool = add_snapshot(pool, *newest(config, state), state.update % config.snapshot_every == 0)
     against_past = pool.wins.sum() / jnp.maximum(pool.games.sum(), 1.0)
     metrics = {**metrics, "losses": {**metrics["losses"], "score_against_past": against_past}}
     return dataclasses.replace(state, pool=pool, score=score), metrics
+
+
+def newest(config: Config, state: SelfPlayState) -> tuple[Any, Any]:
+    """The parameters and normalisers `[M, …]` of all members of the league.
+
+    Raises:
+        ValueError: The run has not as many members as the league.
+    """
+    selves = (state.params, state.normaliser)
+    if not config.league:
+        return jax.tree.map(lambda leaf: leaf[None], selves)
+    selves = of_all_members(selves)
+    members = jax.tree.leaves(selves)[0].shape[0]
+    if members != len(config.league):
+        raise ValueError(
+            f"The league {' '.join(config.league)} has {len(config.league)} members, and this run has {members}: train "
+            f"with --num-seeds {len(config.league)}, in Python jaxrl.fit(…, num_seeds={len(config.league)})."
+        )
+    return selves
 
 
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:

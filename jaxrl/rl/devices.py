@@ -1,6 +1,7 @@
 """Sums over devices. The same code runs alone and inside `jax.shard_map` over the mesh axis `"data"`.
 
-If that axis is not bound, there is one device, and nothing here adds anything to the program.
+If that axis is not bound, there is one device, and nothing here adds anything to the program. The same holds for the
+members of a run, which are side by side on each device and spread over the mesh axis `"member"`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["AXIS", "device_index", "joined", "mean_weights", "num_devices", "pcast_varying", "psum", "shard_keys"]
+__all__ = [
+    "AXIS",
+    "MEMBER",
+    "SIDE_BY_SIDE",
+    "device_index",
+    "joined",
+    "mean_weights",
+    "member_index",
+    "num_devices",
+    "of_all_members",
+    "pcast_varying",
+    "psum",
+    "shard_keys",
+]
 
 AXIS = "data"
 """The mesh axis along which environments are spread."""
+MEMBER = "member"
+"""The mesh axis along which members, such as seeds, are spread; also the axis of all members when they are created."""
+SIDE_BY_SIDE = "side_by_side"
+"""The vmapped axis of the members on one device."""
 
 
 def num_devices() -> int:
@@ -56,6 +74,22 @@ def joined(tree: Any) -> Any:
     return jax.lax.all_gather(tree, AXIS, tiled=True) if _bound() else tree
 
 
+def member_index() -> jax.Array | int:
+    """The number of the member that is being created, from 0."""
+    return jax.lax.axis_index(MEMBER) if _bound(MEMBER) else 0
+
+
+def of_all_members(tree: Any) -> Any:
+    """Each leaf `[M, …]` of all members of the run, in their order: the same for each of them; M = 1 for a single run.
+
+    Only an update sees the others, and only if its run has them side by side, as `jaxrl.fit` with `num_seeds` does.
+    """
+    tree = (
+        jax.lax.all_gather(tree, SIDE_BY_SIDE) if _bound(SIDE_BY_SIDE) else jax.tree.map(lambda leaf: leaf[None], tree)
+    )
+    return jax.lax.all_gather(tree, MEMBER, tiled=True) if _bound(MEMBER) else tree
+
+
 def pcast_varying(tree: Any) -> Any:
     """The same values, marked so that each device differentiates them by itself.
 
@@ -65,9 +99,9 @@ def pcast_varying(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, AXIS, to="varying"), tree) if _bound() else tree
 
 
-def _bound() -> bool:
+def _bound(axis: str = AXIS) -> bool:
     try:
-        jax.lax.axis_size(AXIS)
+        jax.lax.axis_size(axis)
     except NameError:
         return False
     return True

@@ -16,8 +16,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, Metrics, RunConfig, without_replay
+from jaxrl.rl.devices import MEMBER, SIDE_BY_SIDE
 from jaxrl.train.devices.hosts import gather
-from jaxrl.train.devices.mesh import MEMBER, everywhere, place, spread
+from jaxrl.train.devices.mesh import everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
 from jaxrl.train.members import Members, seed_keys
 
@@ -70,7 +71,7 @@ def compile_programs(
     began = time.perf_counter()
     who = Members.of(config, members) if isinstance(members, int) else members
     members = len(who)
-    over_members = jax.vmap if members > 1 else lambda f: f
+    over_members = partial(jax.vmap, axis_name=SIDE_BY_SIDE) if members > 1 else lambda f: f
     env = config.make_env()
 
     init = partial(initial_state, algo, members)
@@ -136,7 +137,7 @@ def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:
 def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: Any = None) -> Any:
     """The initial train state; leaves `[M, …]` for M > 1, with `hyperparams` leaves `[M]`. Consumes `keys`.
 
-    With M > 1, `algo.init` can use the axis `MEMBER` to find out which member it is creating.
+    With M > 1, `algo.init` can ask `member_index` which member it is creating.
     """
     init = jax.vmap(algo.init, axis_name=MEMBER) if members > 1 else algo.init
     return jax.tree.map(_strong, init(keys, hyperparams))

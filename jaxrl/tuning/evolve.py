@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics, Nested, Replicated, field_names
-from jaxrl.train.devices.mesh import MEMBER
+from jaxrl.rl.devices import member_index
 from jaxrl.tuning.search_space import Choice, Range
 
 __all__ = ["Member", "Past", "evolve", "population"]
@@ -54,11 +54,11 @@ def population(algo: Algorithm, generations: int) -> Algorithm:
     """The algorithm for one `Member`; `evolve` acts on all members together.
 
     Members can share a seed but not their random keys: equal keys would make identical children of one parent. So
-    `init` folds in the member's number, which it gets from the axis `MEMBER`; see `initial_state`.
+    `init` folds in the member's number, which `initial_state` provides.
     """
 
     def init(key: jax.Array, hyperparams: Any = None) -> Member:
-        key = jax.random.fold_in(jax.random.fold_in(key, _STREAM), jax.lax.axis_index(MEMBER))
+        key = jax.random.fold_in(jax.random.fold_in(key, _STREAM), member_index())
         key, key_own = jax.random.split(key)
         own = algo.init(key_own, hyperparams)
         h = jax.tree.map(lambda leaf: jnp.zeros(generations, jnp.float32).at[0].set(leaf), own.hyperparams)

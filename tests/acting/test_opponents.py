@@ -16,6 +16,7 @@ from jaxrl.acting.opponents import (
     against_opponents,
     chances,
     count_results,
+    meets,
     new_opponents,
 )
 from jaxrl.acting.rollout import Transition
@@ -29,16 +30,43 @@ def numbered(number: float) -> Any:
     return {"weights": jnp.full((2, 2), number), "bias": jnp.float32(number)}
 
 
+def generation(*members: Any) -> Any:
+    """One self of each member, leaves `[M, …]`."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+
+
 def test_the_oldest_makes_way_and_what_was_known_of_it_too():
     pool = new_opponents(numbered(0), (), COUNT)._replace(wins=jnp.arange(3.0), games=jnp.full(3, 5.0))
     held = []
     for number in range(1, 5):
-        pool = add_snapshot(pool, numbered(number), (), jnp.bool_(number != 3))  # 3 is not kept
+        pool = add_snapshot(pool, generation(numbered(number)), (), jnp.bool_(number != 3))  # 3 is not kept
         held.append(np.asarray(pool.params["bias"]).tolist())
     assert held == [[0, 1, 0], [0, 1, 2], [0, 1, 2], [4, 1, 2]]
     np.testing.assert_array_equal(pool.params["weights"][:, 0, 0], [4, 1, 2])
     assert int(pool.added) == 4
     np.testing.assert_array_equal(pool.games, 0)
+
+
+def test_a_league_keeps_and_meets_generations_of_all_its_members():
+    """Two main members and an exploiter, two generations: slots 0 to 2 and 3 to 5."""
+    roles = ("main", "main", "exploiter")
+    pool = new_opponents(numbered(0), (), 6)
+    everybody, mains = range(6), (0, 1)
+    for number, newest, there in ((1, 1, 6), (2, 0, 6), (3, 1, 6)):
+        newcomers = [numbered(10 * number + member) for member in range(3)]
+        pool = add_snapshot(pool, generation(*newcomers), (), jnp.bool_(True))
+        np.testing.assert_array_equal(pool.params["bias"][3 * newest :][:3], 10 * number + np.arange(3))
+        for member, met in ((0, everybody), (1, everybody), (2, [3 * newest + main for main in mains])):
+            chance = np.asarray(chances(pool, "uniform", 3, meets(pool, roles, jnp.int32(member))))
+            np.testing.assert_allclose(chance[list(met)], 1 / min(len(met), there), rtol=1e-6)
+            assert chance.sum() == pytest.approx(1)
+    latest = np.asarray(chances(pool, "latest", 3))
+    np.testing.assert_allclose(latest[:3] / latest[3:], 0.8, rtol=1e-6)
+
+
+def test_before_a_league_has_a_past_it_meets_the_first_generation_alone():
+    pool = new_opponents(numbered(0), (), 6)
+    np.testing.assert_allclose(chances(pool, "hard", 3), [1 / 3] * 3 + [0] * 3, rtol=1e-6)
 
 
 @pytest.mark.parametrize("added", [1, 2, 3, 5])
@@ -73,9 +101,9 @@ def played() -> tuple[Any, Any, Any]:
         return params
 
     pool = new_opponents(always(0), state.normaliser, 2)
-    pool = add_snapshot(pool, always(2), state.normaliser, jnp.bool_(True))
+    pool = add_snapshot(pool, *generation((always(2), state.normaliser)), jnp.bool_(True))
     state = dataclasses.replace(state, params=always(1), pool=pool)
-    policy = against_opponents(agent, state, pool, "uniform", 0.5)
+    policy = against_opponents(agent, state, chances(pool, "uniform"), 0.5)
     _, seen = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy))(state)
     return agent, pool, seen.traj
 

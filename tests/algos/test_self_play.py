@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from family import agent_of
 
+import jaxrl
 from jaxrl.acting.collector import Observation
 from jaxrl.algos import self_play
+from jaxrl.train.folder.load import Run
 from jaxrl.train.programs import member_keys
 
 GAME: dict[str, Any] = {"env": "matrix/rock_paper_scissors", "num_envs": 16, "num_steps": 4, "hidden": (4,)}
@@ -58,6 +60,50 @@ def test_what_the_past_plays_is_not_learned_from():
     rows = {name: float(value) for name, value in metrics["losses"].items()}
     assert rows["share"] == 0.5
     assert rows["scissors"] == pytest.approx(1 / 3, abs=0.2)
+
+
+LEAGUE = self_play.Config(
+    **GAME, total_timesteps=64 * 5, num_opponents=2, snapshot_every=2, league=("main", "exploiter", "main")
+)
+
+
+@pytest.fixture(scope="module")
+def league(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("league") / "run"
+    jaxrl.fit(self_play.make(LEAGUE), LEAGUE, folder, num_seeds=3, quiet=True, pictures=False, eval_episodes=4)
+    return jaxrl.load(folder)
+
+
+def test_members_of_a_league_join_the_pools_of_all(league: Run):
+    """After the second and fourth update; nobody learns after that but in the fifth."""
+    pool = jax.tree.leaves(league.state.pool.params)  # leaves [M, K * M, …]
+    for leaf in pool:
+        for member in range(3):
+            np.testing.assert_array_equal(leaf[member], leaf[0])
+        assert len(np.unique(np.asarray(leaf[0]).reshape(6, -1), axis=0)) == (6 if leaf.any() else 1)
+
+
+def test_an_exploiter_meets_main_members_alone(league: Run):
+    """After update 4, slots 0 to 2 have the newest generation, and 3 to 5 that of update 2."""
+    games = np.asarray(league.state.pool.games)  # [M, K * M]
+    np.testing.assert_array_equal(games[1] > 0, [True, False, True] * 2)
+    assert np.all(games[[0, 2]] > 0)
+    # In its fifth update, all its games are against them; the games of updates 3 and 4 count a little less by now.
+    decayed = 64 * (0.99**2 + 0.99)
+    np.testing.assert_allclose((games[1, :3].sum(), games[1, 3:].sum()), (64, decayed), rtol=1e-5)
+
+
+def test_members_of_a_league_are_loaded_alone(league: Run):
+    member = jaxrl.load(f"{league.folder.path}:1")
+    jax.tree.map(
+        np.testing.assert_array_equal, member.state.params, jax.tree.map(lambda leaf: leaf[1], league.state.params)
+    )
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_league_says_how_many_seeds_it_needs(seeds: int):
+    with pytest.raises(ValueError, match=rf"has 3 members, and this run has {seeds}: train with --num-seeds 3"):
+        jaxrl.fit(self_play.make(LEAGUE), LEAGUE, num_seeds=seeds, quiet=True)
 
 
 def test_a_single_team_is_refused():

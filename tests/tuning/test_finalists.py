@@ -5,14 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import echo
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrl
 from jaxrl.algorithm import Algorithm
-from jaxrl.train.devices.mesh import MEMBER
+from jaxrl.rl.devices import member_index
 from jaxrl.train.run import SearchRun
 from jaxrl.tuning import PBT, Task, Trial
 from jaxrl.tuning.evolve import Past
@@ -42,7 +41,7 @@ def test_luck_does_not_win() -> None:
         algo = echo.make(config)
 
         def init(key: Any, hyperparams: Any = None) -> echo.State:
-            luck = jnp.where(jax.lax.axis_index(MEMBER) == 2 * worst, 100.0, 0.0)
+            luck = jnp.where(member_index() == 2 * worst, 100.0, 0.0)
             return dataclasses.replace(algo.init(key, hyperparams), params={"theta": luck})
 
         return algo._replace(init=init)

@@ -14,11 +14,9 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxrl.algorithm import Role, map_fields
-from jaxrl.rl.devices import AXIS
+from jaxrl.rl.devices import AXIS, MEMBER
 
-__all__ = ["MEMBER", "MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
-
-MEMBER = "member"
+__all__ = ["MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
 
 
 class MeshShape(NamedTuple):

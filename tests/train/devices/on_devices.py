@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, qmix, sac, td3
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -40,6 +40,17 @@ VARIANTS = {
     "sac": (sac, sac.Config(env="classic/pendulum", policy_delay=2, **NORMALISED, **REPLAY, **SMALL)),
     "td3": (td3, td3.Config(env="classic/pendulum", **NORMALISED, **REPLAY, **SMALL)),
     "pqn": (pqn, pqn.Config(env="classic/cartpole", normalise_obs=True, **SMALL)),
+    "league": (
+        self_play,
+        self_play.Config(
+            env="matrix/rock_paper_scissors",
+            optimizer="adam",
+            league=("main", "exploiter"),
+            num_opponents=2,
+            snapshot_every=1,
+            **SMALL,
+        ),
+    ),
     "pqn_vdn gru": (pqn_vdn, pqn_vdn.Config(env="probe/death", **GRU, **SMALL)),
 }
 
@@ -114,14 +125,14 @@ def restored() -> dict:
     return outcome
 
 
-def members() -> dict:
-    """Two seeds on 2 x 4 devices and on one: the final parameters."""
-    module, config = VARIANTS["ppo"]
+def members(name: str) -> dict:
+    """Two seeds on 2 x 4 devices and on one: the final parameters, of a league those of the pools."""
+    module, config = VARIANTS[name]
     config = dataclasses.replace(config, total_timesteps=32 * 8 * 2)
     outcome = {}
-    for name, mesh in (("8", None), ("1", MeshShape(1, 1))):
+    for devices, mesh in (("8", None), ("1", MeshShape(1, 1))):
         result = jaxrl.fit(module.make(config), config, num_seeds=2, mesh=mesh, quiet=True, eval_episodes=4)
-        outcome[name] = flat(result.state.params)
+        outcome[devices] = flat(result.state.pool.params if name == "league" else result.state.params)
     return outcome
 
 
@@ -132,4 +143,4 @@ if __name__ == "__main__":
         module, config = VARIANTS[name]
         print(json.dumps({n: trained(module, config, n) for n in counts}))
     else:
-        print(json.dumps(restored() if what == "restored" else members()))
+        print(json.dumps(restored() if what == "restored" else members(rest[0])))

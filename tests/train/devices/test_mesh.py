@@ -90,8 +90,9 @@ def test_a_checkpoint_of_8_devices_goes_on_with_fewer():
         np.testing.assert_allclose(found[count], found["8"], rtol=1e-5, atol=1e-5)
 
 
-def test_seeds_and_environments_are_spread_at_once():
-    found = on_8_devices("members")
+@pytest.mark.parametrize("name", ["ppo", pytest.param("league", marks=pytest.mark.slow)])
+def test_seeds_and_environments_are_spread_at_once(name):
+    found = on_8_devices("members", name)
     np.testing.assert_allclose(found["8"], found["1"], rtol=1e-5, atol=1e-5)
 
 
