@@ -16,6 +16,7 @@ from jaxrl.spaces import Space, num_actions
 if TYPE_CHECKING:
     from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
+    from jaxrl.symmetries import Symmetries
 
 __all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "check_environment"]
 
@@ -160,6 +161,13 @@ class Environment:
     def entities(self) -> Entities | None:
         """What each agent's observation is made of, for networks that share weights among entities; None if nobody
         says. A wrapper returns the answer of the environment inside, unless it changes the observation.
+        """
+        return None
+
+    @property
+    def symmetries(self) -> Symmetries | None:
+        """How the game can be renamed, see `jaxrl.wrappers.OtherPlay`; None if nobody says. Wrappers do as with
+        `entities`.
         """
         return None
 

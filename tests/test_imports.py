@@ -14,6 +14,7 @@ FLOORS = [
         "auto_reset",
         "errors",
         "entities",
+        "symmetries",
         "spaces",
         "keys",
         "fields",

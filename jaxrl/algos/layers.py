@@ -27,7 +27,7 @@ from jaxrl.nn.sharing import number_param_sets
 from jaxrl.nn.torso import is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
-from jaxrl.wrappers import RandomParams, SharedReward, as_multi_agent
+from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
 from jaxrl.wrappers.players import as_pairs, named_param_sets, with_fixed
 
 __all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
@@ -56,6 +56,10 @@ def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
 
 def _has_entities(_: Any, env: Callable[[], Environment]) -> bool:
     return env().entities is not None
+
+
+def _has_symmetries(_: Any, env: Callable[[], Environment]) -> bool:
+    return env().symmetries is not None
 
 
 def _has_no_network(config: Any, _: Any) -> bool:
@@ -250,10 +254,14 @@ class SharingLayer(RunLayer):
     """PATTERN=POLICY: the agents whose whole name matches the regular expression share the policy A, B or whatever
     name it has; or RUN, the folder of a run, random or scripted plays them and does not learn. Of a run with several
     seeds, one is drawn for every episode. In Python also a dict. Other agents learn as `sharing` says."""
+    other_play: bool = False
+    """Let every agent see and act under a symmetry of the environment of its own, drawn for each episode, such as
+    renamed colours in Hanabi; see `jaxrl.wrappers.OtherPlay`."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
         Effect("policies", ("env",), _is_shared, "choose an environment with several agents"),
+        Effect("other_play", ("env",), _has_symmetries, "choose an environment with symmetries, such as hanabi/2p"),
     )
 
     def __post_init__(self) -> None:
@@ -267,7 +275,8 @@ class SharingLayer(RunLayer):
             ValueError: See `RunLayer.make_env`, or a policy does not fit.
         """
         env = super().make_env()
-        return with_fixed(as_multi_agent(env), self.policies) if self.policies else env
+        env = with_fixed(as_multi_agent(env), self.policies) if self.policies else env
+        return OtherPlay(as_multi_agent(env)) if self.other_play else env
 
     def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:
         """The number of the parameter set of each agent in what `make_env` made, from 0."""

@@ -10,6 +10,7 @@ from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 from jaxrl.wrappers.episodes import ActionRepeat, FrameStack, StickyActions, TimeLimit
 from jaxrl.wrappers.fixed import FixedPolicies, random_policy
 from jaxrl.wrappers.functions import Flatten, ObservationFunction, RewardFunction, Taken
+from jaxrl.wrappers.other_play import OtherPlay
 from jaxrl.wrappers.params import RandomParams, Stage
 from jaxrl.wrappers.team import SharedReward, as_multi_agent
 
@@ -19,6 +20,7 @@ __all__ = [
     "Flatten",
     "FrameStack",
     "ObservationFunction",
+    "OtherPlay",
     "RandomParams",
     "RewardFunction",
     "SharedReward",

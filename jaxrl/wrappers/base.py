@@ -15,6 +15,7 @@ from jaxrl.spaces import Space
 if TYPE_CHECKING:
     from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
+    from jaxrl.symmetries import Symmetries
 
 __all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames"]
 
@@ -82,8 +83,16 @@ class Wrapper(Environment):
 
     @property
     def entities(self) -> Entities | None:
-        changed = self.observation_space() != self.env.observation_space()
-        return None if changed else self.env.entities
+        return None if self._changes_spaces else self.env.entities
+
+    @property
+    def symmetries(self) -> Symmetries | None:
+        return None if self._changes_spaces else self.env.symmetries
+
+    @property
+    def _changes_spaces(self) -> bool:
+        spaces = (self.observation_space(), self.action_space())
+        return spaces != (self.env.observation_space(), self.env.action_space())
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.env.split_key(key)

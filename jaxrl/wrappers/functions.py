@@ -123,6 +123,11 @@ class ObservationFunction(Wrapper):
         """None, as nobody says what the function does."""
         return None
 
+    @property
+    def symmetries(self) -> None:
+        """None, likewise."""
+        return None
+
     def observation(self, state: Any, params: Any = None) -> Any:
         return self._of_agents(self.env.observation(state, params))
 

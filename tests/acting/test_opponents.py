@@ -101,7 +101,7 @@ def played() -> tuple[Any, Any, Any]:
         return params
 
     pool = new_opponents(always(0), state.normaliser, 2)
-    pool = add_snapshot(pool, *generation((always(2), state.normaliser)), jnp.bool_(True))
+    pool = add_snapshot(pool, generation(always(2)), generation(state.normaliser), jnp.bool_(True))
     state = dataclasses.replace(state, params=always(1), pool=pool)
     policy = against_opponents(agent, state, chances(pool, "uniform"), 0.5)
     _, seen = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy))(state)

@@ -204,6 +204,7 @@ OTHER: dict[str, Any] = {
     "sharing": "none",
     "shared_reward": True,
     "policies": ("agent=A",),
+    "other_play": True,
     "critic_hidden": (7,),
     "layer_norm": True,
     "channels": (7,),
@@ -229,6 +230,9 @@ def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
             _program(mappo.Config, {field: OTHER[field]})
         # `target_kl` is computed, only too late for anything to be left out.
         assert field == "target_kl" or _program(_Unchecked, {field: OTHER[field]}) == plain
+    elif field == "other_play":
+        with pytest.raises(ValueError, match=r"other_play=True has no effect with env="):
+            _program(mappo.Config, {field: OTHER[field]})
     elif field == "share_torso":
         with pytest.raises(ValueError, match="share_torso must be False"):
             _program(mappo.Config, {field: OTHER[field]})

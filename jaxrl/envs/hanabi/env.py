@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.hanabi import rules
+from jaxrl.envs.hanabi.colors import renamed_colors
 from jaxrl.envs.hanabi.draw import draw
 from jaxrl.envs.hanabi.game import Game
 from jaxrl.envs.hanabi.observe import global_state, observe, widths
@@ -18,6 +19,7 @@ from jaxrl.envs.hanabi.rules import State
 from jaxrl.envs.hanabi.text import describe
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
+from jaxrl.symmetries import Symmetries
 
 __all__ = ["Hanabi", "Params"]
 
@@ -76,6 +78,11 @@ class Hanabi(MultiAgentEnvironment):
     @property
     def teams(self) -> tuple[int, ...]:
         return (0,) * self.num_agents
+
+    @property
+    def symmetries(self) -> Symmetries:
+        """The colours can be renamed."""
+        return renamed_colors(self.game)
 
     def observation_space(self, params: Params | None = None) -> Box:
         return Box(0, 1, (sum(widths(self.game)),), bool)

@@ -60,9 +60,10 @@ def widths(game: Game) -> Seen:
     )
 
 
-def parts(game: Game, obs: jax.Array) -> Seen:
+def parts(game: Game, obs: Any) -> Seen:
     """The parts of observations `[…, D]`."""
-    flat = Seen(*jnp.split(obs, np.cumsum(widths(game))[:-1], axis=-1))
+    ends = np.cumsum(widths(game))
+    flat = Seen(*(obs[..., end - width : end] for width, end in zip(widths(game), ends, strict=True)))
     batch, size = obs.shape[:-1], game.hand_size
     return flat._replace(
         hands=flat.hands.reshape(*batch, game.players - 1, size, game.kinds),

@@ -24,6 +24,7 @@ for which they hold.
     hidden_state           the central critic does not see the global state
     death                  dead agents are learned from
     two_step               the values of a team's members do not mix (QMIX; VDN cannot solve it)
+    levers                 agents agree on something that nobody else would do (other-play does not)
 """
 
 from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, TeamProbe
@@ -40,7 +41,7 @@ from jaxrl.envs.probe.single import (
     ObservationReward,
     Truncation,
 )
-from jaxrl.envs.probe.team import Credit, Death, HiddenState, Roles, TwoStep
+from jaxrl.envs.probe.team import Credit, Death, HiddenState, Levers, Roles, TwoStep
 from jaxrl.envs.probe.values import Chain, OffPolicy, Overestimation, Stale
 from jaxrl.registry import register
 
@@ -67,6 +68,7 @@ PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
     "hidden_state": HiddenState,
     "death": Death,
     "two_step": TwoStep,
+    "levers": Levers,
 }
 
 for _name, _probe in PROBES.items():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Step
 from jaxrl.envs.probe.base import GAMMA, Case, Solution, State, TeamProbe, coin, outcome
+from jaxrl.spaces import Discrete
+from jaxrl.symmetries import Symmetries
 
-__all__ = ["Credit", "Death", "HiddenState", "Roles", "TwoStep"]
+__all__ = ["Credit", "Death", "HiddenState", "Levers", "Roles", "TwoStep"]
 
 
 class Credit(TeamProbe):
@@ -169,3 +173,36 @@ class TwoStep(TeamProbe):
         chosen = jnp.where(place == 0, action[0].astype(jnp.float32), state.cue[0])
         state = State(state.step, jnp.broadcast_to(chosen, (2,)))
         return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=place > 0)
+
+
+class Levers(TeamProbe):
+    """Two agents choose one of ten levers without seeing the other: nine pay 1 if both choose it, the last one 0.9.
+
+    Nothing tells the nine apart, so agents that trained together choose one of them, and fail with others: only the
+    last one can be agreed upon without having met (Hu et al. 2020, https://arxiv.org/abs/2003.02979). The symmetries
+    rotate the nine.
+
+    Observation: 0. Action: Discrete(10). Reward `[2]`: the lever's for both, or 0.
+    """
+
+    equal, least = 9, 0.9
+    solution = Solution((Case((0.0,), value=1.0),), score=1.0)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0, 0)
+
+    @property
+    def symmetries(self) -> Symmetries:
+        """The nine levers' names, rotated."""
+        levers = np.arange(self.equal)
+        rotated = [[*np.roll(levers, -shift), self.equal] for shift in levers]
+        return Symmetries(np.zeros((self.equal, 1), np.int32), np.array(rotated, np.int32))
+
+    def action_space(self, params: Any = None) -> Discrete:
+        return Discrete(self.equal + 1)
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        paid = jnp.where(action[0] < self.equal, 1.0, self.least)
+        reward = jnp.where(action[0] == action[1], paid, 0.0)
+        return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=True)
