@@ -70,6 +70,17 @@ def won_by_run(folder: str) -> list[Row]:
     return [*rows, *((about["env"], about["algorithm"], str(about["seed"]), *won(about)) for about in abouts)]
 
 
+def entities_on_smax() -> list[Row]:
+    """A row per run with networks of entities, and what its policy wins in JaxMARL's own environment."""
+    theirs = {
+        (run["env"], run["algorithm"], run["seed"]): run["jaxmarl"]
+        for run in load(RESULTS / "smax_entities_in_jaxmarl.json")["runs"]
+    }
+    head, *rows = won_by_run("smax_entities")
+    played = [f"{theirs[row[0], row[1], int(row[2])]:.3f}" for row in rows]
+    return [(*head, "in JaxMARL's SMAX"), *((*row, wins) for row, wins in zip(rows, played, strict=True))]
+
+
 def won(about: dict[str, Any]) -> Row:
     """Steps, win rate and seconds of a run of one seed."""
     return million(about["timesteps"]), f"{about['evaluation']['win_rate']:.3f}", seconds(about)
@@ -431,6 +442,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "docs" / "results.md": {
         "ippo on 3m": ippo_on_3m,
         "smax, ten million steps": lambda: won_by_run("smax_10m"),
+        "smax, entities": entities_on_smax,
         "smax": lambda: runs("smax"),
         "mpe": lambda: runs("mpe"),
         "mpe, eight seeds": lambda: runs("ippo_mpe"),

@@ -22,7 +22,7 @@ VARIANTS = {
     "qmix": (qmix, {**REPLAY, "env": "smax/3m"}),
     "sac": (sac, {**REPLAY, "env": "mpe/simple_spread?action_type=continuous"}),
 }
-FAST = ("ippo, gru, two torsos, by role", "qmix")
+FAST = ("ippo, gru, two torsos, by role",)
 
 
 @pytest.mark.parametrize(

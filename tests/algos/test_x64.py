@@ -79,6 +79,7 @@ def test_no_leaf_is_wider_than_usual(variant):
     assert not different
 
 
+@pytest.mark.slow
 def test_environments_step_and_training_runs_and_resumes(tmp_path: Path):
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
     command = [sys.executable, str(Path(__file__).parent / "on_x64.py"), str(tmp_path)]

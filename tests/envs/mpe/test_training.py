@@ -65,6 +65,7 @@ def test_every_scenario_is_trained_without_special_flags(name, kind, algorithm):
     assert np.isfinite(played.returns).all()
 
 
+@pytest.mark.slow
 def test_on_two_devices_as_on_one_with_returns_of_each_kind(tmp_path):
     """A state with empty arrays, as simple_tag's (nobody speaks there), is spread, saved and told of as any other."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"

@@ -81,7 +81,7 @@ def test_a_run_that_was_made_here_is_loaded_and_a_strangers_only_with_trust(plac
     assert (place / "executed").exists()
     (place / "executed").unlink()
     strange = {"XDG_STATE_HOME": str(place / "another")}
-    for command in ("eval", "render", "resume", "rerun"):
+    for command in ("eval", "resume"):
         refused = jaxrl(place, command, "run", **strange)
         assert refused.returncode == 2
         assert refused.stderr.startswith("jaxrl: Loading run would execute the module mine"), refused.stderr
