@@ -1,0 +1,22 @@
+"""Curricula for `--params`: worlds that are easier at the beginning of the training."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+
+from jaxrl.envs.hide_and_seek.world import Params
+
+__all__ = ["narrowing_doors"]
+
+_WIDEST = 1.8  # metres; with the corners left free, a wall of a room in the corner has place for no more
+
+
+def narrowing_doors(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """Doors that a seeker finds by chance at first: their width is drawn between the true one and a larger one.
+
+    The larger one falls from 1.8 m to the true one over the first two thirds of the training. Consumes `key`.
+    """
+    spare = (1 - 1.5 * progress).clip(0.0) * (_WIDEST - params.door_width).clip(0.0)
+    return dataclasses.replace(params, door_width=params.door_width + spare * jax.random.uniform(key))
