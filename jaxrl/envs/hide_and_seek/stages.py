@@ -1,4 +1,7 @@
-"""Curricula for `--params`: worlds that are easier at the beginning of the training."""
+"""Curricula for `--params`: worlds that are easier at the beginning of the training.
+
+The second is a reverse curriculum (Florensa et al. 2017, https://arxiv.org/abs/1707.05300): starts near the goal first.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import jax
 
 from jaxrl.envs.hide_and_seek.world import Params
 
-__all__ = ["narrowing_doors"]
+__all__ = ["boxes_by_doors", "narrowing_doors"]
 
 _WIDEST = 1.8  # metres; with the corners left free, a wall of a room in the corner has place for no more
 
@@ -20,3 +23,14 @@ def narrowing_doors(key: jax.Array, params: Params, progress: jax.Array) -> Para
     """
     spare = (1 - 1.5 * progress).clip(0.0) * (_WIDEST - params.door_width).clip(0.0)
     return dataclasses.replace(params, door_width=params.door_width + spare * jax.random.uniform(key))
+
+
+def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """Boxes that begin before the doors at first, and farther and farther away from them.
+
+    They begin between a share of the way to a door and all of it; the share falls from 1 to -1/2, where anything below
+    0 means anywhere, so that in the end a third of the episodes begins anywhere. Consumes `key`.
+    """
+    least = 1 - 1.5 * progress
+    share = least + (1 - least) * jax.random.uniform(key)
+    return dataclasses.replace(params, box_to_door=share.clip(0.0))
