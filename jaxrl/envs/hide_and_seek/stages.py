@@ -11,7 +11,7 @@ import jax
 
 from jaxrl.envs.hide_and_seek.world import Params
 
-__all__ = ["boxes_by_doors", "narrowing_doors"]
+__all__ = ["both", "boxes_by_doors", "narrowing_doors"]
 
 _WIDEST = 1.8  # metres; with the corners left free, a wall of a room in the corner has place for no more
 
@@ -34,3 +34,9 @@ def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Param
     least = 1 - 1.5 * progress
     share = least + (1 - least) * jax.random.uniform(key)
     return dataclasses.replace(params, box_to_door=share.clip(0.0))
+
+
+def both(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """`narrowing_doors` and `boxes_by_doors` at once. Consumes `key`."""
+    key_doors, key_boxes = jax.random.split(key)
+    return boxes_by_doors(key_boxes, narrowing_doors(key_doors, params, progress), progress)
