@@ -28,11 +28,12 @@ def narrowing_doors(key: jax.Array, params: Params, progress: jax.Array) -> Para
 def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Params:
     """Boxes that begin before the doors at first, and farther and farther away from them.
 
-    They begin between a share of the way to a door and all of it; the share falls from 1 to -1/2, where anything below
-    0 means anywhere, so that in the end a third of the episodes begins anywhere. Consumes `key`.
+    A box begins at a share of the way to a door that is drawn between two bounds, where anything below 0 means
+    anywhere. The lower bound falls from 1 to -1/2, and the upper one from 1 to 0 in the last third of the training, so
+    that it ends with the true world. Consumes `key`.
     """
-    least = 1 - 1.5 * progress
-    share = least + (1 - least) * jax.random.uniform(key)
+    low, high = 1 - 1.5 * progress, (3 - 3 * progress).clip(max=1.0)
+    share = low + (high - low) * jax.random.uniform(key)
     return dataclasses.replace(params, box_to_door=share.clip(0.0))
 
 
