@@ -107,8 +107,8 @@ PRESETS: dict[str, Config] = {
         clip_value=False,
         update_epochs=2,
     ),
-    # Three strengths of a push are enough to run anywhere, and a policy that is certain of one is learned sooner than of
-    # one in eleven. Memory, larger layers and Adam learn more slowly here.
+    # Three strengths of a push are enough to run anywhere, and learning to choose one of them takes fewer steps than one
+    # of eleven. Memory, larger layers and Adam learn more slowly here.
     "hide_and_seek": Config(
         env="hide_and_seek/chase?num_buckets=3",
         total_timesteps=3_000_000,

@@ -131,7 +131,7 @@ class Params:
     door_closed: Any = 0.0
     """Probability that a door is closed for an episode."""
     box_to_door: Any = 0.0
-    """Where boxes begin in `room` and `quadrant`: 0 anywhere, 1 before a door, otherwise that share of the way to it."""
+    """Where boxes begin in `room` and `quadrant`: 0 anywhere, 1 before a door, between that share of the way."""
     wall_share: Any = 0.5
     """Probability of each of the twelve walls of `chase`."""
     agent_radius: Any = 0.15

@@ -81,8 +81,8 @@ def test_boxes_may_begin_before_an_open_door(name):
     np.testing.assert_allclose(halfway[:, 0], (anywhere + there)[:, 0] / 2, atol=1e-6)  # others avoid those before them
     doors = np.asarray(states[0].doors)
     for w in range(len(doors)):
-        own = [doors[w, o % 2, :2] if doors[w, o % 2, 2] else doors[w, 1 - o % 2, :2] for o in range(env.cast.num_boxes)]
-        away = np.abs(there[w, boxes] - own)
+        own = [o % 2 if doors[w, o % 2, 2] else 1 - o % 2 for o in range(env.cast.num_boxes)]
+        away = np.abs(there[w, boxes] - doors[w, own, :2])
         np.testing.assert_allclose(away.max(1), 0.05 + np.sqrt(0.125), atol=1e-5)  # from the wall's middle to the box's
         np.testing.assert_allclose(away.min(1), 0.0, atol=1e-5)
 
