@@ -107,7 +107,7 @@ PRESETS: dict[str, Config] = {
         clip_value=False,
         update_epochs=2,
     ),
-    # Three strengths of a push are enough to run anywhere, and learning to choose one of them takes fewer steps than one
+    # Three strengths of a push are enough to run anywhere, and to choose one of three is learned sooner than one
     # of eleven. Memory, larger layers and Adam learn more slowly here.
     "hide_and_seek": Config(
         env="hide_and_seek/chase?num_buckets=3",
