@@ -20,6 +20,7 @@ from record import RESULTS
 import jaxrl
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.train.folder.load import Run
 
 EPISODES = 512
 
@@ -29,8 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     for folder in parser.parse_args().runs:
-        run = jaxrl.load(folder)
-        seeds = [game(run.env, run.member(i).policy, jax.random.key(1_000_000 + i)) for i in range(run.num_members)]
+        seeds = games(jaxrl.load(folder))
         path = RESULTS / "hide_and_seek" / f"{folder.name}.json"
         about = json.loads(path.read_text(encoding="utf-8"))
         about["game"] = {name: [round(seed[name], 4) for seed in seeds] for name in seeds[0]}
@@ -38,10 +38,12 @@ def main() -> None:
         print(f"{folder.name}: {about['game']}")
 
 
-def game(env: MultiAgentEnvironment, policy: Policy, key: jax.Array) -> dict[str, float]:
-    """The means of the numbers in info at the end of the episodes. Consumes `key`."""
-    info = jax.jit(partial(_last_info, env, policy))(policy.params, key)
-    return {name: float(np.mean(value)) for name, value in info.items()}
+def games(run: Run) -> list[dict[str, float]]:
+    """For each seed, the means of the numbers in info at the end of the episodes."""
+    policies = [run.member(i).policy for i in range(run.num_members)]
+    play = jax.jit(partial(_last_info, run.env, policies[0]))
+    told = [play(policy.params, jax.random.key(1_000_000 + i)) for i, policy in enumerate(policies)]
+    return [{name: float(np.mean(values)) for name, values in info.items()} for info in told]
 
 
 def _last_info(env: MultiAgentEnvironment, policy: Policy, params: Any, key: jax.Array) -> dict[str, jax.Array]:

@@ -11,7 +11,7 @@ import jax
 
 from jaxrl.envs.hide_and_seek.world import Params
 
-__all__ = ["both", "boxes_by_doors", "narrowing_doors"]
+__all__ = ["boxes_by_doors", "hiders_in_the_middle", "narrowing_doors", "seekers_in_the_middle"]
 
 _WIDEST = 1.8  # metres; with the corners left free, a wall of a room in the corner has place for no more
 
@@ -37,7 +37,11 @@ def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Param
     return dataclasses.replace(params, box_to_door=share.clip(0.0))
 
 
-def both(key: jax.Array, params: Params, progress: jax.Array) -> Params:
-    """`narrowing_doors` and `boxes_by_doors` at once. Consumes `key`."""
-    key_doors, key_boxes = jax.random.split(key)
-    return boxes_by_doors(key_boxes, narrowing_doors(key_doors, params, progress), progress)
+def seekers_in_the_middle(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """`narrowing_doors` in the middle of their walls: a room of which there are only two. Consumes `key`."""
+    return narrowing_doors(key, dataclasses.replace(params, door_spread=params.door_spread * 0), progress)
+
+
+def hiders_in_the_middle(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """`boxes_by_doors` likewise. Consumes `key`."""
+    return boxes_by_doors(key, dataclasses.replace(params, door_spread=params.door_spread * 0), progress)

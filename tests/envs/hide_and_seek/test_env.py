@@ -102,8 +102,15 @@ def test_stages_end_with_the_true_world():
     shares = np.asarray(drawn(stages.boxes_by_doors, 2 / 3).box_to_door)
     assert shares.std() > 0.25
     assert shares.max() > 0.98
-    for name, value in dataclasses.asdict(drawn(stages.both, 1.0)).items():
-        np.testing.assert_array_equal(value, np.broadcast_to(getattr(own, name), np.shape(value)))
+    for stage, spread in (
+        (stages.boxes_by_doors, 1),
+        (stages.hiders_in_the_middle, 0),
+        (stages.seekers_in_the_middle, 0),
+    ):
+        last = drawn(stage, 1.0)
+        np.testing.assert_array_equal(last.door_spread, spread)
+        np.testing.assert_array_equal(last.door_width, own.door_width)
+        np.testing.assert_array_equal(last.box_to_door, 0.0)
 
 
 def test_pictures():
