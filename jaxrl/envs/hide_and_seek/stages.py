@@ -8,12 +8,14 @@ from __future__ import annotations
 import dataclasses
 
 import jax
+import numpy as np
 
 from jaxrl.envs.hide_and_seek.world import Params
 
-__all__ = ["boxes_by_doors", "hiders_in_the_middle", "narrowing_doors", "seekers_in_the_middle"]
+__all__ = ["boxes_by_doors", "easy_room", "easy_room_for_hiders", "easy_room_for_seekers", "narrowing_doors"]
 
 _WIDEST = 1.8  # metres; with the corners left free, a wall of a room in the corner has place for no more
+_FARTHEST = 2.0  # metres, two thirds of the room
 
 
 def narrowing_doors(key: jax.Array, params: Params, progress: jax.Array) -> Params:
@@ -37,11 +39,22 @@ def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Param
     return dataclasses.replace(params, box_to_door=share.clip(0.0))
 
 
-def seekers_in_the_middle(key: jax.Array, params: Params, progress: jax.Array) -> Params:
-    """`narrowing_doors` in the middle of their walls: a room of which there are only two. Consumes `key`."""
-    return narrowing_doors(key, dataclasses.replace(params, door_spread=params.door_spread * 0), progress)
+def easy_room(params: Params) -> Params:
+    """A room with its door in the middle of one of two walls, for agents who look all around.
+
+    So nothing but the box hides who is in the room, and where the door is takes one bit to tell.
+    """
+    return dataclasses.replace(params, door_spread=params.door_spread * 0, half_vision=params.half_vision * 0 + np.pi)
 
 
-def hiders_in_the_middle(key: jax.Array, params: Params, progress: jax.Array) -> Params:
-    """`boxes_by_doors` likewise. Consumes `key`."""
-    return boxes_by_doors(key, dataclasses.replace(params, door_spread=params.door_spread * 0), progress)
+def easy_room_for_seekers(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """`narrowing_doors` in `easy_room`. Consumes `key`."""
+    return narrowing_doors(key, easy_room(params), progress)
+
+
+def easy_room_for_hiders(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """`boxes_by_doors` in `easy_room`, and long arms at first, a reach of up to 2 m. Consumes `key`."""
+    key_boxes, key_reach = jax.random.split(key)
+    spare = (1 - 1.5 * progress).clip(0.0) * (_FARTHEST - params.reach).clip(0.0)
+    reach = params.reach + spare * jax.random.uniform(key_reach)
+    return boxes_by_doors(key_boxes, dataclasses.replace(easy_room(params), reach=reach), progress)

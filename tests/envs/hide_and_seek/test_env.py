@@ -102,15 +102,17 @@ def test_stages_end_with_the_true_world():
     shares = np.asarray(drawn(stages.boxes_by_doors, 2 / 3).box_to_door)
     assert shares.std() > 0.25
     assert shares.max() > 0.98
-    for stage, spread in (
-        (stages.boxes_by_doors, 1),
-        (stages.hiders_in_the_middle, 0),
-        (stages.seekers_in_the_middle, 0),
+    easy = stages.easy_room(own)
+    assert (easy.door_spread, easy.half_vision) == (0, np.float32(np.pi))
+    for stage, last in (
+        (stages.boxes_by_doors, own),
+        (stages.easy_room_for_hiders, easy),
+        (stages.easy_room_for_seekers, easy),
     ):
-        last = drawn(stage, 1.0)
-        np.testing.assert_array_equal(last.door_spread, spread)
-        np.testing.assert_array_equal(last.door_width, own.door_width)
-        np.testing.assert_array_equal(last.box_to_door, 0.0)
+        jax.tree.map(lambda x, y: np.testing.assert_array_equal(np.ravel(x)[0], np.ravel(y)[0]), drawn(stage, 1.0), last)
+    reach = np.asarray(drawn(stages.easy_room_for_hiders, 0.0).reach)
+    assert own.reach <= reach.min() < 0.3
+    assert 1.9 < reach.max() <= 2.0
 
 
 def test_pictures():
