@@ -21,6 +21,7 @@ import jaxrl
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.folder.load import Run
+from jaxrl.wrappers.params import Stage
 
 EPISODES = 512
 
@@ -58,7 +59,8 @@ def _last_info(env: MultiAgentEnvironment, policy: Policy, params: Any, key: jax
         obs, state, _, _, _, info = env.batch_step(jax.random.split(key_step, EPISODES), state, action)
         return (obs, state, carry), {name: info[name] for name in info if getattr(info[name], "ndim", 0) == 1}
 
-    length = int(env.default_params.max_steps)
+    own = env.default_params
+    length = int((own.params if isinstance(own, Stage) else own).max_steps)
     told = jax.lax.scan(step, (obs, state, policy.new_carry(EPISODES)), jax.random.split(key_play, length))[1]
     return {name: values[-1] for name, values in told.items()}
 

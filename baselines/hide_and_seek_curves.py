@@ -16,18 +16,17 @@ OUT = ROOT.parent / "docs" / "images" / "curves_hide_and_seek.png"
 WINDOW = 5
 """Points of a curve that are averaged: each is the mean of the 128 latest episodes."""
 PANELS = (
-    ("chase: hider seen", "seen_fraction", ("chase_seekers", "chase_hiders", "chase_both")),
+    ("chase: hider seen", "seen_fraction", ("chase_seekers", "chase_hiders")),
     ("room: hider seen", "seen_fraction", ("room_seekers", "room_hiders")),
     ("room: door blocked", "doors_blocked", ("room_seekers", "room_hiders")),
 )
 LABELS = {
     "chase_seekers": "seekers learn",
     "chase_hiders": "then hiders learn",
-    "chase_both": "both learn",
     "room_seekers": "seekers learn",
     "room_hiders": "then hiders learn",
 }
-COLOURS = {"seekers learn": "#c44e52", "then hiders learn": "#4c72b0", "both learn": "#8c8c8c"}
+COLOURS = {"seekers learn": "#c44e52", "then hiders learn": "#4c72b0"}
 
 
 def main() -> None:

@@ -159,12 +159,8 @@ def hide_and_seek() -> list[Row]:
     """A row per run of hide-and-seek: how each seed's policies play at the end."""
     head = ("run", "steps per seed", "seeds", "hider seen, IQM (95 %)", "seed by seed", "door blocked, seed by seed")
     rows: list[Row] = [head]
-    order = ("chase_seekers", "chase_hiders", "chase_both", "room_seekers", "room_hiders", "room_both")
-    for name in order:
-        path = RESULTS / "hide_and_seek" / f"{name}.json"
-        if not path.exists():
-            continue
-        about = load(path)
+    for name in ("chase_seekers", "chase_hiders", "room_seekers", "room_hiders"):
+        about = load(RESULTS / "hide_and_seek" / f"{name}.json")
         game, last = about["game"], about["seed"] + about["num_seeds"] - 1
         seen, blocked = (" ".join(f"{v:.2f}" for v in game[column]) for column in ("seen_fraction", "doors_blocked"))
         steps, first = million(about["timesteps"]), interval(iqm_of(game["seen_fraction"]), 2)
