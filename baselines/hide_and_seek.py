@@ -21,6 +21,7 @@ import jaxrl
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.folder.load import Run
+from jaxrl.wrappers import as_multi_agent
 from jaxrl.wrappers.params import Stage
 
 EPISODES = 512
@@ -42,7 +43,7 @@ def main() -> None:
 def games(run: Run) -> list[dict[str, float]]:
     """For each seed, the means of the numbers in info at the end of the episodes."""
     policies = [run.member(i).policy for i in range(run.num_members)]
-    play = jax.jit(partial(_last_info, run.env, policies[0]))
+    play = jax.jit(partial(_last_info, as_multi_agent(run.env), policies[0]))
     told = [play(policy.params, jax.random.key(1_000_000 + i)) for i, policy in enumerate(policies)]
     return [{name: float(np.mean(values)) for name, values in info.items()} for info in told]
 
