@@ -2,8 +2,9 @@
 
 For each run `<run>.json` (run.json: command, config, versions, devices, evaluation) and `<run>.csv`, its learning curve
 at up to 60 points; with several seeds there is one column a seed, and the interquartile mean of their final evaluations
-with its 95 % interval goes under `iqm` in the json. Where agents are of several kinds, each kind has its columns. With
-`--sampled`, the policies play once more, with sampled actions instead of the most likely ones; it goes under `sampled`.
+with its 95 % interval goes under `iqm` in the json. Where agents are of several kinds, each kind has its columns, and
+so has each number of `--log-info`. With `--sampled`, the policies play once more, with sampled actions instead of the
+most likely ones; it goes under `sampled`.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def record(run: Path, out: Path, sampled: bool = False) -> None:
     (out / f"{run.name}.json").write_text(json.dumps(about, indent=2) + "\n")
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     step = -(-len(rows) // POINTS)
-    names = list(scores(rows[-1]))
+    names = list(curves(rows[-1]))
     seeds = range(about["seed"], about["seed"] + about["num_seeds"])
     with (out / f"{run.name}.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["timesteps", "seconds", *(f"{name}_seed_{seed}" for name in names for seed in seeds)])
         for row in rows[step - 1 :: step]:
             values = [
-                value for seeds in scores(row).values() for value in (seeds if isinstance(seeds, list) else [seeds])
+                value for seeds in curves(row).values() for value in (seeds if isinstance(seeds, list) else [seeds])
             ]
             shown = ["" if value is None else f"{value:.4g}" for value in values]
             table.writerow([row["timesteps"], f"{row['seconds']:.2f}", *shown])
@@ -50,6 +51,11 @@ def scores(row: dict[str, Any]) -> dict[str, Any]:
     if "win_rate" in row:
         return {"win_rate": row["win_rate"]}
     return {"return_mean": row["return_mean"], **{f"return_{kind}": v for kind, v in row.get("returns", {}).items()}}
+
+
+def curves(row: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a row: its scores, and what was logged of the environment's info."""
+    return {**scores(row), **row.get("info", {})}
 
 
 def iqm_of(seeds: list[float]) -> dict[str, float]:

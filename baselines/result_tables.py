@@ -166,6 +166,29 @@ def kitchen_speed() -> list[Row]:
     return rows
 
 
+def hide_and_seek() -> list[Row]:
+    """A row per run of hide-and-seek: how each seed's policies play at the end."""
+    head = ("run", "steps per seed", "seeds", "hider seen, IQM (95 %)", "seed by seed", "door blocked, seed by seed")
+    rows: list[Row] = [head]
+    for name in ("chase_seekers", "chase_hiders", "room_seekers", "room_hiders"):
+        about = load(RESULTS / "hide_and_seek" / f"{name}.json")
+        game, last = about["game"], about["seed"] + about["num_seeds"] - 1
+        seen, blocked = (" ".join(f"{v:.2f}" for v in game[column]) for column in ("seen_fraction", "doors_blocked"))
+        steps, first = million(about["timesteps"]), interval(iqm_of(game["seen_fraction"]), 2)
+        rows.append((f"`{name}`", steps, f"{about['seed']} to {last}", first, seen, blocked if "room" in name else ""))
+    return rows
+
+
+def objects_moved() -> list[Row]:
+    """A row per run in the room: what becomes of the box, by phase, as the mean over seeds."""
+    numbers = ("boxes_moved_preparation", "boxes_moved_hunt", "boxes_locked_preparation", "boxes_locked_hunt")
+    rows: list[Row] = [("run", *(name.replace("_", " ") for name in numbers))]
+    for path in sorted((RESULTS / "hide_and_seek").glob("room_*.json"), reverse=True):
+        game = load(path)["game"]
+        rows.append((f"`{path.stem}`", *(f"{mean(game[name]):.2f}" for name in numbers)))
+    return rows
+
+
 def recovery() -> list[Row]:
     """A row per task and method."""
     rows = [
@@ -453,6 +476,8 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "kitchens, strangers": lambda: strangers("coord_ring"),
         "kitchens, speed": kitchen_speed,
         "hanabi": lambda: team_runs("hanabi"),
+        "hide and seek, learning": hide_and_seek,
+        "hide and seek, the box": objects_moved,
         "classic": lambda: runs("ppo_classic", timed=True),
         "streams": lambda: runs("stream_classic"),
         "team values in the particle world": lambda: runs("team_q_mpe", timed=True),

@@ -15,7 +15,7 @@ from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
 
-__all__ = ["FixedPolicies", "matching", "random_policy"]
+__all__ = ["FixedPolicies", "matching", "random_policy", "random_policy_in"]
 
 Act = Callable[[jax.Array, Any, jax.Array], jax.Array]
 
@@ -227,6 +227,13 @@ def matching(agents: Sequence[str], patterns: Mapping[str, Any]) -> list[str | N
 def random_policy(obs: jax.Array, action_mask: jax.Array, key: jax.Array) -> jax.Array:
     """Any of the possible actions, all alike. Consumes `key`."""
     return jax.random.categorical(key, jnp.where(action_mask, 0.0, -jnp.inf)).astype(jnp.int32)
+
+
+def random_policy_in(space: Space) -> Act:
+    """`random_policy` for agents with this action space: any action in it, where there is no mask."""
+    if isinstance(space, Discrete):
+        return random_policy
+    return lambda obs, action_mask, key: jax.vmap(space.sample)(jax.random.split(key, obs.shape[0]))
 
 
 def _player(env: MultiAgentEnvironment, policy: Any, plays: np.ndarray) -> _Player:

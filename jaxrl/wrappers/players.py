@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy
+from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy_in
 
 __all__ = ["as_pairs", "named_param_sets", "with_fixed"]
 
@@ -53,7 +53,11 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
             raise ValueError(f"The script of {env.name} plays {', '.join(env.agents[i] for i in second) or 'nobody'}.")
         env = env.against_script()
         fixed = {pattern: policy for pattern, policy in fixed.items() if policy != _SCRIPTED}
-    return FixedPolicies(env, {pattern: _open(policy) for pattern, policy in fixed.items()}) if fixed else env  # pyright: ignore[reportReturnType]
+    if not fixed:
+        return env
+    anything = random_policy_in(env.action_space())
+    players = {pattern: anything if policy == _RANDOM else _of_run(policy) for pattern, policy in fixed.items()}
+    return FixedPolicies(env, players)  # pyright: ignore[reportReturnType]
 
 
 def named_param_sets(agents: tuple[str, ...], pairs: tuple[str, ...], otherwise: tuple[int, ...]) -> tuple[int, ...]:
@@ -75,10 +79,6 @@ def learns(policy: str) -> bool:
 def _split(pairs: tuple[str, ...]) -> dict[str, str]:
     parts = [pair.rpartition("=") for pair in pairs]
     return {pattern: policy for pattern, _, policy in parts}
-
-
-def _open(policy: str) -> Any:
-    return random_policy if policy == _RANDOM else _of_run(policy)
 
 
 @functools.cache

@@ -119,8 +119,11 @@ def test_a_pool_that_nobody_meets_has_no_fields(fields: dict[str, Any]):
 
 @pytest.mark.slow
 def test_rock_paper_scissors_comes_to_rest_with_a_pool_and_goes_round_without():
-    """The distance of the policy from the equilibrium in the second half of training, for three seeds."""
-    furthest = {}
+    """The mean distance of the policy from the equilibrium in the second half of training, for three seeds.
+
+    The bounds are between what eight seeds do: at most 0.062 with the pool, and at least 0.103 without.
+    """
+    distance = {}
     for share in (0.7, 0.0):
         fields = {} if share else {"num_opponents": 8, "snapshot_every": 20, "opponents": "hard"}
         config = dataclasses.replace(self_play.PRESETS["matrix"], past_share=share, **fields)
@@ -135,6 +138,6 @@ def test_rock_paper_scissors_comes_to_rest_with_a_pool_and_goes_round_without():
 
         with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
             played = np.asarray(jax.jit(jax.vmap(run))(member_keys(0, 3)))
-        furthest[share] = np.abs(played[:, played.shape[1] // 2 :] - 1 / 3).max((1, 2))
-    assert np.all(furthest[0.7] < 0.1), furthest
-    assert np.all(furthest[0.0] > 0.15), furthest
+        distance[share] = np.abs(played[:, played.shape[1] // 2 :] - 1 / 3).max(2).mean(1)
+    assert np.all(distance[0.7] < 0.08), distance
+    assert np.all(distance[0.0] > 0.09), distance

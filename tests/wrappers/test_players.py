@@ -57,6 +57,18 @@ def test_the_policies_of_a_run_play_and_do_not_learn(tmp_path: Path):
         repeated(second)
 
 
+def test_random_players_take_any_action_of_any_kind_of_space():
+    env = ippo.Config(env="hide_and_seek/chase?num_rays=0", policies={"hider_0": "random"}).make_env()
+    assert isinstance(env, FixedPolicies)
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), 64))
+    still = np.full((64, 1, 3), 5)
+    state = jax.jit(env.batch_step)(jax.random.split(jax.random.key(1), 64), state, still)[1]
+    hider, seeker = np.moveaxis(np.asarray(env.env_state(state).velocity), 1, 0)
+    assert np.abs(hider).mean() > 0.05
+    assert len(np.unique(hider.round(3), axis=0)) > 30  # all pushed on their own
+    assert not seeker.any()
+
+
 @pytest.mark.slow
 def test_the_best_answer_to_a_fixed_policy_is_found(tmp_path: Path):
     """Scissors are the best answer to chance where they count double, and rock is the best answer to scissors."""

@@ -133,6 +133,7 @@ LAYOUTS: dict[str, Layout] = {
 def _between(draw: Any, start: Any, end: Any, params: Params) -> Any:
     """The middle of a door in a wall from `start` to `end`."""
     margin = _MARGIN + params.door_width / 2
+    draw = 0.5 + params.door_spread * (draw - 0.5)
     return start + margin + draw * jnp.maximum(end - start - 2 * margin, 0.0)
 
 

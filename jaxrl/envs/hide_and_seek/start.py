@@ -75,8 +75,21 @@ def _objects(draws: jax.Array, plan: Plan, cast: Cast, params: Params) -> list[R
             zone_draw = None
         tries = _tries(draws[o], plan, zones, margin, zone_draw)
         x, y = _roomiest(tries, list(placed.values()), [], jnp.minimum(room, 0.4))
+        if cast.kinds[o] == "box" and len(plan.boxes) == 1:
+            x, y = _towards_door(x, y, o, plan, room, params)
         placed[o] = Rect(*fixed((x, y)), half_x, half_y, *fixed((cos, sin)))
     return [placed[o] for o in range(cast.num_objects)]
+
+
+def _towards_door(x: Any, y: Any, number: int, plan: Plan, room: Any, params: Params) -> tuple[Any, Any]:
+    """The place of a box moved by `box_to_door` of the way to where it stands before an open door, if there is one."""
+    left, bottom, right, top = plan.zones[plan.boxes[0]]
+    there_x, there_y, count = x, y, plan.doors.shape[0]
+    for k in reversed(range(count)):  # boxes begin with different doors
+        door_x, door_y, is_open = plan.doors[(number + k) % count]
+        there_x = jnp.where(is_open > 0, jnp.clip(door_x, left + room, right - room), there_x)
+        there_y = jnp.where(is_open > 0, jnp.clip(door_y, bottom + room, top - room), there_y)
+    return x + params.box_to_door * (there_x - x), y + params.box_to_door * (there_y - y)
 
 
 def _agents(draws: jax.Array, plan: Plan, objects: Sequence[Rect], cast: Cast, params: Params) -> jax.Array:

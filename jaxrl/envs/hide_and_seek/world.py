@@ -130,6 +130,10 @@ class Params:
     door_width: Any = 0.4
     door_closed: Any = 0.0
     """Probability that a door is closed for an episode."""
+    door_spread: Any = 1.0
+    """Where in its wall a door is: 1 anywhere, 0 in the middle, between closer to it."""
+    box_to_door: Any = 0.0
+    """Where boxes begin in `room` and `quadrant`: 0 anywhere, 1 before a door, between that share of the way."""
     wall_share: Any = 0.5
     """Probability of each of the twelve walls of `chase`."""
     agent_radius: Any = 0.15

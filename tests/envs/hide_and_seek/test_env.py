@@ -8,7 +8,7 @@ import pytest
 
 import jaxrl
 from jaxrl.algos import ippo
-from jaxrl.envs.hide_and_seek import LAYOUTS
+from jaxrl.envs.hide_and_seek import LAYOUTS, stages
 from jaxrl.envs.hide_and_seek.geometry import FAR
 from jaxrl.envs.hide_and_seek.start import start
 from jaxrl.render import compose, rasterise
@@ -67,6 +67,53 @@ def test_episodes_begin_in_their_zones_apart_and_out_of_the_walls(name):
         np.testing.assert_array_equal((state.walls[:, 0] < FAR).sum(0), 5)
     if name == "random_walls":
         assert (state.doors[:, 2] == 1).all()
+
+
+@pytest.mark.parametrize("name", ["room", "quadrant"])
+def test_boxes_may_begin_before_an_open_door(name):
+    """There a box leaves an agent's width to pass, halfway to it it stands halfway, and closed doors get none."""
+    env = jaxrl.make(f"hide_and_seek/{name}")
+    begin = jax.jit(jax.vmap(env.reset_env, (0, None)))
+    worlds = [dataclasses.replace(env.default_params, box_to_door=np.float32(share)) for share in (0.0, 0.5, 1.0)]
+    states = [begin(jax.random.split(jax.random.key(0), 64), world)[1] for world in worlds]
+    anywhere, halfway, there = (np.asarray(state.object_position) for state in states)
+    boxes = slice(env.cast.num_boxes)
+    np.testing.assert_allclose(halfway[:, 0], (anywhere + there)[:, 0] / 2, atol=1e-6)  # others avoid those before them
+    doors = np.asarray(states[0].doors)
+    for w in range(len(doors)):
+        own = [o % 2 if doors[w, o % 2, 2] else 1 - o % 2 for o in range(env.cast.num_boxes)]
+        away = np.abs(there[w, boxes] - doors[w, own, :2])
+        np.testing.assert_allclose(away.max(1), 0.05 + np.sqrt(0.125), atol=1e-5)  # from the wall's middle to the box's
+        np.testing.assert_allclose(away.min(1), 0.0, atol=1e-5)
+
+
+def test_stages_end_with_the_true_world():
+    env = jaxrl.make("hide_and_seek/room")
+    own = env.default_params
+
+    def drawn(stage, progress):
+        keys = jax.random.split(jax.random.key(0), 512)
+        return jax.vmap(stage, (0, None, None))(keys, own, np.float32(progress))
+
+    assert 1.6 < drawn(stages.narrowing_doors, 0.0).door_width.max() <= 1.8
+    assert drawn(stages.narrowing_doors, 0.0).door_width.min() >= own.door_width
+    np.testing.assert_array_equal(drawn(stages.narrowing_doors, 2 / 3).door_width, own.door_width)
+    np.testing.assert_array_equal(drawn(stages.boxes_by_doors, 0.0).box_to_door, 1.0)
+    shares = np.asarray(drawn(stages.boxes_by_doors, 2 / 3).box_to_door)
+    assert shares.std() > 0.25
+    assert shares.max() > 0.98
+    easy = stages.easy_room(own)
+    assert (easy.door_spread, easy.half_vision) == (0, np.float32(np.pi))
+    for stage, last in (
+        (stages.boxes_by_doors, own),
+        (stages.easy_room_for_hiders, easy),
+        (stages.easy_room_for_seekers, easy),
+    ):
+        for own_leaf, leaf in zip(jax.tree.leaves(last), jax.tree.leaves(drawn(stage, 1.0)), strict=True):
+            np.testing.assert_array_equal(leaf[0], own_leaf)
+    reach = np.asarray(drawn(stages.easy_room_for_hiders, 0.0).reach)
+    assert own.reach <= reach.min() < 0.3
+    assert 1.9 < reach.max() <= 2.0
 
 
 def test_pictures():
