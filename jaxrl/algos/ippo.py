@@ -53,7 +53,7 @@ _MPE: dict[str, Any] = {
     "share_torso": False,
 }
 
-# Networks that know units cost 1.7 times as much, and win these battles two to three times as often.
+# Networks that know units; see docs/what_works_on_smax.md for what they cost and win.
 _UNITS: dict[str, Any] = {"total_timesteps": 10_000_000, "torso": "entities"}
 
 PRESETS: dict[str, Config] = {
