@@ -19,7 +19,7 @@ KEYS = jax.random.split(jax.random.key(0), 4)
 
 
 def test_it_keeps_the_contract():
-    check_env(OtherPlay(SMALL), num_steps=40)
+    check_env(OtherPlay(jaxrl.make("probe/levers")), num_steps=40)  # pyright: ignore[reportArgumentType]
 
 
 def test_every_agent_sees_and_acts_under_its_own_names():
