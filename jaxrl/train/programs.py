@@ -22,7 +22,7 @@ from jaxrl.train.devices.mesh import everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
 from jaxrl.train.members import Members, seed_keys
 
-__all__ = ["Programs", "compile_programs", "compiler_options", "initial_state", "member_keys"]
+__all__ = ["Programs", "compile_programs", "compiler_options", "initial_state", "member_keys", "side_by_side"]
 
 MAX_CHUNK = 1024
 """The most updates a chunk can have; the metrics of each are a few numbers."""
@@ -71,18 +71,17 @@ def compile_programs(
     began = time.perf_counter()
     who = Members.of(config, members) if isinstance(members, int) else members
     members = len(who)
-    over_members = partial(jax.vmap, axis_name=SIDE_BY_SIDE) if members > 1 else lambda f: f
     env = config.make_env()
 
     init = partial(initial_state, algo, members)
 
     def play(state: Any, keys: jax.Array) -> Evaluation:
-        return over_members(lambda s, k: evaluate(algo, env, s, k, episodes))(state, keys)
+        return side_by_side(lambda s, k: evaluate(algo, env, s, k, episodes), members)(state, keys)
 
     keys = jax.eval_shape(who.keys)
     state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
-    update = spread(over_members(algo.update), state, mesh, members)
+    update = spread(side_by_side(algo.update, members), state, mesh, members)
     chunk = _chunk(_followed(update, across) if across else update, state, max_chunk)
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
@@ -116,6 +115,11 @@ def compile_programs(
         )
 
     return bind(config, who)._replace(seconds=time.perf_counter() - began)
+
+
+def side_by_side(function: Callable[..., Any], members: int) -> Callable[..., Any]:
+    """A function of one member, for the leaves `[M, …]` of all, which see each other by `of_all_members`."""
+    return jax.vmap(function, axis_name=SIDE_BY_SIDE) if members > 1 else function
 
 
 def compiler_options() -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from family import agent_of
 import jaxrl
 from jaxrl.acting.collector import Observation
 from jaxrl.algos import self_play
+from jaxrl.train.cost.estimate import estimate_cost
 from jaxrl.train.folder.load import Run
 from jaxrl.train.programs import member_keys
 
@@ -98,6 +99,11 @@ def test_members_of_a_league_are_loaded_alone(league: Run):
     jax.tree.map(
         np.testing.assert_array_equal, member.state.params, jax.tree.map(lambda leaf: leaf[1], league.state.params)
     )
+
+
+def test_the_cost_of_a_league_is_known_beforehand():
+    estimate = estimate_cost(self_play.make(LEAGUE), LEAGUE, members=3)
+    assert estimate.cost.flops > 0
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.train.devices.mesh import choose_mesh, place, spread
 from jaxrl.train.members import Members
-from jaxrl.train.programs import initial_state
+from jaxrl.train.programs import initial_state, side_by_side
 
 __all__ = [
     "Assumptions",
@@ -113,7 +113,7 @@ def estimate_cost(
     """
     who = Members.of(config, members)
     state = jax.eval_shape(partial(initial_state, algo, members), jax.eval_shape(who.keys))
-    update = jax.vmap(algo.update) if members > 1 else algo.update
+    update = side_by_side(algo.update, members)
     devices = choose_mesh(config, members, mesh)
     placed = place(state, devices, members)
     compiled = jax.jit(spread(update, state, devices, members), donate_argnums=0).lower(placed).compile(_options())

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.train.devices.mesh import spread
-from jaxrl.train.programs import Programs, compiler_options
+from jaxrl.train.programs import Programs, compiler_options, side_by_side
 
 __all__ = ["compile_rollout", "rollout_share"]
 
@@ -41,7 +41,7 @@ def rollout_share(algo: Algorithm, programs: Programs, members: int, mesh: Mesh 
 
 def compile_rollout(algo: Algorithm, state: Any, members: int, mesh: Mesh | None) -> Any:
     """Compile `rollout(state)`: the episode statistics of an update, which need its rollout but no optimisation."""
-    update = spread(jax.vmap(algo.update) if members > 1 else algo.update, state, mesh, members)
+    update = spread(side_by_side(algo.update, members), state, mesh, members)
 
     def rollout(state: Any) -> Any:
         _, metrics = update(state)
