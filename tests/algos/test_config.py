@@ -284,7 +284,8 @@ def test_every_preset_is_accepted():
         ("ippo", "overcooked_v2/grounded_coord_simple", "default"),
         ("ippo", "hanabi/2p", "hanabi"),
         ("pqn_vdn", "smax/3m", "3m"),
-        ("mappo", "smax/smacv2_5_units", "smacv2_5_units"),
+        ("mappo", "smax/smacv2_10_units", "smacv2_10_units"),
+        ("mappo", "smax/smacv2_20_units", "default"),
         ("mappo", "smax/3m", "default"),  # though the preset jaxmarl is for the same battle
         ("mappo", "mpe/simple_speaker_listener", "speaker_listener"),
         ("ppo", "MountainCarContinuous-v0", "mountain_car_continuous"),
