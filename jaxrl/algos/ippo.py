@@ -61,6 +61,7 @@ PRESETS: dict[str, Config] = {
     # Four layers and little entropy win the last per cent of small battles, and lose 3s5z_vs_3s6z entirely.
     "3m": Config(total_timesteps=4_000_000, hidden=(64, 64, 64, 64), gae_lambda=0.95, ent_coef=0.002),
     "8m": Config(env="smax/8m", total_timesteps=8_000_000, gae_lambda=0.95, ent_coef=0.002),
+    "3s5z_vs_3s6z": Config(env="smax/3s5z_vs_3s6z", total_timesteps=4_000_000, torso="entities"),
     "5m_vs_6m": Config(env="smax/5m_vs_6m", **_UNITS),
     "10m_vs_11m": Config(env="smax/10m_vs_11m", **_UNITS),
     "smacv2_5_units": Config(env="smax/smacv2_5_units", **_UNITS),

@@ -275,7 +275,7 @@ def test_every_preset_is_accepted():
     [
         ("ippo", "smax/3m", "3m"),
         ("ippo", "3m", "3m"),  # JaxMARL's name for it
-        ("ippo", "smax/3s5z_vs_3s6z", "default"),
+        ("ippo", "smax/3s5z", "default"),  # not that of 3s5z_vs_3s6z
         ("ippo", "smax/25m", "default"),  # no smax/5m
         ("ippo", "smax/5m_vs_6m?see_enemy_actions=False", "5m_vs_6m"),
         ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
