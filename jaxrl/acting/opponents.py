@@ -27,6 +27,7 @@ __all__ = [
     "against_opponents",
     "chances",
     "count_results",
+    "is_main",
     "meets",
     "new_opponents",
     "new_seats",
@@ -92,9 +93,13 @@ def add_snapshot(pool: Opponents, params: Any, normaliser: Any, now: jax.Array) 
 
 def meets(pool: Opponents, roles: tuple[Role, ...], number: jax.Array) -> jax.Array:
     """The slots, bool `[K]`, that a league's member meets, by its number; `roles` has a role for each of M members."""
-    main = jnp.asarray([role == "main" for role in roles])
     newest = _age(pool, len(roles)) == 0
-    return main[number] | (newest & jnp.tile(main, pool.wins.size // main.size))
+    return is_main(roles, number) | (newest & is_main(roles, jnp.arange(pool.wins.size) % len(roles)))
+
+
+def is_main(roles: tuple[Role, ...], number: jax.Array) -> jax.Array:
+    """Whether the league's members with these numbers are main ones, bool of the same shape."""
+    return jnp.asarray([role == "main" for role in roles])[number]
 
 
 def chances(pool: Opponents, preference: Preference, members: int = 1, met: ArrayLike = True) -> jax.Array:

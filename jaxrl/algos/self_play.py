@@ -31,6 +31,7 @@ from jaxrl.acting.opponents import (
     against_opponents,
     chances,
     count_results,
+    is_main,
     meets,
     new_opponents,
     new_seats,
@@ -130,8 +131,8 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     h = config.annealed(state.hyperparams, state.update)
     met = meets(state.pool, config.roles, state.number)
     chance = chances(state.pool, config.opponents, len(config.roles), met)
-    is_main = jnp.asarray([role == "main" for role in config.roles])[state.number]
-    policy = against_opponents(agent, state, chance, jnp.where(is_main, config.past_share, 1.0))
+    past_share = jnp.where(is_main(config.roles, state.number), config.past_share, 1.0)
+    policy = against_opponents(agent, state, chance, past_share)
     state, seen = collect(agent, state, h, policy)
     pool, score = count_results(state.pool, seen.traj, state.score, agent.env.teams)
 
