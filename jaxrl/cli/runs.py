@@ -31,6 +31,8 @@ class EvalFlags:
     """Seed of the episodes."""
     greedy: bool = True
     """Take the most likely action; --no-greedy samples."""
+    log_info: tuple[str, ...] | None = None
+    """Names of numbers in the environment's info: their means at the end of episodes; those of the run if left out."""
     best: bool = False
     """Use the best checkpoint of a run with --eval-every, instead of the last."""
     trust: bool = False
@@ -45,7 +47,8 @@ def evaluate_run(argv: list[str]) -> int:
 
     run = load(flags.run, best=flags.best, trust=flags.trust)
     use_cache()
-    played = play(run, flags.episodes, flags.seed, flags.greedy)
+    log_info = getattr(run.config, "log_info", ()) if flags.log_info is None else flags.log_info
+    played = play(run, flags.episodes, flags.seed, flags.greedy, log_info)
     kind = "greedy" if flags.greedy else "sampled"
     print(f"{run.folder.path}: {run.about['algorithm']} on {run.config.env}, {flags.episodes} {kind} episodes")
     print("\n".join(evaluation_lines(played.summary())))
@@ -54,13 +57,19 @@ def evaluate_run(argv: list[str]) -> int:
     return 0
 
 
-def play(run: Run, episodes: int = 512, seed: int = EvalFlags.seed, greedy: bool = True) -> Evaluation:
+def play(
+    run: Run,
+    episodes: int = 512,
+    seed: int = EvalFlags.seed,
+    greedy: bool = True,
+    log_info: tuple[str, ...] = (),
+) -> Evaluation:
     """E episodes with the policy of a run, or with each of its M seeds: leaves `[E]`, or `[M, E]`, on the host."""
     from jaxrl.train.evaluate import evaluate
     from jaxrl.train.programs import member_keys
 
     def one(state: Any, key: jax.Array) -> Evaluation:
-        return evaluate(run.algo, run.env, state, key, episodes, greedy=greedy)
+        return evaluate(run.algo, run.env, state, key, episodes, greedy=greedy, log_info=log_info)
 
     keys = member_keys(seed, run.num_members)
     return jax.device_get((jax.vmap(one) if run.num_members > 1 else one)(run.state, keys))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Running", "ended", "kind_means", "new_running", "several", "summed"]
+__all__ = ["Running", "ended", "info_means", "kind_means", "new_running", "several", "summed"]
 
 
 class Running(NamedTuple):
@@ -43,6 +43,11 @@ def kind_means(reward: jax.Array, kinds: Mapping[str, tuple[int, ...]] | None) -
         name: jnp.where(np.isin(number, agents), reward, 0.0).sum(-1) / len(agents)
         for name, agents in several(kinds).items()
     }
+
+
+def info_means(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, jax.Array]:
+    """Some numbers of the info by name, float32 `[B]`: the mean over agents of those that are `[B, N]`."""
+    return {name: info[name].reshape(info[name].shape[0], -1).astype(jnp.float32).mean(1) for name in names}
 
 
 def ended(
@@ -80,7 +85,7 @@ def ended(
     if "won" in info:
         rows["won_sum"] = done & info["won"]
     if log_info:
-        values = {name: info[name].reshape(done.shape[0], -1).astype(jnp.float32).mean(1) for name in log_info}
+        values = info_means(info, log_info)
         rows["info_sums"] = {name: jnp.where(done, value, 0.0) for name, value in values.items()}
     kind_total = jax.tree.map(jnp.add, running.kind_return, kind_means(reward, kinds))
     if kind_total:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm, check_algorithm
+from jaxrl.checked import check_log_info
 from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
 from jaxrl.keys import check_key
-from jaxrl.rl.episodes import kind_means, new_running
+from jaxrl.rl.episodes import info_means, kind_means, new_running
 from jaxrl.spaces import Discrete
 
 __all__ = ["Evaluation", "evaluate"]
@@ -31,6 +33,8 @@ class Evaluation(NamedTuple):
     """bool `[E]`, False if an episode was cut at `max_steps`."""
     kind_returns: dict[str, jax.Array]
     """float32 `[E]` for each kind of agent, the mean over its agents; empty if all agents are of one kind."""
+    info: dict[str, jax.Array]
+    """float32 `[E]`, the numbers of `log_info` at the end of each episode."""
 
     def warning(self) -> str | None:
         """A sentence about the episodes that were cut; None if all episodes ended."""
@@ -41,10 +45,10 @@ class Evaluation(NamedTuple):
         return f"{cut.sum()} of {cut.size} episodes of the evaluation had no end after {steps:,} steps and were cut."
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers: episodes, return_mean, return_std, length_mean and, if known, win_rate and returns.
+        """Plain numbers: episodes, return_mean, return_std, length_mean and, if known, win_rate, returns and info.
 
-        `returns` has the mean return of each kind of agent, if there are several. With a members axis, all numbers
-        except `episodes` are lists with one number per member.
+        `returns` has the mean return of each kind of agent, if there are several, and `info` the mean of each number of
+        `log_info`. With a members axis, all numbers except `episodes` are lists with one number per member.
         """
         returns, lengths = np.asarray(self.returns, np.float64), np.asarray(self.lengths, np.float64)
         summary: dict[str, Any] = {
@@ -55,9 +59,10 @@ class Evaluation(NamedTuple):
         }
         if self.won is not None:
             summary["win_rate"] = np.asarray(self.won, np.float64).mean(-1).tolist()
-        if self.kind_returns:
-            returns = {name: np.asarray(own, np.float64) for name, own in self.kind_returns.items()}
-            summary["returns"] = {name: own.mean(-1).tolist() for name, own in returns.items()}
+        for group, named in (("returns", self.kind_returns), ("info", self.info)):
+            if named:
+                values = {name: np.asarray(own, np.float64) for name, own in named.items()}
+                summary[group] = {name: own.mean(-1).tolist() for name, own in values.items()}
         return summary
 
 
@@ -71,6 +76,7 @@ def evaluate(
     greedy: bool = True,
     max_steps: int = 20_000,
     params: Any = None,
+    log_info: Sequence[str] = (),
 ) -> Evaluation:
     """Play the first episode of each of E environments. Pure: `jit` and `vmap` it over `state` and `key` as you like.
 
@@ -83,10 +89,11 @@ def evaluate(
         greedy: Whether to take the most likely action; False samples.
         max_steps: Cuts episodes that the environment never ends; `finished` is False for those.
         params: The environment's parameters; None for its defaults.
+        log_info: Names of numbers in the environment's info, whose values at the end of each episode are wanted.
 
     Raises:
         TypeError: `algo` is not an algorithm, `env` not an environment or `key` not a typed key.
-        ValueError: `episodes` or `max_steps` is below 1.
+        ValueError: `episodes` or `max_steps` is below 1, or the info has no such number.
     """
     check_algorithm(algo, "evaluate")
     check_environment(env, "evaluate")
@@ -94,7 +101,9 @@ def evaluate(
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
-    return _evaluate(algo, env, state, key, params, episodes=episodes, greedy=greedy, max_steps=max_steps)
+    check_log_info(env, log_info)
+    counts = {"episodes": episodes, "max_steps": max_steps}
+    return _evaluate(algo, env, state, key, params, **counts, greedy=greedy, log_info=tuple(log_info))
 
 
 class _Loop(NamedTuple):
@@ -106,7 +115,7 @@ class _Loop(NamedTuple):
     result: Evaluation
 
 
-@partial(jax.jit, static_argnames=("algo", "env", "episodes", "greedy", "max_steps"))
+@partial(jax.jit, static_argnames=("algo", "env", "episodes", "greedy", "max_steps", "log_info"))
 def _evaluate(
     algo: Algorithm,
     env: Environment,
@@ -117,6 +126,7 @@ def _evaluate(
     episodes: int,
     greedy: bool,
     max_steps: int,
+    log_info: tuple[str, ...],
 ) -> Evaluation:
     masked = isinstance(env.action_space(params), Discrete)
     kinds = env.kinds if isinstance(env, MultiAgentEnvironment) else {}
@@ -132,7 +142,7 @@ def _evaluate(
             jax.random.split(key_step, episodes), loop.env_state, action, params
         )
         done = terminated | truncated
-        result = _count(loop.result, reward, done, info.get("won"), kinds)
+        result = _count(loop.result, reward, done, info, kinds)
         return _Loop(key_next, obs, env_state, carry, done, result)
 
     def goes_on(loop: _Loop) -> jax.Array:
@@ -140,25 +150,27 @@ def _evaluate(
 
     key_reset, key_loop = jax.random.split(key)
     obs, env_state = env.batch_reset(jax.random.split(key_reset, episodes), params)
-    loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), _nothing_yet(episodes, kinds, won=True))
+    nothing = _nothing_yet(episodes, kinds, log_info)
+    loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), nothing)
     # An abstract step gives the memory's shapes (zeros will do: `reset` is True at first) and whether there is `won`.
     shapes = jax.eval_shape(step, loop)
     carry = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes.carry)
-    loop = loop._replace(carry=carry, result=_nothing_yet(episodes, kinds, won=shapes.result.won is not None))
+    loop = loop._replace(carry=carry, result=nothing._replace(won=None) if shapes.result.won is None else nothing)
     return jax.lax.while_loop(goes_on, step, loop).result
 
 
-def _nothing_yet(episodes: int, kinds: dict[str, tuple[int, ...]], won: bool) -> Evaluation:
+def _nothing_yet(episodes: int, kinds: dict[str, tuple[int, ...]], log_info: tuple[str, ...]) -> Evaluation:
     no = jnp.zeros(episodes, bool)
     returns, lengths, kind_returns = new_running(episodes, kinds)
-    return Evaluation(returns, lengths, no if won else None, no, kind_returns)
+    return Evaluation(returns, lengths, no, no, kind_returns, dict.fromkeys(log_info, jnp.zeros_like(returns)))
 
 
 def _count(
-    result: Evaluation, reward: jax.Array, done: jax.Array, won: jax.Array | None, kinds: dict[str, tuple[int, ...]]
+    result: Evaluation, reward: jax.Array, done: jax.Array, info: dict[str, Any], kinds: dict[str, tuple[int, ...]]
 ) -> Evaluation:
     """Add one step to the episodes that are still running; steps after an episode's end are not counted."""
-    running = ~result.finished
+    running, won = ~result.finished, info.get("won")
+    told = info_means(info, tuple(result.info))
     kind_returns = {
         name: result.kind_returns[name] + jnp.where(running, own, 0.0)
         for name, own in kind_means(reward, kinds).items()
@@ -171,4 +183,5 @@ def _count(
         won=wins,
         finished=result.finished | done,
         kind_returns=kind_returns,
+        info={name: jnp.where(running, value, result.info[name]) for name, value in told.items()},
     )

@@ -71,12 +71,12 @@ def compile_programs(
     began = time.perf_counter()
     who = Members.of(config, members) if isinstance(members, int) else members
     members = len(who)
-    env = config.make_env()
+    env, log_info = config.make_env(), getattr(config, "log_info", ())
 
     init = partial(initial_state, algo, members)
 
     def play(state: Any, keys: jax.Array) -> Evaluation:
-        return side_by_side(lambda s, k: evaluate(algo, env, s, k, episodes), members)(state, keys)
+        return side_by_side(lambda s, k: evaluate(algo, env, s, k, episodes, log_info=log_info), members)(state, keys)
 
     keys = jax.eval_shape(who.keys)
     state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)

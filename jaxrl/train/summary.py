@@ -30,6 +30,7 @@ def evaluation_lines(summary: dict[str, Any] | None) -> list[str]:
             table[name] = summary[key], digits
         if key == "return_std":
             table |= {f"  {kind}": (value, digits) for kind, value in summary.get("returns", {}).items()}
+    table |= {name: (value, 3) for name, value in summary.get("info", {}).items()}
     width = max(10, *map(len, table))
     return [f"  {name:<{width}} {_text(value, digits)}" for name, (value, digits) in table.items()]
 

@@ -72,6 +72,29 @@ def test_the_summary_is_plain_numbers() -> None:
     }
 
 
+class Told(toy.Countdown):
+    """Info has the steps that are left, and the action."""
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        *stepped, info = super().step_env(key, state, action, params)
+        left = stepped[0][0]
+        return (*stepped, {**info, "left": left, "action": action})
+
+
+def test_numbers_of_the_info_are_those_at_the_end_of_each_episode() -> None:
+    played = evaluate(always(1), Told(), None, jax.random.key(3), EPISODES, log_info=("left", "action"))
+    plain = evaluate(always(1), Told(), None, jax.random.key(3), EPISODES)
+    np.testing.assert_array_equal(played.lengths, plain.lengths)
+    assert plain.info == {}
+    assert played.summary()["info"] == {"left": 0.0, "action": 1.0}
+    np.testing.assert_array_equal(played.info["left"], np.zeros(EPISODES))  # not those of a later episode
+
+
+def test_a_number_that_the_info_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no number 'right'; it has action, left, won"):
+        evaluate(always(1), Told(), None, jax.random.key(3), EPISODES, log_info=("right",))
+
+
 def test_memory_starts_as_the_policy_wants_it() -> None:
     """This policy's memory starts at 7 and it acts only then: one action an episode."""
 
