@@ -1,4 +1,4 @@
-"""What an observation is made of: features of the agent's own, and entities, such as units or landmarks."""
+"""What an observation or a global state is made of: entities, such as units or landmarks, and other features."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.spaces import Box, Discrete, Space
 
@@ -28,6 +29,8 @@ class Group:
     With several parts, such as all places and then all speeds, an entity has features from each."""
     first_action: int | None = None
     """The action that points at the first of them; the next K - 1 point at the others. None if no actions do."""
+    scale: tuple[float, ...] = ()
+    """What each of the F features is multiplied by, so that none is far beyond 1; () leaves them as they are."""
 
     @property
     def actions(self) -> tuple[int, ...]:
@@ -40,23 +43,25 @@ class Group:
         return tuple(slice(start, start + self.count * size) for start, size in self.parts)
 
     def rows(self, obs: jax.Array) -> jax.Array:
-        """The features of each entity: `[..., D]` to `[..., K, F]`."""
+        """The features of each entity, scaled: `[..., D]` to `[..., K, F]`."""
         parts = [_cut(obs, where) for where in self.slices]
-        rows = [part.reshape(*part.shape[:-1], self.count, -1) for part in parts]
-        return jnp.concatenate(rows, axis=-1)
+        rows = jnp.concatenate([part.reshape(*part.shape[:-1], self.count, -1) for part in parts], axis=-1)
+        return rows * np.asarray(self.scale, np.float32) if self.scale else rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Entities:
-    """What the observation `[D]` of each agent is made of."""
+    """What the observation `[D]` of each agent is made of, or a global state."""
 
     size: int
     """D."""
     groups: tuple[Group, ...]
+    unused: tuple[tuple[int, int], ...] = ()
+    """(start, size): parts that networks need not see, since they never change or are said twice."""
 
     @property
     def own_slices(self) -> tuple[slice, ...]:
-        """Where the agent's own features are: all that belongs to no entity."""
+        """Where the agent's own features are: all that belongs to no entity and is not unused."""
         return tuple(slice(start, stop) for start, stop in self._gaps() if start < stop)
 
     def own(self, obs: jax.Array) -> jax.Array:
@@ -69,6 +74,10 @@ class Entities:
             return (
                 f"entities are said to be in vectors of {self.size} numbers; observations are in {observation_space}."
             )
+        for group in self.groups:
+            features = sum(size for _, size in group.parts)
+            if len(group.scale) not in (0, features):
+                return f"entities has {len(group.scale)} scales for the {features} features of each {group.kind}."
         kinds = [group.kind for group in self.groups]
         if len(set(kinds)) < len(kinds):
             return f"entities has two groups of the same kind: {', '.join(kinds)}."
@@ -82,7 +91,8 @@ class Entities:
 
     def _gaps(self) -> list[tuple[int, int]]:
         """Where each gap between neighbouring parts begins and ends: before it begins, where parts overlap."""
-        taken = sorted((where.start, where.stop) for group in self.groups for where in group.slices)
+        unused = [(start, start + size) for start, size in self.unused]
+        taken = sorted([*unused, *((where.start, where.stop) for group in self.groups for where in group.slices)])
         starts, stops = [0, *(stop for _, stop in taken)], [*(start for start, _ in taken), self.size]
         return list(zip(starts, stops, strict=True))
 

@@ -166,9 +166,7 @@ class Environment:
 
     @property
     def symmetries(self) -> Symmetries | None:
-        """How the game can be renamed, see `jaxrl.wrappers.OtherPlay`; None if nobody says. Wrappers do as with
-        `entities`.
-        """
+        """How the game can be renamed, see `jaxrl.wrappers.OtherPlay`; None if nobody says. Wrapped as `entities`."""
         return None
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
@@ -276,6 +274,11 @@ class MultiAgentEnvironment(Environment):
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
         """The input of a central critic: float32 `[G]`."""
         raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
+
+    @property
+    def state_entities(self) -> Entities | None:
+        """What the global state is made of, as `entities` says it of observations; None if nobody says."""
+        return None
 
     def against_script(self) -> MultiAgentEnvironment:
         """The same game for the first team alone, against scripted opponents."""

@@ -45,6 +45,7 @@ def test_parts_of_an_observation():
         ([Group("a", 1, ((0, 2),)), Group("a", 1, ((2, 2),))], "two groups of the same kind"),
         ([Group("a", 3, ((0, 2),), 1)], r"actions \[1, 2, 3\], which are none of Discrete"),
         ([Group("a", 1, ((0, 2),), 1), Group("b", 1, ((2, 2),), 1)], "or are twice"),
+        ([Group("a", 2, ((0, 2),), scale=(1.0, 2.0, 3.0))], "3 scales for the 2 features of each a"),
     ],
 )
 def test_what_does_not_fit_is_told(groups, problem):
@@ -52,6 +53,17 @@ def test_what_does_not_fit_is_told(groups, problem):
     told = entities.misfit(Box(-1, 1, (D,)), Discrete(3))
     assert told
     assert re.search(problem, told)
+
+
+def test_features_are_scaled_and_what_is_unused_is_left_out():
+    obs = jnp.arange(2 * D).reshape(2, D)
+    scaled = Group("tree", 2, ((1, 1), (5, 2)), scale=(1.0, 0.5, 10.0))
+    np.testing.assert_array_equal(scaled.rows(obs)[1], [[10, 7, 150], [11, 8, 170]])
+    entities = Entities(D, (scaled,), unused=((3, 2),))
+    assert own_places(entities) == {0}
+    assert entities.misfit(Box(-1, 1, (D,)), Discrete(3)) is None
+    overlapping = Entities(D, (scaled,), unused=((2, 2),))
+    assert "overlap" in str(overlapping.misfit(Box(-1, 1, (D,)), Discrete(3)))
 
 
 def test_other_observations_do_not_fit():
@@ -88,6 +100,24 @@ def test_smax_shows_a_unit_where_it_says(name):
             assert changed <= at[0]
             assert not changed & seen_twice[i]  # every unit has a place of its own
             seen_twice[i] |= changed
+
+
+@pytest.mark.parametrize("name", ["smax/2s3z", "smax/5m_vs_6m", "smax/selfplay"])
+def test_smax_tells_of_a_unit_where_it_says_in_the_global_state(name):
+    env = jaxrl.make(name)
+    global_state, state = jax.jit(env.global_state), crowd(env)
+    before, entities = np.asarray(global_state(state)), env.state_entities
+    for unit in range(env.num_units):
+        kind, k = ("ally", unit) if unit < env.num_allies else ("enemy", unit - env.num_allies)
+        group = next(group for group in entities.groups if group.kind == kind)
+        plain = dataclasses.replace(entities, groups=(dataclasses.replace(group, scale=()),))
+        changed = {"health": state.health.at[unit].multiply(0.5), "position": state.position.at[unit].add(0.1)}
+        after = np.asarray(global_state(dataclasses.replace(state, **changed)))
+        assert set(np.flatnonzero(before != after).tolist()) <= places(plain, kind, k)
+        assert (before != after).sum() == 3
+        dead = dataclasses.replace(state, health=state.health.at[unit].set(0.0))
+        assert not np.any(group.rows(global_state(dead))[k])
+        assert np.abs(group.rows(before)).max() < 2
 
 
 @pytest.mark.parametrize("name", ["smax/2s3z", "smax/selfplay", "smax/selfplay?compat=jaxmarl-0.2"])
@@ -161,5 +191,6 @@ def test_wrappers_say_the_same_unless_they_change_the_observation():
     env = jaxrl.make("smax/3m")
     same = TimeLimit(RandomParams(env, lambda key, params, progress: params), 9)
     assert same.entities == env.entities == VectorEnv(env, 2).entities == as_multi_agent(env).entities
+    assert as_multi_agent(same).state_entities == as_multi_agent(env).state_entities is not None
     assert FrameStack(env, 2).entities is None
     assert ObservationFunction(env, jnp.tanh).entities is None

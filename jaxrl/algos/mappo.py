@@ -120,6 +120,8 @@ class Critic(nn.Module):
     teams: tuple[int, ...]
     space: Space | None
     """The space of the states; None for vectors `[G]`."""
+    entities: Entities | None
+    """What the states are made of."""
 
     @nn.compact
     def __call__(self, carry: Any, state: jax.Array, reset: jax.Array) -> tuple[Any, jax.Array]:
@@ -129,7 +131,7 @@ class Critic(nn.Module):
             team = jnp.broadcast_to(np.eye(num_teams, dtype=np.float32), (*lead, num_teams))
             state = jnp.broadcast_to(state[:, :, None], (*lead, *state.shape[2:]))
             reset = jnp.broadcast_to(reset[..., None], lead)
-        encoder = c.encoder(self.space, c.critic_hidden, own=False)
+        encoder = c.encoder(self.space, c.critic_hidden, own=False, entities=self.entities)
         carry, features, _ = encoder(name="torso")(carry, state, reset, team)
         value = ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
         value = value if num_teams > 1 else value[:, :, None]
@@ -142,7 +144,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
     num_teams = max(env.teams) + 1
     team_axis = (num_teams,) if num_teams > 1 else ()
     actor = Actor(config, env.observation_space(), env.action_space(), env.entities)
-    critic = Critic(config, env.teams, joint_space(env))
+    critic = Critic(config, env.teams, joint_space(env), env.state_entities)
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
     act = per_agent(actor.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))
 

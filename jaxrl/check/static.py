@@ -230,6 +230,9 @@ def check_views_type(shapes: Shapes) -> Iterator[Failure]:
         got = jax.eval_shape(env.global_state, shapes.state, params)
         if len(got.shape) != 1 or got.dtype != np.float32:
             yield Failure(f"global_state is {got.dtype}{list(got.shape)}.", "Return one vector, float32[G].")
+        misfit = env.state_entities and env.state_entities.misfit(Box(-np.inf, np.inf, got.shape), Discrete(1))
+        if misfit:
+            yield Failure(misfit, "Change state_entities or global_state; jaxrl.entities describes what they mean.")
 
 
 BEFORE_TRACING = (check_agents, check_params, check_spaces, check_entities)

@@ -186,6 +186,10 @@ class _Team(MultiAgentEnvironment):
     def has_global_state(self) -> bool:
         return self._inside.has_global_state
 
+    @property
+    def state_entities(self) -> Entities | None:
+        return self._inside.state_entities
+
     def against_script(self) -> MultiAgentEnvironment:
         other = copy.copy(self)
         cast(Any, other).env = self._inside.against_script()

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxrl.acting.collector import Observation
 from jaxrl.algos import ippo, mappo, qmix, sac
 
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 96, "hidden": (8,), "torso": "entities"}
@@ -47,6 +48,32 @@ def test_every_kind_of_algorithm_learns_with_them(variant):
     assert len(moved) >= 4
     assert np.min(moved) > 0
     assert not np.isclose(*np.transpose(moved)).all()
+
+
+def test_the_central_critic_does_not_care_about_the_order_of_units():
+    config = mappo.Config(**SMALL, env="smax/5m_vs_6m")
+    env = config.make_env()
+    networks = mappo.networks(config, env, config.param_sets(env))
+    params = jax.jit(networks.init)(jax.random.key(0))
+    state = env.reset(jax.random.key(1))[1]
+
+    def value(order, health=1.0):
+        units = [jnp.take(leaf, np.array(order), axis=0) for leaf in (state.position, state.health, state.unit_type)]
+        moved = dataclasses.replace(state, position=units[0], health=units[1] * health, unit_type=units[2])
+        observation = Observation(
+            env.observation(state)[None, None],
+            env.global_state(moved)[None, None],
+            env.action_mask(state)[None, None],
+            env.agent_mask(state)[None, None],
+        )
+        return networks.apply(params, networks.new_carry(1), observation, jnp.ones((1, 1), bool))[2]
+
+    ordered = list(range(11))
+    swapped = [4, 1, 2, 3, 0, 5, 10, 7, 8, 9, 6]
+    np.testing.assert_allclose(value(ordered), value(swapped), rtol=1e-5)
+    across = [5, 1, 2, 3, 4, 0, 6, 7, 8, 9, 10]  # an enemy in the place of an ally
+    assert np.abs(value(ordered) - value(across)).max() > 1e-4
+    assert np.abs(value(ordered) - value(ordered, health=0.5)).max() > 1e-4
 
 
 def test_a_policy_plays_battles_of_another_size():

@@ -143,6 +143,11 @@ class SMAX(MultiAgentEnvironment):
             self.num_allies, self.num_enemies, len(self.unit_names), FIRST_ATTACK if discrete else None
         )
 
+    @property
+    def state_entities(self) -> Entities:
+        """All units of both teams."""
+        return observe.state_entities(self.num_allies, self.num_enemies, len(self.unit_names))
+
     def action_space(self, params: Any = None) -> Space:
         most = max(self.num_allies, self.num_enemies) if self.selfplay else self.num_enemies
         return self._action_space(most)

@@ -27,12 +27,14 @@ __all__ = [
     "in_range",
     "mirror",
     "own_features",
+    "state_entities",
     "unit_list",
 ]
 
 NUM_OTHER_BASE = 7  # health, dx, dy, movement x and y, attack, cooldown; then the type, one-hot
 _ACTION_ROWS = (3, 4, 5)
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
+_PER_PLACE = 1 / 16  # brings places on JaxMARL's map, 32 units wide, to 0 … 2
 
 
 class Surroundings(NamedTuple):
@@ -142,6 +144,15 @@ def global_state(surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, u
     blocks = jnp.where(surroundings.alive[:, None], blocks, 0.0).reshape(-1, *bodies.x.shape[1:])
     labels = [jnp.broadcast_to(v, bodies.x.shape).astype(jnp.float32) for v in (is_enemy, unit_type)]
     return jnp.concatenate([blocks, *labels])
+
+
+def state_entities(num_allies: int, num_enemies: int, num_types: int) -> Entities:
+    """What `global_state` is made of, for teams of these sizes; the labels at its end say nothing new."""
+    size, units = NUM_OWN_BASE + num_types, num_allies + num_enemies
+    scale = (1.0, _PER_PLACE, _PER_PLACE, 1.0, *(1.0,) * num_types)
+    ally = Group("ally", num_allies, ((0, size),), scale=scale)
+    enemy = Group("enemy", num_enemies, ((num_allies * size, size),), scale=scale)
+    return Entities(units * (size + 2), (ally, enemy), unused=((units * size, 2 * units),))
 
 
 def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
