@@ -48,6 +48,16 @@ class Config(ReplayQConfig):
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "acrobot": Config(env="classic/acrobot"),
+    "minatar": Config(
+        env="minatar/breakout",
+        total_timesteps=5_000_000,
+        num_envs=64,
+        num_steps=4,
+        hidden=(128,),
+        lr=5e-4,
+        eps_decay=0.1,
+        learning_starts=5000,
+    ),
 }
 
 Mix = Callable[[Agent, Any, jax.Array, Observation], jax.Array]

@@ -65,6 +65,16 @@ PRESETS: dict[str, Config] = {
     "mountain_car_continuous": Config(
         env="classic/mountain_car_continuous", total_timesteps=300_000, gamma=0.999, **_MOUNTAIN_CAR
     ),
+    "minatar": Config(
+        env="minatar/breakout",
+        total_timesteps=5_000_000,
+        num_envs=64,
+        num_steps=128,
+        num_minibatches=8,
+        lr=2.5e-3,
+        ent_coef=0.01,
+        share_torso=True,
+    ),
 }
 
 

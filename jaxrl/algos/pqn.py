@@ -57,7 +57,7 @@ PRESETS: dict[str, Config] = {
     "default": Config(),
     "minatar": Config(
         env="minatar/breakout",
-        total_timesteps=1_000_000,
+        total_timesteps=5_000_000,
         num_envs=128,
         num_steps=32,
         num_minibatches=32,

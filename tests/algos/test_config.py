@@ -275,8 +275,7 @@ def test_every_preset_is_accepted():
     [
         ("ippo", "smax/3m", "3m"),
         ("ippo", "3m", "3m"),  # JaxMARL's name for it
-        ("ippo", "smax/3s5z", "default"),  # not that of 3s5z_vs_3s6z
-        ("ippo", "smax/25m", "default"),  # no smax/5m
+        ("ippo", "smax/25m", "smax"),  # that of the family: no smax/5m
         ("ippo", "smax/5m_vs_6m?see_enemy_actions=False", "5m_vs_6m"),
         ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
         ("ippo", "overcooked/forced_coord?observe=vector", "overcooked"),
@@ -311,7 +310,12 @@ def test_an_accelerator_chooses_the_preset_for_its_family(monkeypatch):
     assert parse_flags("ippo", ippo, ["--env", "mpe/simple_spread"])[1].preset == "mpe"
     assert parse_flags("ippo", ippo, [*words, "--preset", "default"])[0].num_envs == 128
     # Processes that join one another must do so before JAX looks for devices.
-    assert parse_flags("ippo", ippo, [*words, "--distributed"])[1].preset == "default"
+    assert parse_flags("ippo", ippo, [*words, "--distributed"])[1].preset == "smax"
+
+
+def test_where_nobody_describes_units_the_preset_has_a_flat_network():
+    config, run = parse_flags("ippo", ippo, ["--env", "smax/2s3z?observation_type=conic"])
+    assert (run.preset, config.torso) == ("smax", "flat")
 
 
 def test_environments_that_are_compared_share_their_settings():
