@@ -51,17 +51,20 @@ def main() -> None:
         theirs: Any = jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name.removeprefix("smax/")))
         env = Won(from_jaxmarl(theirs, time_limit=theirs.max_steps))
         wins = {where: won(run, each, flags.episodes) for where, each in (("jaxrl", run.env), ("jaxmarl", env))}
-        about = {"env": name, "algorithm": run.about["algorithm"], "torso": run.config.torso, "seed": run.config.seed}
-        rows.append({**about, "timesteps": run.about["timesteps"], **wins})
-        print(json.dumps(rows[-1]), flush=True)
+        about = {"env": name, "algorithm": run.about["algorithm"], "torso": run.config.torso}
+        for i, (here, there) in enumerate(zip(wins["jaxrl"], wins["jaxmarl"], strict=True)):
+            seed, steps = run.config.seed + i, run.about["timesteps"]
+            rows.append({**about, "seed": seed, "timesteps": steps, "jaxrl": here, "jaxmarl": there})
+            print(json.dumps(rows[-1]), flush=True)
     head = {"episodes": flags.episodes, "jaxmarl": jaxmarl.__version__, "jax": jax.__version__}
     flags.out.write_text(json.dumps({**head, "runs": rows}, indent=1) + "\n", encoding="utf-8")
 
 
-def won(run: Any, env: Environment, episodes: int) -> float:
-    """The share of greedy battles that a run's policy wins."""
+def won(run: Any, env: Environment, episodes: int) -> list[float]:
+    """The share of greedy battles that a run's policy wins, for each of its seeds."""
     play = jax.jit(lambda state, key: jaxrl.evaluate(run.algo, env, state, key, episodes).won)
-    return float(np.mean(play(run.state, jax.random.key(7))))
+    states = [run.member(i).state for i in range(run.num_members)]
+    return [float(np.mean(play(state, jax.random.key(7)))) for state in states]
 
 
 if __name__ == "__main__":

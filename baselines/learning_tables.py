@@ -59,13 +59,40 @@ def won_by_run(folder: str) -> list[Row]:
 
 def entities_on_smax() -> list[Row]:
     """A row per run with networks of entities, and what its policy wins in JaxMARL's own environment."""
-    theirs = {
-        (run["env"], run["algorithm"], run["seed"]): run["jaxmarl"]
-        for run in load(RESULTS / "smax_entities_in_jaxmarl.json")["runs"]
-    }
+    theirs = _in_jaxmarl()
     head, *rows = won_by_run("smax_entities")
     played = [f"{theirs[row[0], row[1], int(row[2])]:.3f}" for row in rows]
     return [(*head, "in JaxMARL's SMAX"), *((*row, wins) for row, wins in zip(rows, played, strict=True))]
+
+
+def entities_on_five_seeds() -> list[Row]:
+    """Likewise for runs of several seeds."""
+    theirs = _in_jaxmarl()
+    head, *rows = runs("smax_five_seeds")
+    played = []
+    for env, algorithm, _, seeds, *_ in rows:
+        first, last = map(int, seeds.split(" to "))
+        wins = [theirs[env, algorithm, seed] for seed in range(first, last + 1)]
+        played.append(interval(iqm_of(wins), 3))
+    return [(*head, "in JaxMARL's SMAX"), *((*row, wins) for row, wins in zip(rows, played, strict=True))]
+
+
+def _in_jaxmarl() -> dict[tuple[str, str, int], float]:
+    """The share of battles won in JaxMARL's own environment, by battle, algorithm and seed."""
+    played = load(RESULTS / "smax_entities_in_jaxmarl.json")["runs"]
+    return {(run["env"], run["algorithm"], run["seed"]): run["jaxmarl"] for run in played}
+
+
+def returned_by_run(folder: str) -> list[Row]:
+    """A row per run of one seed: its greedy return, with the standard deviation over episodes."""
+    abouts = [load(path) for path in sorted((RESULTS / folder).glob("*.json"))]
+    rows: list[Row] = [("environment", "algorithm", "seed", "steps", "greedy return (std)", "seconds")]
+    for about in sorted(abouts, key=lambda about: (about["env"], about["algorithm"])):
+        played = about["evaluation"]
+        shown = f"{played['return_mean']:.1f} ({played['return_std']:.1f})"
+        head = (about["env"], about["algorithm"], str(about["seed"]), million(about["timesteps"]))
+        rows.append((*head, shown, seconds(about)))
+    return rows
 
 
 def won(about: dict[str, Any]) -> Row:

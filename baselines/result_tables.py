@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from learning_tables import (
+    entities_on_five_seeds,
     entities_on_smax,
     hide_and_seek,
     ippo_on_3m,
     kitchen_speed,
     objects_moved,
     recovery,
+    returned_by_run,
     runs,
     spread_by_return,
     spread_by_steps,
@@ -62,6 +64,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "ippo on 3m": ippo_on_3m,
         "smax, ten million steps": lambda: won_by_run("smax_10m"),
         "smax, entities": entities_on_smax,
+        "smax, entities, five seeds": entities_on_five_seeds,
         "smax": lambda: runs("smax"),
         "mpe": lambda: runs("mpe"),
         "mpe, eight seeds": lambda: runs("ippo_mpe"),
@@ -74,6 +77,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "hanabi": lambda: team_runs("hanabi"),
         "hide and seek, learning": hide_and_seek,
         "hide and seek, the box": objects_moved,
+        "minatar": lambda: returned_by_run("minatar"),
         "classic": lambda: runs("ppo_classic", timed=True),
         "streams": lambda: runs("stream_classic"),
         "team values in the particle world": lambda: runs("team_q_mpe", timed=True),

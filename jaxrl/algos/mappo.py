@@ -52,6 +52,7 @@ class Config(TeamConfig):
 PRESETS: dict[str, Config] = {
     "default": Config(),
     # Networks that know units, see ippo's.
+    "smax": Config(total_timesteps=4_000_000, torso="entities"),
     "smacv2_5_units": Config(env="smax/smacv2_5_units", total_timesteps=10_000_000, torso="entities"),
     "smacv2_10_units": Config(env="smax/smacv2_10_units", total_timesteps=10_000_000, torso="entities"),
     "gpu": Config(total_timesteps=20_000_000, num_envs=2048, num_minibatches=8),  # see ippo's

@@ -284,8 +284,8 @@ def test_every_preset_is_accepted():
         ("ippo", "hanabi/2p", "hanabi"),
         ("pqn_vdn", "smax/3m", "3m"),
         ("mappo", "smax/smacv2_10_units", "smacv2_10_units"),
-        ("mappo", "smax/smacv2_20_units", "default"),
-        ("mappo", "smax/3m", "default"),  # though the preset jaxmarl is for the same battle
+        ("mappo", "smax/smacv2_20_units", "smax"),
+        ("mappo", "smax/3m", "smax"),  # though the preset jaxmarl is for the same battle
         ("mappo", "mpe/simple_speaker_listener", "speaker_listener"),
         ("ppo", "MountainCarContinuous-v0", "mountain_car_continuous"),
         ("ppo", "./my_env.py:MyEnv", "default"),
