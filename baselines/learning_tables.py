@@ -60,21 +60,24 @@ def won_by_run(folder: str) -> list[Row]:
 def entities_on_smax() -> list[Row]:
     """A row per run with networks of entities, and what its policy wins in JaxMARL's own environment."""
     theirs = _in_jaxmarl()
+
+    def wins(env: str, algorithm: str, seed: str, *_: str) -> str:
+        return f"{theirs[env, algorithm, int(seed)]:.3f}"
+
     head, *rows = won_by_run("smax_entities")
-    played = [f"{theirs[row[0], row[1], int(row[2])]:.3f}" for row in rows]
-    return [(*head, "in JaxMARL's SMAX"), *((*row, wins) for row, wins in zip(rows, played, strict=True))]
+    return [(*head, "in JaxMARL's SMAX"), *((*row, wins(*row)) for row in rows)]
 
 
 def entities_on_five_seeds() -> list[Row]:
     """Likewise for runs of several seeds."""
     theirs = _in_jaxmarl()
-    head, *rows = runs("smax_five_seeds")
-    played = []
-    for env, algorithm, _, seeds, *_ in rows:
+
+    def wins(env: str, algorithm: str, _: str, seeds: str, *__: str) -> str:
         first, last = map(int, seeds.split(" to "))
-        wins = [theirs[env, algorithm, seed] for seed in range(first, last + 1)]
-        played.append(interval(iqm_of(wins), 3))
-    return [(*head, "in JaxMARL's SMAX"), *((*row, wins) for row, wins in zip(rows, played, strict=True))]
+        return interval(iqm_of([theirs[env, algorithm, seed] for seed in range(first, last + 1)]), 3)
+
+    head, *rows = runs("smax_five_seeds")
+    return [(*head, "in JaxMARL's SMAX"), *((*row, wins(*row)) for row in rows)]
 
 
 def _in_jaxmarl() -> dict[tuple[str, str, int], float]:

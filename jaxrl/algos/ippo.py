@@ -40,7 +40,7 @@ class TeamConfig(TeamLayer, SharingLayer, OnPolicyConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(TeamConfig):
-    """IPPO's configuration. The defaults suit all of SMAX; `PRESETS["smax"]` wins more there, by larger networks."""
+    """IPPO's configuration. The defaults suit all of SMAX; `PRESETS["smax"]` wins more, by networks of units."""
 
 
 # In the particle world, returns are larger than SMAX's and an episode has only 25 steps: the critic must neither

@@ -102,8 +102,9 @@ def evaluate(
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
     check_log_info(env, log_info)
-    counts = {"episodes": episodes, "max_steps": max_steps}
-    return _evaluate(algo, env, state, key, params, **counts, greedy=greedy, log_info=tuple(log_info))
+    return _evaluate(
+        algo, env, state, key, params, episodes=episodes, greedy=greedy, max_steps=max_steps, log_info=tuple(log_info)
+    )
 
 
 class _Loop(NamedTuple):
