@@ -182,7 +182,12 @@ def peers() -> list[Row]:
         row("classic control, random play", "classic", "envpool"),
         ("IPPO training, 3m and 2s3z", ippo, theirs, f"{how}#training-speed)"),
         ("MAPPO training, 3m and 2s3z", mappo, theirs, f"{how}#training-speed)"),
-        ("IPPO on 2s3z, flat networks, to 90 % wins", Race("2s3z").ratio, theirs, f"{how}#seconds-to-nine-wins-in-ten)"),
+        (
+            "IPPO on 2s3z, flat networks, to 90 % wins",
+            Race("2s3z").ratio,
+            theirs,
+            f"{how}#seconds-to-nine-wins-in-ten)",
+        ),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 
