@@ -16,7 +16,7 @@ LIBRARIES = {"jaxmarl": "JaxMARL", "gymnax": "gymnax", "envpool": "EnvPool"}
 def environment_speed() -> list[Row]:
     """A row per environment and peer: random play."""
     rows: list[Row] = [("environment", "copies", "peer", "ratio", "jaxrl, steps per second", "peer, steps per second")]
-    for result in comparisons("smax", "mpe", "overcooked", "hanabi", "social", "classic", "minatar"):
+    for result in comparisons("smax", "mpe", "overcooked", "overcooked_v2", "hanabi", "social", "classic", "minatar"):
         speeds = [f"{result[side]['steps_per_second']:,.0f}" for side in ("ours", "peer")]
         rows.append((result["env"], f"{result['num_envs']:,}", peer(result), f"{result['ratio']:.1f}", *speeds))
     return rows
@@ -88,24 +88,32 @@ class Race:
     """When both sides won nine battles of ten on a map, as baselines/results/seconds_to_090 has it."""
 
     def __init__(self, name: str) -> None:
-        about = load(RESULTS / "seconds_to_090" / "about.json")
-        reached = about["jaxrl_reached"][name].values()
-        self.our_steps, self.our_seconds = [steps for steps, _ in reached], [value for _, value in reached]
-        self.our_compile = max(r["compile_seconds"] for r in about["jaxrl"]["runs"][name] if not r["compile_cached"])
-        self.ends: list[tuple[int, float]] = []
+        about = load(RESULTS / "seconds_to_090" / "about.json")["maps"][name]
+        self.our_steps, self.our_seconds = zip(*(run["reached"] for run in about["jaxrl"]), strict=True)
+        self.our_compile = max(run["compile_seconds"] for run in about["jaxrl"])
+        curves, self.ends = RESULTS / "seconds_to_090" / f"{name}_jaxmarl.csv", []
         """Where JaxMARL never won nine of ten: how long each seed was trained, and its win rate then."""
-        if about["jaxmarl_reached"][name] is None:
-            self.ends = last_win_rates(RESULTS / "seconds_to_090" / f"{name}_jaxmarl.csv")
+        self.their_steps = [steps for steps in first_wins(curves) if steps]
+        if not self.their_steps:
+            self.ends = last_win_rates(curves)
             self.their_steps = [max(steps for steps, _ in self.ends)]
-        else:
-            self.their_steps = list(about["jaxmarl_reached"][name].values())
-        self.their_seconds = [steps / about["jaxmarl"]["steps_per_second_alone"][name] for steps in self.their_steps]
+        self.their_seconds = [steps / about["jaxmarl"]["steps_per_second"] for steps in self.their_steps]
 
     @property
     def ratio(self) -> str:
         """Their median seconds over ours; our compiling counts, theirs does not."""
         ratio = median(self.their_seconds) / (median(self.our_seconds) + self.our_compile)
         return f"over {math.floor(ratio)}" if self.ends else f"{ratio:.0f}"
+
+
+def first_wins(path: Path) -> list[int | None]:
+    """For each seed the steps after which the mean win rate of its last ten rows is 0.9, or None."""
+    rows, firsts = load_csv(path), []
+    for name in list(rows[0])[1:]:
+        points = [(int(row["timesteps"]), float(row[name])) for row in rows if row[name]]
+        ends = range(10, len(points) + 1)
+        firsts.append(next((points[i - 1][0] for i in ends if mean(win for _, win in points[i - 10 : i]) >= 0.9), None))
+    return firsts
 
 
 def last_win_rates(path: Path) -> list[tuple[int, float]]:
@@ -183,7 +191,7 @@ def peers() -> list[Row]:
         ("IPPO training, 3m and 2s3z", ippo, theirs, f"{how}#training-speed)"),
         ("MAPPO training, 3m and 2s3z", mappo, theirs, f"{how}#training-speed)"),
         (
-            "IPPO on 2s3z, flat networks, to 90 % wins",
+            "IPPO on 2s3z, to nine wins in ten",
             Race("2s3z").ratio,
             theirs,
             f"{how}#seconds-to-nine-wins-in-ten)",

@@ -42,8 +42,7 @@ class Environment:
     """The names of checks of `jaxrl.check_env` whose findings are intended here, such as `("same_start",)` for a puzzle
     that always starts the same way. docs/environments.md lists them."""
     action_names: tuple[str, ...] = ()
-    """What the discrete actions are called, in order, for people who play; an agent with fewer actions has the first
-    ones. Empty if they have no names."""
+    """What the discrete actions are called, in order; an agent with fewer has the first ones. Empty without names."""
 
     @property
     def default_params(self) -> Any:
@@ -238,8 +237,8 @@ class MultiAgentEnvironment(Environment):
 
         By default, it follows from the names: `"adversary_0"` and `"adversary_1"` have one role, `"agent_0"` another.
         """
-        numbers = {agent: role for role, kind in enumerate(self.kinds.values()) for agent in kind}
-        return tuple(numbers[i] for i in range(self.num_agents))
+        kinds = list(self.kinds.values())
+        return tuple(role for i in range(self.num_agents) for role, kind in enumerate(kinds) if i in kind)
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:
@@ -280,8 +279,8 @@ class MultiAgentEnvironment(Environment):
         """What the global state is made of, as `entities` says it of observations; None if nobody says."""
         return None
 
-    def against_script(self) -> MultiAgentEnvironment:
-        """The same game for the first team alone, against scripted opponents."""
+    def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
+        """The game against a script: for the first team alone, or for all, with the script in a `share` of episodes."""
         raise NotImplementedError(f"{self.name} has no script that plays a team.")
 
     def _facts(self) -> dict[str, Any]:

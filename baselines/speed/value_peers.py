@@ -1,8 +1,8 @@
-"""The training loops of libraries that learn values, as functions that can be compiled: what values.py measures.
+"""The training loops of other libraries as functions that can be compiled: what values.py and race.py measure.
 
 The scripts of PureJaxQL and JaxMARL are imported from a checkout and run as they are, with their configuration files.
 Only what belongs to their command lines (hydra, omegaconf, wandb) is left out, and with it logging and the evaluation
-during training, which ours does not have either.
+during training, which ours does not have either; IPPO's script still calls its host once an update.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import yaml
 
-__all__ = ["Train", "jaxmarl_script", "purejaxql_cartpole", "rejax_train"]
+__all__ = ["Train", "jaxmarl_ippo", "jaxmarl_script", "purejaxql_cartpole", "rejax_train"]
 
 Train = Callable[[jax.Array], Any]
 """A whole run, given a key."""
@@ -49,6 +49,15 @@ def jaxmarl_script(checkout: Path, name: str, settings: str, updates: int, **cha
     return _of_old_key(script.make_train(config, env))
 
 
+def jaxmarl_ippo(checkout: Path, map_name: str, updates: int) -> tuple[Train, int]:
+    """JaxMARL's `ippo_rnn_smax.py` on a map of SMAX, and the environment steps of so many updates."""
+    folder = checkout / "baselines" / "IPPO"
+    script, config = _script(folder / "ippo_rnn_smax.py"), _read(folder / "config" / "ippo_rnn_smax.yaml")
+    steps = int(updates * config["NUM_ENVS"] * config["NUM_STEPS"])
+    config |= {"MAP_NAME": map_name, "TOTAL_TIMESTEPS": steps}
+    return _of_old_key(script.make_train(config)), steps
+
+
 def rejax_train(name: str, updates: int, settings: dict[str, Any]) -> Train:
     """An algorithm of rejax, without its evaluations.
 
@@ -72,8 +81,14 @@ def _script(path: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with mock.patch.dict(sys.modules, command_line):
+    before = {name: sys.modules[name] for name in command_line if name in sys.modules}
+    sys.modules.update(command_line)
+    try:
         spec.loader.exec_module(module)
+    finally:
+        for name in command_line:
+            del sys.modules[name]
+        sys.modules.update(before)
     return module
 
 

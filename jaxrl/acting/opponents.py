@@ -133,8 +133,9 @@ def new_seats(agent: Agent, num_envs: int, count: int) -> Seats:
 def against_opponents(agent: Agent, state: Any, chance: jax.Array, past_share: ArrayLike) -> Policy:
     """The agent's policy for a rollout in which past selves play the other side of some environments.
 
-    At the start of each episode, the learner gets a side and an opponent. What is stored is the learner's own; `extras`
-    also has `opponent[B]`, `side[B]` and `learns[B, N]`, False for agents that a past self plays.
+    At the start of each episode, the learner gets a side and an opponent; where nobody of the second team acts, because
+    the environment's script plays it, the first side. What is stored is the learner's own; `extras` also has
+    `opponent[B]`, `side[B]` and `learns[B, N]`, False for agents that a past self plays.
 
     Args:
         agent: The actor-critic; its environment has two teams.
@@ -146,9 +147,11 @@ def against_opponents(agent: Agent, state: Any, chance: jax.Array, past_share: A
     second, count = teams != teams[0], chance.size
     logits = jnp.log(chance)  # the same throughout the rollout
 
-    def deal(seats: Seats, reset: jax.Array, keys: jax.Array) -> Seats:
+    def deal(seats: Seats, observation: Observation, reset: jax.Array, keys: jax.Array) -> Seats:
         drawn = jax.vmap(lambda key: _deal(key, reset.size // keys.size, logits, past_share))(keys)
         opponent, side = (leaf.reshape(-1) for leaf in drawn)
+        scripted = ~observation.agent_mask[:, second].any(-1)
+        opponent, side = jnp.where(scripted, count, opponent), jnp.where(scripted, 0, side)
         return seats._replace(
             opponent=jnp.where(reset, opponent, seats.opponent), side=jnp.where(reset, side, seats.side)
         )
@@ -156,7 +159,7 @@ def against_opponents(agent: Agent, state: Any, chance: jax.Array, past_share: A
     def act(seats: Seats, observation: Observation, reset: jax.Array, keys: jax.Array) -> Any:
         split = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
         keys_deal, keys_own, keys_theirs = (split[:, stream] for stream in range(3))
-        seats = deal(seats, reset, keys_deal)
+        seats = deal(seats, observation, reset, keys_deal)
         carry, action, extras = own.act(seats.carry, observation, reset, keys_own)
         theirs, distribution = _theirs(agent, pool, seats, observation, reset)
         their_action = draw_by_shard(draw_action, distribution, keys_theirs)[0]

@@ -65,6 +65,8 @@ class Config(ippo.TeamConfig):
     """The share of episodes against a past self; in the others, the learner plays both sides and learns from both."""
     opponents: Preference = "hard"
     """Which past selves are drawn more often: all alike, the newest, or those that the learner loses to."""
+    script_share: float = 0.0
+    """The share of episodes in which the environment's own script plays the second team; the others are as above."""
     league: tuple[Role, ...] = ()
     """The roles of the seeds of a run, which form a league: a main one plays itself and everybody's past, an exploiter
     only the newest main ones. Empty: each seed is alone."""
@@ -73,6 +75,7 @@ class Config(ippo.TeamConfig):
         "num_opponents": COUNT,
         "snapshot_every": COUNT,
         "past_share": SHARE,
+        "script_share": SHARE,
         "league": Allowed(lambda roles: not roles or "main" in roles, "have a main member, or be empty"),
     }
     effects: ClassVar[tuple[Effect, ...]] = tuple(
@@ -175,6 +178,8 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
         ValueError: The environment has no two teams.
     """
     env = config.make_env()
+    if config.script_share:
+        env = env.against_script(config.script_share)
     count = len(np.unique(env.teams))
     if count != 2:
         raise ValueError(

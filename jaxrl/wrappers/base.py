@@ -190,9 +190,9 @@ class _Team(MultiAgentEnvironment):
     def state_entities(self) -> Entities | None:
         return self._inside.state_entities
 
-    def against_script(self) -> MultiAgentEnvironment:
+    def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
         other = copy.copy(self)
-        cast(Any, other).env = self._inside.against_script()
+        cast(Any, other).env = self._inside.against_script(share)
         return other
 
     def global_state(self, state: Any, params: Any = None) -> jax.Array:

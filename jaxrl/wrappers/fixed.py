@@ -119,7 +119,7 @@ class FixedPolicies(Wrapper):
         """That of the environment inside, float32 `[G]`."""
         return self._inner.global_state(state.env, self._params(params))
 
-    def against_script(self) -> MultiAgentEnvironment:
+    def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
         """Raise: another team is played already."""
         raise NotImplementedError(f"In {self.name} some agents are played by fixed policies; give the game without.")
 

@@ -11,7 +11,9 @@ from family import agent_of
 
 import jaxrl
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.opponents import against_opponents, chances
 from jaxrl.algos import self_play
+from jaxrl.algos.on_policy import collect
 from jaxrl.train.cost.estimate import estimate_cost
 from jaxrl.train.folder.load import Run
 from jaxrl.train.programs import member_keys
@@ -61,6 +63,27 @@ def test_what_the_past_plays_is_not_learned_from():
     rows = {name: float(value) for name, value in metrics["losses"].items()}
     assert rows["share"] == 0.5
     assert rows["scissors"] == pytest.approx(1 / 3, abs=0.2)
+
+
+def test_what_the_script_plays_is_not_learned_from_either():
+    """All episodes are the script's: the learner has the first team alone, though past selves are to be met."""
+    config = self_play.Config(
+        env="smax/3m?mode=selfplay", num_envs=8, num_steps=8, hidden=(4,), script_share=1.0, past_share=1.0
+    )
+    algo = self_play.make(config)
+    agent, state = agent_of(algo), algo.init(jax.random.key(0))
+    chance = chances(state.pool, "uniform")
+    policy = against_opponents(agent, state, chance, 1.0)
+    _, seen = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy))(state)
+    learns = seen.traj.extras["learns"] & seen.traj.observation.agent_mask
+    assert learns[..., :3].mean() > 0.5
+    assert not learns[..., 3:].any()
+    assert (seen.traj.extras["opponent"] == config.num_opponents).all(), "a past self has taken a seat"
+
+
+def test_an_environment_without_a_script_says_so():
+    with pytest.raises(NotImplementedError, match="no script"):
+        self_play.make(self_play.Config(**GAME, script_share=0.5))
 
 
 LEAGUE = self_play.Config(

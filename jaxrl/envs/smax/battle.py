@@ -125,7 +125,13 @@ class Battle:
         return jnp.asarray((own == kinds).astype(np.float32))
 
     def pack(
-        self, bodies: Bodies, unit_type: jax.Array, orders: Orders | None, memory: Memory | None, step: jax.Array
+        self,
+        bodies: Bodies,
+        unit_type: jax.Array,
+        orders: Orders | None,
+        memory: Memory | None,
+        step: jax.Array,
+        scripted: jax.Array | None = None,
     ) -> State:
         """The kernel's arrays as a state; without orders, no unit has moved or attacked yet."""
         still = jnp.zeros_like(bodies.x)
@@ -139,4 +145,5 @@ class Battle:
             attack=jnp.zeros_like(unit_type) if orders is None else orders_of.attack_action(orders),
             memory=memory,
             step=step,
+            scripted=scripted,
         )

@@ -17,7 +17,7 @@ from jaxrl.envs.batch_axis import batch_first, batch_last, map_batch
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
-from jaxrl.envs.smax.battle import Battle
+from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle
 from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.dynamics import Orders
 from jaxrl.envs.smax.options import EnemyPolicy, Options, army, default_params
@@ -120,10 +120,13 @@ class SMAX(MultiAgentEnvironment):
         """One role for all: enemies see and act mirrored, so a policy for the allies can play them as well."""
         return (0,) * self.num_agents
 
-    def against_script(self) -> SMAX:
-        """The battle of the allies against the scripted enemies."""
+    def against_script(self, share: float | None = None) -> SMAX:
+        """The allies against the scripted enemies; with a `share`, self-play in which these play so many battles."""
         other = copy.copy(self)
-        other.options, other.selfplay = dataclasses.replace(self.options, mode="enemy"), False
+        if share is not None:
+            other.options = dataclasses.replace(self.options, script_share=share)
+            return other
+        other.options, other.selfplay = dataclasses.replace(self.options, mode="enemy", script_share=0.0), False
         other.agents = self.agents[: self.num_allies]
         return other
 
@@ -225,7 +228,8 @@ class SMAX(MultiAgentEnvironment):
         orders, memory, deviation = self._orders(key, state, action, params)
         stats = self.battle.stats(state.unit_type, params)
         ticks = self.battle.fight(bodies_of(state), orders, stats, params, deviation, trace=True)
-        return jax.vmap(lambda bodies: self.battle.pack(bodies, state.unit_type, orders, memory, state.step + 1))(ticks)
+        rest = (state.unit_type, orders, memory, state.step + 1, state.scripted)
+        return jax.vmap(lambda bodies: self.battle.pack(bodies, *rest))(ticks)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self, states, params)
@@ -250,7 +254,7 @@ class SMAX(MultiAgentEnvironment):
         return jnp.concatenate([jnp.pad(m, ((0, 0), (0, most - m.shape[1]))) for m in (ally, enemy)])
 
     def agent_mask(self, state: State, params: Params | None = None) -> jax.Array:
-        return state.alive[: self.num_agents]
+        return teams.acting(self.battle, state)[: self.num_agents]
 
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[12 N]`: see `observe.global_state`."""
@@ -261,12 +265,13 @@ class SMAX(MultiAgentEnvironment):
 
     def _spawn(self, key: jax.Array, params: Params) -> State:
         bodies, types = self.battle.spawn(key, params)
-        memory = None
-        if self._scripted:
-            enemies = jax.tree.map(lambda v: v[self.num_allies :], bodies)
-            memory = scripted.new_memory(enemies, field_of(params))
+        memory = by_script = None
+        if self._scripted or self.options.script_share:
+            memory = scripted.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field_of(params))
+        if self.options.script_share:
+            by_script = uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < self.options.script_share
         step = jnp.zeros(key.shape, jnp.int32)
-        return self.battle.pack(bodies, types, None, memory, step)
+        return self.battle.pack(bodies, types, None, memory, step, by_script)
 
     def _advance(
         self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: Any = None
@@ -278,7 +283,7 @@ class SMAX(MultiAgentEnvironment):
         orders, memory, drawn = self._orders(key, state, action, params)
         before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
         after = self.battle.fight(before, orders, stats, params, drawn if deviation is None else deviation)
-        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
+        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1, state.scripted)
         return next_state, *outcome(self.battle, self.options, before, after, stats, next_state.step, params)
 
     def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:
@@ -290,13 +295,8 @@ class SMAX(MultiAgentEnvironment):
         draws = uniform_rows(key, 3 * self.num_units).reshape(3, self.num_units, *key.shape)
         action = self.action_space().clip(action)
         allies = teams.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
-        memory = state.memory
-        if self._scripted:
-            enemies, memory = teams.scripted_enemies(self.battle, self.options, state, draws[1:], params)
-        else:
-            chosen = None if key_policy is None else self._policy_actions(key_policy, state, params)
-            theirs = action[self.num_allies :] if chosen is None else chosen
-            enemies = teams.decode(self.battle, self.options, 1, theirs, state, draws[1:], params)
+        theirs = action[self.num_allies :] if key_policy is None else self._policy_actions(key_policy, state, params)
+        enemies, memory = teams.enemies(self.battle, self.options, state, theirs, draws[1:], params)
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:

@@ -34,6 +34,8 @@ class Options:
     attack_mode: str
     enemy_shoots: bool
     compat: str | None
+    script_share: float = 0.0
+    """The share of the battles in self-play in which the script plays the enemies all the same."""
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("enemy", "selfplay"))
@@ -43,6 +45,8 @@ class Options:
         one_of("compat", self.compat, (None, "jaxmarl-0.2"))
         if not callable(self.enemy) and self.enemy != "scripted":
             raise ValueError(f'enemy must be "scripted" or a policy function, got {self.enemy!r}.')
+        if not 0 <= self.script_share <= 1:
+            raise ValueError(f"The script can play a share of the battles from 0 to 1, got {self.script_share}.")
         if callable(self.enemy) and self.mode == "selfplay":
             raise ValueError('In mode="selfplay" both teams are agents; leave `enemy` out, or use mode="enemy".')
 

@@ -65,6 +65,8 @@ class State:
     """The memory of the scripted enemies, leaves `[E]`; None if there are none."""
     step: jax.Array
     """int32, steps since the episode began."""
+    scripted: jax.Array | None = None
+    """Bool, whether the script plays the enemies in this battle; None where it does in all or in none."""
 
     @property
     def alive(self) -> jax.Array:

@@ -17,7 +17,7 @@ from jaxrl.envs.smax.options import Options
 from jaxrl.envs.smax.orders import TeamOrders
 from jaxrl.envs.smax.state import Params, State, bodies_of
 
-__all__ = ["decode", "masks", "observe_team", "scripted_enemies"]
+__all__ = ["acting", "decode", "enemies", "masks", "observe_team"]
 
 
 def observe_team(battle: Battle, options: Options, team: int, state: State, params: Params) -> jax.Array:
@@ -35,16 +35,24 @@ def observe_team(battle: Battle, options: Options, team: int, state: State, para
     return observe.unit_list(surroundings, count, params.see_enemy_actions, size)
 
 
+def acting(battle: Battle, state: State) -> jax.Array:
+    """Which units are alive, and not the script's in a battle that it plays now and then: bool `[N, …]`."""
+    if state.scripted is None:
+        return state.alive
+    return state.alive.at[battle.num_allies :].set(state.alive[battle.num_allies :] & ~state.scripted)
+
+
 def masks(battle: Battle, options: Options, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
     """Which discrete actions the allies and the enemies can choose: bool `[A, 5 + E, …]`, `[E, 5 + A, …]`."""
     reach = battle.stats(state.unit_type, params).range
     of_allies, of_enemies = observe.in_range(bodies_of(state), reach, battle.num_allies)
-    alive = state.alive[: battle.num_allies, None], state.alive[battle.num_allies :, None]
+    acts = acting(battle, state)[:, None]
 
-    def mask(alive: jax.Array, shootable: jax.Array) -> jax.Array:
-        return jnp.concatenate([jnp.repeat(alive, 4, axis=1), jnp.ones_like(alive), shootable], axis=1)
+    def mask(acts: jax.Array, shootable: jax.Array) -> jax.Array:
+        return jnp.concatenate([jnp.repeat(acts, 4, axis=1), jnp.ones_like(acts), shootable & acts], axis=1)
 
-    return mask(alive[0], of_allies), mask(alive[1], of_enemies[:, ::-1] if options.jaxmarl else of_enemies)
+    of_enemies = of_enemies[:, ::-1] if options.jaxmarl else of_enemies
+    return mask(acts[: battle.num_allies], of_allies), mask(acts[battle.num_allies :], of_enemies)
 
 
 def decode(
@@ -72,7 +80,20 @@ def decode(
     return orders._replace(move_x=-orders.move_x)
 
 
-def scripted_enemies(
+def enemies(
+    battle: Battle, options: Options, state: State, action: jax.Array, uniform: jax.Array, params: Params
+) -> tuple[TeamOrders, scripted.Memory | None]:
+    """The enemies' orders, from their `action[E, …]` or the script, and the script's memory; draws as in `decode`."""
+    if state.memory is None:
+        return decode(battle, options, 1, action, state, uniform, params), None
+    by_script, memory = _scripted_enemies(battle, options, state, uniform, params)
+    if (now := state.scripted) is None:
+        return by_script, memory
+    chosen = decode(battle, options, 1, action, state, uniform, params)
+    return jax.tree.map(lambda script, own: jnp.where(now, script, own), by_script, chosen), memory
+
+
+def _scripted_enemies(
     battle: Battle, options: Options, state: State, uniform: jax.Array, params: Params
 ) -> tuple[TeamOrders, scripted.Memory]:
     """The orders of the scripted enemies and their memory; `uniform[2, N, …]` are draws in [0, 1)."""
