@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.envs.hide_and_seek.bodies import Agents, Objects, any_of, total
-from jaxrl.envs.hide_and_seek.geometry import disc_out
-from jaxrl.envs.hide_and_seek.observe import objects_of
+from jaxrl.envs.hide_and_seek.doors import doors_blocked
 from jaxrl.envs.hide_and_seek.world import HIDER, Cast, Params, State, Tally
 
 __all__ = ["PHASES", "acting", "counted", "info", "moved", "outside", "reward", "seen"]
@@ -94,28 +93,15 @@ def _by_group(values: jax.Array, groups: list[np.ndarray]) -> jax.Array:
 def info(state: State, params: Params) -> dict[str, jax.Array]:
     """What training logs can show (`log_info`): float32 numbers that are right at the end of an episode.
 
-    `seen_fraction` of the hunt so far, `doors_blocked` (of the open doors, the share that an object blocks now), and
+    `seen_fraction` of the hunt so far, `doors_blocked` (of the open doors, the share that nobody gets through now), and
     for both phases metres that boxes and ramps moved, how many were locked in the end, and climbs to the top of a ramp.
     """
     tally = state.tally
     hunted = jnp.maximum(state.step - params.preparation, 1).astype(jnp.float32)
-    told: dict[str, Any] = {"seen_fraction": tally.seen / hunted, "doors_blocked": _doors_blocked(state, params)}
+    told: dict[str, Any] = {"seen_fraction": tally.seen / hunted, "doors_blocked": doors_blocked(state, params)}
     for p, phase in enumerate(PHASES):
         for g, group in enumerate(("boxes", "ramps")):
             told[f"{group}_moved_{phase}"] = tally.moved[p, g]
             told[f"{group}_locked_{phase}"] = tally.locked[p, g]
         told[f"ramps_used_{phase}"] = tally.climbs[p]
     return told
-
-
-def _doors_blocked(state: State, params: Params) -> jax.Array:
-    """The share of open doors in whose middle no agent could stand for an object."""
-    rects, count = objects_of(state).rect(params), state.step.astype(jnp.float32) * 0
-    blocked = count
-    for door in range(state.doors.shape[0]):
-        x, y, is_open = state.doors[door]
-        taken = jnp.zeros(state.step.shape, bool)
-        for o in range(state.locked_by.shape[0]):
-            taken |= disc_out(rects[o], x, y, params.agent_radius)[2] > 0
-        count, blocked = count + is_open, blocked + is_open * taken
-    return blocked / jnp.maximum(count, 1.0)

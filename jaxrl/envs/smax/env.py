@@ -40,8 +40,8 @@ class SMAX(MultiAgentEnvironment):
         allies: An army such as `"3s5z"` or `["marine", "zealot"]`.
         enemies: The opposing army (default: the same).
         unit_types: Unit types to add to the six, or to replace some of them: `{"tank": UnitType(health=150, …)}`.
-        mode: `"enemy"`: allies against `enemy`. `"selfplay"`: both teams are agents `ally_0 …, enemy_0 …`, their
-            rewards sum to zero, and enemies see and act mirrored, so that one policy can play both sides.
+        mode: `"enemy"`: allies against `enemy`. `"selfplay"`: both teams are agents `ally_0 …, enemy_0 …`; enemies
+            see and act mirrored, so that one policy can play both sides.
         enemy: `"scripted"`, or a policy `(params.enemy, obs[E, D], action_mask[E, A], key) -> action[E]`, which
             sees and acts mirrored, as in self-play.
         enemy_params: The default of `params.enemy`, a pytree of arrays.
@@ -53,6 +53,8 @@ class SMAX(MultiAgentEnvironment):
         map_size: Side of the square map, or (width, height), in map units.
         won_battle_bonus: Reward for a win.
         damage_reward: Reward for taking all of the opponents' health.
+        own_losses: In self-play, how much of the opponents' reward a team loses: with 1 the two sum to zero, with 0
+            nobody has anything to lose by fighting.
         see_enemy_actions: Whether the last actions of visible opponents are observed.
         walls_cause_death: Whether touching the border kills.
         spawn: `"sides"` or `"smacv2"`, see `Scenario` (default: the scenario's own).
@@ -81,6 +83,7 @@ class SMAX(MultiAgentEnvironment):
         map_size: float | tuple[float, float] = 32.0,
         won_battle_bonus: float = 1.0,
         damage_reward: float | None = None,
+        own_losses: float = 1.0,
         see_enemy_actions: bool = True,
         walls_cause_death: bool = True,
         spawn: Literal["sides", "smacv2"] | None = None,
@@ -101,7 +104,7 @@ class SMAX(MultiAgentEnvironment):
         self.action_names = action_names(max(self.num_allies, self.num_enemies))
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
-        rules = (map_size, max_steps, won_battle_bonus, damage_reward, see_enemy_actions, walls_cause_death)
+        rules = (map_size, max_steps, won_battle_bonus, damage_reward, own_losses, see_enemy_actions, walls_cause_death)
         self._default_params = default_params(types, *rules, enemy_params)
 
     def _params(self, params: Params | None) -> Params:
@@ -141,10 +144,8 @@ class SMAX(MultiAgentEnvironment):
         uneven = self.selfplay and self.num_allies != self.num_enemies
         if uneven or self.options.observation_type == "conic":
             return None
-        discrete = self.options.action_type == "discrete"
-        return observe.entities(
-            self.num_allies, self.num_enemies, len(self.unit_names), FIRST_ATTACK if discrete else None
-        )
+        first = FIRST_ATTACK if self.options.action_type == "discrete" else None
+        return observe.entities(self.num_allies, self.num_enemies, len(self.unit_names), first)
 
     @property
     def state_entities(self) -> Entities:
@@ -303,9 +304,8 @@ class SMAX(MultiAgentEnvironment):
         """The actions of the enemy policy, `[E, …]`, clipped like the agents' actions."""
         assert self.enemy_policy is not None
         obs = teams.observe_team(self.battle, self.options, 1, state, params)
-        mask = None
-        if self.options.action_type == "discrete":
-            mask = teams.masks(self.battle, self.options, state, params)[1]
+        discrete = self.options.action_type == "discrete"
+        mask = teams.masks(self.battle, self.options, state, params)[1] if discrete else None
         act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
         return self._action_space(self.num_allies).clip(act(obs, mask, key))
 

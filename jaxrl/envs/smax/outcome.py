@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.envs.smax.battle import Battle
 from jaxrl.envs.smax.dynamics import Bodies
@@ -27,14 +26,11 @@ def outcome(
     hurt = (before.health - after.health) / stats.health
     dealt, taken = hurt[enemies].mean(0), hurt[allies].mean(0)
     gain = dealt * params.damage_reward + jnp.where(won, params.won_battle_bonus, 0.0)
+    reward = jnp.broadcast_to(gain, (battle.num_allies, *gain.shape))
     if selfplay:
-        gain -= taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
-    sign = np.where(
-        np.arange(battle.num_units if selfplay else battle.num_allies) < battle.num_allies,
-        np.float32(1),
-        np.float32(-1),
-    )
-    reward = gain * sign.reshape(-1, *(1,) * gain.ndim)
+        loss = taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
+        theirs = jnp.broadcast_to(loss - params.own_losses * gain, (battle.num_enemies, *gain.shape))
+        reward = jnp.concatenate([reward - params.own_losses * loss, theirs])
     decided = allies_dead | enemies_dead
     if options.jaxmarl:  # one more step, and the clock ends an episode as if it were decided
         return reward, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}

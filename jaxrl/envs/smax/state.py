@@ -32,9 +32,11 @@ class Params:
     max_steps: Any
     """Steps after which an undecided battle is truncated."""
     won_battle_bonus: Any
-    """Reward for a win, in the step that wins; in self-play, the losers get its negative."""
+    """Reward for a win, in the step that wins."""
     damage_reward: Any
-    """Reward for taking all of the opponents' health; in self-play, minus the same for one's own team's."""
+    """Reward for taking all of the opponents' health."""
+    own_losses: Any
+    """In self-play, how much of the opponents' reward a team loses: with 1 the two sum to zero."""
     see_enemy_actions: Any
     """Whether the last actions of visible opponents are seen."""
     walls_cause_death: Any

@@ -160,6 +160,27 @@ def test_selfplay_looks_the_same_from_both_sides():
     assert hurt > 1
 
 
+def test_own_losses_say_how_much_a_team_suffers():
+    """The same battle under the same actions, in which both teams win some."""
+    names = ("smax/3m?mode=selfplay", "smax/3m?mode=selfplay&own_losses=0", "smax/3m?mode=selfplay&own_losses=0.25")
+    rewards = []
+    for env in map(jaxrl.make, names):
+        step, rows = jax.jit(env.batch_step), []
+        _, state = jax.jit(env.batch_reset)(keys(0))
+        for t in range(60):
+            shoots = jax.vmap(env.action_mask)(state)[..., 5:]
+            action = jnp.where(shoots.any(-1), 5 + jnp.argmax(shoots, -1), 1)
+            _, state, reward, *_ = step(keys(t), state, action)
+            rows.append(reward)
+        rewards.append(np.stack(rows))
+    fair, selfish, between = rewards
+    ally, enemy = selfish[..., 0], selfish[..., 3]
+    assert min((ally > 0.9).sum(), (enemy > 0.9).sum()) > 3
+    for weight, reward in ((1.0, fair), (0.25, between)):
+        np.testing.assert_allclose(reward[..., :3], np.repeat((ally - weight * enemy)[..., None], 3, -1), atol=1e-6)
+        np.testing.assert_allclose(reward[..., 3:], np.repeat((enemy - weight * ally)[..., None], 3, -1), atol=1e-6)
+
+
 def test_a_policy_as_the_enemy():
     """It is asked with its parameters, sees mirrored, and attacks whom it says."""
     seen = {}
