@@ -56,7 +56,7 @@ def _meets_the_past(config: Any, env: Any) -> bool:
 class Config(ippo.TeamConfig):
     """The configuration of self-play."""
 
-    env: Name = "smax/3m?mode=selfplay"
+    env: Name = "smax/3m?mode=selfplay&own_losses=0"
     num_opponents: int = 8
     """Past selves in the pool, in a league of each member; a new one takes the place of the oldest."""
     snapshot_every: int = 20
@@ -91,6 +91,8 @@ class Config(ippo.TeamConfig):
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
+    # With own_losses=0 nobody learns to stay away from the others, see docs/self_play.md.
+    "smax": Config(total_timesteps=2_200_000, torso="entities"),
     # Averaging over the whole past, some of the present, and much entropy make the last policy itself converge.
     "matrix": Config(
         env="matrix/rock_paper_scissors",
