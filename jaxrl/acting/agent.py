@@ -45,6 +45,8 @@ class Networks(NamedTuple):
     evaluate: Callable[[Any, Observation, jax.Array], jax.Array] | None = None
     """`evaluate(params, observation, action[T, B, N, ...]) -> q[T, B, N, K]`: the values of actions by K critics, where
     critics take actions."""
+    by_set: Any = True
+    """Whether parameters belong to single parameter sets: for all of them, or for each part of their tree."""
 
 
 def _as_it_is(state: Any, policy: Any) -> Any:

@@ -95,7 +95,7 @@ def scaled_rewards(
     discounted: jax.Array,
     traj: Transition,
     param_sets: tuple[int, ...],
-    gamma: jax.Array,
+    gamma: jax.Array,  # scalar or [N]
 ) -> tuple[Normaliser, jax.Array, jax.Array]:
     """Rewards divided by the deviation of the discounted returns seen so far, including this rollout's.
 

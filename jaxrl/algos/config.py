@@ -21,7 +21,10 @@ __all__ = ["Hyperparams", "OnPolicyConfig"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Hyperparams:
-    """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it."""
+    """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it.
+
+    In an update, those that policies have for themselves are arrays, see `PolicyLayer.hyperparams_now`.
+    """
 
     lr: Any
     gamma: Any
@@ -92,6 +95,11 @@ class OnPolicyConfig(BinsLayer, EpochLayer):
     def falling(self) -> tuple[str, ...]:
         """The hyperparameters that decrease linearly to zero."""
         return (*super().falling, "ent_coef") if self.anneal_ent else super().falling
+
+    def hyperparams_now(self, agent: Any, state: Any) -> Hyperparams:
+        """The hyperparameters of the update that `state` is about to make."""
+        del agent
+        return self.annealed(state.hyperparams, state.update)
 
     def make_env(self) -> Environment:
         """The environment that `env` names.

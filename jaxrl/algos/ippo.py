@@ -15,16 +15,16 @@ from typing import Any
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.config import OnPolicyConfig
-from jaxrl.algos.layers import SharingLayer, TeamLayer
+from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.learning import OptimizerName
+from jaxrl.algos.policy_config import PolicyLayer
 from jaxrl.fields import Name
 
 __all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TeamConfig(TeamLayer, SharingLayer, OnPolicyConfig):
+class TeamConfig(TeamLayer, PolicyLayer):
     """The fields that IPPO and MAPPO add."""
 
     env: Name = "smax/3m"

@@ -171,7 +171,8 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
             critic_carry, prediction = criticise(params["critic"], carry[1], observation.global_state, reset)
         return (actor_carry, critic_carry), policy, prediction
 
-    return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *team_axis)))
+    by_set = {"actor": True, "critic": False}
+    return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *team_axis)), by_set=by_set)
 
 
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:

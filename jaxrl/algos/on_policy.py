@@ -33,7 +33,7 @@ class Experience(NamedTuple):
 
     traj: Transition  # leaves [T, B, ...]; observations are normalised
     reward: jax.Array  # [T, B, N] scaled
-    discount: jax.Array  # [T, B, 1] gamma, and 0 where the task ended
+    discount: jax.Array  # [T, B, 1 or N] gamma, and 0 where the task ended
     cut: jax.Array  # [T, B, 1] True where the episode ended, terminated or truncated
     next_value: jax.Array  # [T, B, N] of what the step led to in the same episode
     keys: jax.Array  # [E, R / S, S / devices] for the shuffles of E epochs

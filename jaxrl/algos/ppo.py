@@ -31,7 +31,7 @@ from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.nn.memory import initial_carry
 from jaxrl.rl.advantage import gae, normalise
 from jaxrl.rl.devices import mean_weights
-from jaxrl.rl.losses import clipped_surrogate
+from jaxrl.rl.losses import clipped_surrogate, scaled_mean
 from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.spaces import Space
@@ -151,7 +151,7 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
 
 def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
-    h = agent.config.annealed(state.hyperparams, state.update)
+    h = agent.config.hyperparams_now(agent, state)
     state, seen = collect(agent, state, h)
     advantage = gae(seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.gae_lambda)
     batch = sequences(seen.traj, advantage, agent.config.train_length)
@@ -181,14 +181,14 @@ def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
     value_clip = h.clip_eps if agent.config.clip_value else jnp.inf
 
     policy_loss = mean(clipped_surrogate(ratio, advantage, h.clip_eps))
-    value_loss = mean(agent.config.value.loss(prediction, batch.value, target, value_clip))
-    entropy = mean(policy.entropy())
-    total_loss = policy_loss + h.vf_coef * value_loss - h.ent_coef * entropy
+    value_loss = agent.config.value.loss(prediction, batch.value, target, value_clip)
+    entropy = policy.entropy()
+    total_loss = policy_loss + scaled_mean(h.vf_coef, value_loss, weight) - scaled_mean(h.ent_coef, entropy, weight)
     return total_loss, {
         "total": total_loss,
         "policy": policy_loss,
-        "value": value_loss,
-        "entropy": entropy,
+        "value": mean(value_loss),
+        "entropy": mean(entropy),
         "approx_kl": mean(ratio - 1.0 - log_ratio),
         "clip_fraction": mean((jnp.abs(ratio - 1.0) > h.clip_eps).astype(jnp.float32)),
     }

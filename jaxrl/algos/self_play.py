@@ -133,7 +133,7 @@ def init_with_pool(agent: Agent, key: jax.Array, hyperparams: Any = None) -> Sel
 def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     """One rollout, partly against past selves, and its optimisation."""
     config = agent.config
-    h = config.annealed(state.hyperparams, state.update)
+    h = config.hyperparams_now(agent, state)
     met = meets(state.pool, config.roles, state.number)
     chance = chances(state.pool, config.opponents, len(config.roles), met)
     past_share = jnp.where(is_main(config.roles, state.number), config.past_share, 1.0)

@@ -40,6 +40,7 @@ _READING = (
     "jaxrl.algos.exploration",
     "jaxrl.algos.stream_config",
     "jaxrl.algos.config",
+    "jaxrl.algos.policy_config",
     "jaxrl.algos.q_config",
     "jaxrl.algos.iql",
     "jaxrl.acting.collector",

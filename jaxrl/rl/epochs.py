@@ -34,7 +34,7 @@ def update_epochs(
     num_envs: int,
     num_minibatches: int,
     optimizer: str,
-    lr: jax.Array,
+    lr: Any,
     max_grad_norm: jax.Array,
     target_kl: float | None = None,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
@@ -49,7 +49,7 @@ def update_epochs(
         num_envs: B, this device's environments.
         num_minibatches: Optimiser steps per epoch.
         optimizer: A name in `OPTIMIZERS`.
-        lr: Learning rate.
+        lr: Learning rate, or several: see `gradient_step`.
         max_grad_norm: Gradients are scaled down to this global norm.
         target_kl: Stop learning once `loss` reports a larger `approx_kl`.
     """

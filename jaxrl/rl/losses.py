@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-__all__ = ["clipped_surrogate", "clipped_value_loss"]
+__all__ = ["clipped_surrogate", "clipped_value_loss", "scaled_mean"]
 
 
 def clipped_surrogate(ratio: jax.Array, advantage: jax.Array, clip_eps: jax.Array | float) -> jax.Array:
@@ -23,3 +23,11 @@ def clipped_value_loss(
     chex.assert_equal_shape([value, old_value, target])
     near = old_value + jnp.clip(value - old_value, -clip_eps, clip_eps)
     return 0.5 * jnp.maximum(jnp.square(value - target), jnp.square(near - target))
+
+
+def scaled_mean(coef: jax.Array | float, x: jax.Array, weight: jax.Array) -> jax.Array:
+    """`coef` times the mean of `x[..., N]`, this device's share of it: see `jaxrl.rl.devices.mean_weights`.
+
+    With a coefficient for each of N agents, `[N]`, it is the mean of `coef * x`.
+    """
+    return jnp.sum(coef * x * weight) if jnp.ndim(coef) else coef * jnp.sum(x * weight)

@@ -97,7 +97,7 @@ def discounted_returns(
         start: `[...]` the sum before the first step; zeros at the beginning.
         reward: `[T, ...]`.
         cut: `[T, ...]` True where the episode ended with step t.
-        gamma: Discount factor.
+        gamma: Discount factor; it broadcasts to `start`.
 
     Returns:
         The sum to continue from, `[...]`, and the sums after each step, `[T, ...]`.

@@ -76,7 +76,7 @@ def gradient_step(
     opt_state: Any,
     minibatch: Any,
     optimizer: str,
-    lr: jax.Array | float,
+    lr: Any,
     max_grad_norm: jax.Array | float,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One gradient step on a minibatch, over all devices: `(params, opt_state, losses)`.
@@ -87,7 +87,8 @@ def gradient_step(
         opt_state: The optimiser's state, initially from `new_opt_state`.
         minibatch: This device's share of the minibatch.
         optimizer: A name in `OPTIMIZERS`.
-        lr: Learning rate.
+        lr: Learning rate; or one for each entry along the leaves' first axis, `[P]`; or a tree with one of these for
+            each part of the parameters.
         max_grad_norm: The gradient is scaled down to this global norm.
 
     Returns:
@@ -100,8 +101,13 @@ def gradient_step(
     scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
     direction, opt_state = OPTIMIZERS[optimizer](as_params).update(gradient * scale, opt_state)
     step = as_params(jnp.asarray(direction))
-    params = jax.tree.map(lambda p, u: p - lr * u, params, step)
+    params = jax.tree.map(lambda p, u, rate: p - _along(rate, u) * u, params, step, jax.tree.broadcast(lr, params))
     return params, opt_state, {**losses, "grad_norm": norm / num_devices()}
+
+
+def _along(rate: Any, step: jax.Array) -> Any:
+    """A number as it is; several, `[P]`, so that they multiply along the first axis of `step[P, ...]`."""
+    return jnp.expand_dims(rate, tuple(range(1, step.ndim))) if jnp.ndim(rate) else rate
 
 
 def _labels(params: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy_in
 
-__all__ = ["as_pairs", "named_param_sets", "with_fixed"]
+__all__ = ["as_pairs", "learning_policies", "named_param_sets", "policy_names", "with_fixed"]
 
 _RANDOM = "random"
 _SCRIPTED = "scripted"
@@ -62,13 +62,21 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
 
 def named_param_sets(agents: tuple[str, ...], pairs: tuple[str, ...], otherwise: tuple[int, ...]) -> tuple[int, ...]:
     """The parameter set of each of N agents: those of one policy share one; the others are as in `otherwise`."""
-    learning = {pattern: policy for pattern, policy in _split(pairs).items() if learns(policy)}
-    owners = [
-        number if pattern is None else learning[pattern]
-        for number, pattern in zip(otherwise, matching(agents, learning), strict=True)
-    ]
+    names = policy_names(agents, pairs)
+    owners = [number if name is None else name for number, name in zip(otherwise, names, strict=True)]
     first: dict[Any, int] = {}
     return tuple(first.setdefault(owner, len(first)) for owner in owners)
+
+
+def policy_names(agents: tuple[str, ...], pairs: tuple[str, ...]) -> tuple[str | None, ...]:
+    """The policy that learns to play each of N agents; None for those that no pattern matches."""
+    learning = {pattern: policy for pattern, policy in _split(pairs).items() if learns(policy)}
+    return tuple(None if pattern is None else learning[pattern] for pattern in matching(agents, learning))
+
+
+def learning_policies(pairs: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the policies that learn."""
+    return tuple(dict.fromkeys(policy for policy in _split(pairs).values() if learns(policy)))
 
 
 def learns(policy: str) -> bool:

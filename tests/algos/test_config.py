@@ -204,6 +204,7 @@ OTHER: dict[str, Any] = {
     "sharing": "none",
     "shared_reward": True,
     "policies": ("agent=A",),
+    "policy_hyperparams": ("A.lr=0.125",),
     "other_play": True,
     "critic_hidden": (7,),
     "layer_norm": True,
@@ -218,6 +219,7 @@ IDLE_ALONE = {
     "channels",
     "shared_reward",
     "policies",
+    "policy_hyperparams",
     "torso",
 }
 

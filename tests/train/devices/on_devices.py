@@ -33,7 +33,15 @@ VARIANTS = {
         mappo,
         mappo.Config(env="probe/hidden_state", optimizer="adam", critic_hidden=(8,), **GRU, **SMALL),
     ),
-    "ippo mpe": (ippo, ippo.Config(env="mpe/simple_tag", **SMALL)),  # hunters and prey see and do different things
+    "ippo mpe": (  # hunters and prey see and do different things, and learn in their own ways
+        ippo,
+        ippo.Config(
+            env="mpe/simple_tag",
+            policies={"adversary_.*": "A"},
+            policy_hyperparams={"A.lr": 5e-3, "A.gamma": 0.9, "A.ent_coef": 0.05},
+            **SMALL,
+        ),
+    ),
     "dqn": (dqn, dqn.Config(env="classic/cartpole", **NORMALISED, **REPLAY, **SMALL)),
     "dqn gru": (dqn, dqn.Config(env="probe/death", burn_in=4, sequence_length=4, **GRU, **REPLAY, **SMALL)),
     "qmix": (qmix, qmix.Config(env="probe/two_step", **REPLAY, **SMALL)),
