@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.rl.losses import clipped_surrogate, clipped_value_loss
+from jaxrl.rl.losses import clipped_surrogate, clipped_value_loss, scaled_mean
 
 EPS = 0.2
 
@@ -40,3 +40,11 @@ def test_infinite_clip_is_plain_regression():
     rng = np.random.default_rng(0)
     value, old, target = jnp.asarray(rng.normal(size=(3, 7)), jnp.float32)
     np.testing.assert_allclose(clipped_value_loss(value, old, target, np.inf), 0.5 * (value - target) ** 2, rtol=1e-5)
+
+
+def test_each_agent_has_a_share_in_the_mean_with_its_own_coefficient():
+    x, coef = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32), np.float32([0.5, 3.0])
+    samples, weight = jnp.asarray(x), jnp.full(x.shape, 1 / x.size)
+    expected = (0.5 * x[..., 0].mean() + 3.0 * x[..., 1].mean()) / 2
+    np.testing.assert_allclose(scaled_mean(jnp.asarray(coef), samples, weight), expected, rtol=1e-5)
+    np.testing.assert_allclose(scaled_mean(0.5, samples, weight), 0.5 * x.mean(), rtol=1e-5)

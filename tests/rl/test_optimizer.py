@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from jaxrl.rl.optimizer import OPTIMIZERS
+from jaxrl.rl.optimizer import OPTIMIZERS, gradient_step, new_opt_state
 
 STEPS = 4
 D, H, A = 6, 4, 3
@@ -123,3 +123,15 @@ def test_muon_turns_each_groups_matrix_by_itself():
             direction,
             own,
         )
+
+
+def test_each_parameter_set_has_a_learning_rate():
+    """Along the first axis, though the last has the same length; and parts of the tree can have a single one."""
+    params = {"actor": {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}, "critic": jnp.ones((2, 2))}
+    loss = lambda p, _: (ravel_pytree(p)[0].sum(), {})  # noqa: E731
+    rates = {"actor": jnp.array([0.25, 0.5]), "critic": 0.125}
+    stepped, *_ = gradient_step(loss, params, new_opt_state(params, "adam"), None, "adam", rates, 1e9)
+    expected = {"actor": {"w": [[0.75, 0.75], [0.5, 0.5]], "b": [0.75, 0.5]}, "critic": np.full((2, 2), 0.875)}
+    np.testing.assert_allclose(stepped["actor"]["w"], expected["actor"]["w"], rtol=1e-4)
+    np.testing.assert_allclose(stepped["actor"]["b"], expected["actor"]["b"], rtol=1e-4)
+    np.testing.assert_allclose(stepped["critic"], expected["critic"], rtol=1e-4)
