@@ -23,7 +23,7 @@ __all__ = ["Hyperparams", "OnPolicyConfig"]
 class Hyperparams:
     """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it.
 
-    In an update, those that policies have for themselves are arrays, see `PolicyLayer.hyperparams_now`.
+    In an update, those that single policies have for themselves are arrays, `[N]` for the agents.
     """
 
     lr: Any

@@ -43,7 +43,7 @@ def test_infinite_clip_is_plain_regression():
 
 
 def test_each_agent_has_a_share_in_the_mean_with_its_own_coefficient():
-    x, coef = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32), np.float32([0.5, 3.0])
+    x, coef = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32), np.array([0.5, 3.0], np.float32)
     samples, weight = jnp.asarray(x), jnp.full(x.shape, 1 / x.size)
     expected = (0.5 * x[..., 0].mean() + 3.0 * x[..., 1].mean()) / 2
     np.testing.assert_allclose(scaled_mean(jnp.asarray(coef), samples, weight), expected, rtol=1e-5)
