@@ -172,6 +172,22 @@ def strangers(name: str) -> list[Row]:
     ]
 
 
+def self_play_on_smax() -> list[Row]:
+    """A row per battle: scores in an arena of runs with a pool, runs that only met themselves, and the script."""
+    rows: list[Row] = [
+        ("battle", "against the script: with a pool", "without", "with a pool, against those without (95 %)")
+    ]
+    for path in sorted((RESULTS / "arenas").glob("smax_*.json")):
+        arena = load(path)
+        pool, plain = (
+            [i for i, each in enumerate(arena["names"]) if each.startswith(name)] for name in ("pool", "plain")
+        )
+        against = [" ".join(f"{arena['matrix'][i][-1]:.2f}" for i in group) for group in (pool, plain)]
+        seeds = [mean(arena["matrix"][i][j] for j in plain) for i in pool]
+        rows.append((path.stem.removeprefix("smax_"), *against, interval(iqm_of(seeds), 2)))
+    return rows
+
+
 def kitchen_speed() -> list[Row]:
     """A row per kitchen: training with each side's own settings, in turns on one core."""
     rows: list[Row] = [

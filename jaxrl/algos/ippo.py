@@ -53,6 +53,23 @@ _MPE: dict[str, Any] = {
     "share_torso": False,
 }
 
+# Returns grow from a few shaped points to hundreds, so rewards are scaled, and the critic has a torso of its own. A
+# large entropy bonus finds the hatch; it falls to zero, because cooks who hesitate are in each other's way.
+_KITCHEN: dict[str, Any] = {
+    "num_envs": 64,
+    "num_steps": 128,
+    "optimizer": "adam",
+    "lr": 1e-3,
+    "gae_lambda": 0.95,
+    "clip_eps": 0.2,
+    "ent_coef": 0.1,
+    "anneal_ent": True,
+    "clip_value": False,
+    "normalise_reward": True,
+    "activation": "relu",
+    "share_torso": False,
+}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
     # Networks that know units; see docs/what_works_on_smax.md for what they cost and win.
@@ -81,24 +98,8 @@ PRESETS: dict[str, Config] = {
         activation="relu",
         share_torso=False,
     ),
-    # Returns grow from a few shaped points to hundreds, so rewards are scaled, and the critic has a torso of its own. A
-    # large entropy bonus finds the hatch; it falls to zero, because cooks who hesitate are in each other's way.
-    "overcooked": Config(
-        env="overcooked/cramped_room?observe=vector",
-        total_timesteps=2_000_000,
-        num_envs=64,
-        num_steps=128,
-        optimizer="adam",
-        lr=1e-3,
-        gae_lambda=0.95,
-        clip_eps=0.2,
-        ent_coef=0.1,
-        anneal_ent=True,
-        clip_value=False,
-        normalise_reward=True,
-        activation="relu",
-        share_torso=False,
-    ),
+    "overcooked": Config(env="overcooked/cramped_room?observe=vector", total_timesteps=2_000_000, **_KITCHEN),
+    "overcooked_v2": Config(env="overcooked_v2/cramped_room", total_timesteps=1_000_000, **_KITCHEN),
     # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
     "hanabi": Config(
         env="hanabi/2p",

@@ -17,7 +17,7 @@ from jaxrl.envs.smax import spawn
 from jaxrl.envs.smax.dynamics import Bodies, Orders, inside, run_ticks
 from jaxrl.envs.smax.observe import Surroundings
 from jaxrl.envs.smax.scenarios import Scenario
-from jaxrl.envs.smax.scripted import Memory
+from jaxrl.envs.smax.scripted import Memory, Sometimes
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
 from jaxrl.envs.smax.units import UnitStats, stats_of
 
@@ -129,9 +129,8 @@ class Battle:
         bodies: Bodies,
         unit_type: jax.Array,
         orders: Orders | None,
-        memory: Memory | None,
+        memory: Memory | Sometimes | None,
         step: jax.Array,
-        scripted: jax.Array | None = None,
     ) -> State:
         """The kernel's arrays as a state; without orders, no unit has moved or attacked yet."""
         still = jnp.zeros_like(bodies.x)
@@ -145,5 +144,4 @@ class Battle:
             attack=jnp.zeros_like(unit_type) if orders is None else orders_of.attack_action(orders),
             memory=memory,
             step=step,
-            scripted=scripted,
         )

@@ -229,8 +229,7 @@ class SMAX(MultiAgentEnvironment):
         orders, memory, deviation = self._orders(key, state, action, params)
         stats = self.battle.stats(state.unit_type, params)
         ticks = self.battle.fight(bodies_of(state), orders, stats, params, deviation, trace=True)
-        rest = (state.unit_type, orders, memory, state.step + 1, state.scripted)
-        return jax.vmap(lambda bodies: self.battle.pack(bodies, *rest))(ticks)
+        return jax.vmap(lambda bodies: self.battle.pack(bodies, state.unit_type, orders, memory, state.step + 1))(ticks)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self, states, params)
@@ -266,13 +265,11 @@ class SMAX(MultiAgentEnvironment):
 
     def _spawn(self, key: jax.Array, params: Params) -> State:
         bodies, types = self.battle.spawn(key, params)
-        memory = by_script = None
-        if self._scripted or self.options.script_share:
-            memory = scripted.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field_of(params))
-        if self.options.script_share:
-            by_script = uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < self.options.script_share
-        step = jnp.zeros(key.shape, jnp.int32)
-        return self.battle.pack(bodies, types, None, memory, step, by_script)
+        memory, share = None, self.options.script_share
+        if self._scripted or share:
+            own = scripted.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field_of(params))
+            memory = scripted.Sometimes(own, uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < share) if share else own
+        return self.battle.pack(bodies, types, None, memory, jnp.zeros(key.shape, jnp.int32))
 
     def _advance(
         self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: Any = None
@@ -284,7 +281,7 @@ class SMAX(MultiAgentEnvironment):
         orders, memory, drawn = self._orders(key, state, action, params)
         before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
         after = self.battle.fight(before, orders, stats, params, drawn if deviation is None else deviation)
-        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1, state.scripted)
+        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
         return next_state, *outcome(self.battle, self.options, before, after, stats, next_state.step, params)
 
     def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from jaxrl.envs.smax.dynamics import Bodies, Field
 
-__all__ = ["Memory", "decide", "new_memory"]
+__all__ = ["Memory", "Sometimes", "decide", "new_memory"]
 
 
 class Memory(NamedTuple):
@@ -21,6 +21,13 @@ class Memory(NamedTuple):
 
     goal: jax.Array  # [E, 2, …] where it walks while it sees no one: its first place, rotated about the map's centre
     target: jax.Array  # [E, …] the last opponent it shot at, or -1
+
+
+class Sometimes(NamedTuple):
+    """The memory where the script plays some of the battles only."""
+
+    memory: Memory
+    plays: jax.Array  # bool […]
 
 
 def new_memory(bodies: Bodies, field: Field) -> Memory:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from jaxrl.envs.smax.dynamics import Bodies, Field
-from jaxrl.envs.smax.scripted import Memory
+from jaxrl.envs.smax.scripted import Memory, Sometimes
 from jaxrl.envs.smax.units import UnitStats
 
 __all__ = ["Params", "State", "bodies_of", "field_of"]
@@ -63,12 +63,10 @@ class State:
     attack: jax.Array
     """`[N]` int32, the last action if it was an attack, otherwise 0: `5 + k` is an ally attacking enemy k, or an enemy
     attacking ally `A - 1 - k` (enemies count from the other end, as in JaxMARL)."""
-    memory: Memory | None
+    memory: Memory | Sometimes | None
     """The memory of the scripted enemies, leaves `[E]`; None if there are none."""
     step: jax.Array
     """int32, steps since the episode began."""
-    scripted: jax.Array | None = None
-    """Bool, whether the script plays the enemies in this battle; None where it does in all or in none."""
 
     @property
     def alive(self) -> jax.Array:

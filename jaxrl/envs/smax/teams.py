@@ -36,10 +36,10 @@ def observe_team(battle: Battle, options: Options, team: int, state: State, para
 
 
 def acting(battle: Battle, state: State) -> jax.Array:
-    """Which units are alive, and not the script's in a battle that it plays now and then: bool `[N, …]`."""
-    if state.scripted is None:
+    """Which units are alive, and not the script's where it plays some of the battles: bool `[N, …]`."""
+    if not isinstance(state.memory, scripted.Sometimes):
         return state.alive
-    return state.alive.at[battle.num_allies :].set(state.alive[battle.num_allies :] & ~state.scripted)
+    return state.alive.at[battle.num_allies :].set(state.alive[battle.num_allies :] & ~state.memory.plays)
 
 
 def masks(battle: Battle, options: Options, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
@@ -82,26 +82,27 @@ def decode(
 
 def enemies(
     battle: Battle, options: Options, state: State, action: jax.Array, uniform: jax.Array, params: Params
-) -> tuple[TeamOrders, scripted.Memory | None]:
+) -> tuple[TeamOrders, scripted.Memory | scripted.Sometimes | None]:
     """The enemies' orders, from their `action[E, …]` or the script, and the script's memory; draws as in `decode`."""
     if state.memory is None:
         return decode(battle, options, 1, action, state, uniform, params), None
-    by_script, memory = _scripted_enemies(battle, options, state, uniform, params)
-    if (now := state.scripted) is None:
-        return by_script, memory
+    if isinstance(state.memory, scripted.Memory):
+        return _scripted_enemies(battle, options, state.memory, state, uniform, params)
+    own, plays = state.memory
+    by_script, own = _scripted_enemies(battle, options, own, state, uniform, params)
     chosen = decode(battle, options, 1, action, state, uniform, params)
-    return jax.tree.map(lambda script, own: jnp.where(now, script, own), by_script, chosen), memory
+    orders = jax.tree.map(lambda script, other: jnp.where(plays, script, other), by_script, chosen)
+    return orders, scripted.Sometimes(own, plays)
 
 
 def _scripted_enemies(
-    battle: Battle, options: Options, state: State, uniform: jax.Array, params: Params
+    battle: Battle, options: Options, memory: scripted.Memory, state: State, uniform: jax.Array, params: Params
 ) -> tuple[TeamOrders, scripted.Memory]:
     """The orders of the scripted enemies and their memory; `uniform[2, N, …]` are draws in [0, 1)."""
-    assert state.memory is not None
     allies, enemies = slice(None, battle.num_allies), slice(battle.num_allies, None)
     bodies, stats = bodies_of(state), battle.stats(state.unit_type, params)
     move, target, memory = scripted.decide(
-        state.memory,
+        memory,
         jax.tree.map(lambda v: v[enemies], bodies),
         jax.tree.map(lambda v: v[allies], bodies),
         stats.range[enemies],

@@ -64,7 +64,7 @@ def test_the_script_plays_as_it_does_against_the_allies_alone(played: Played):
 
 
 def test_a_battle_belongs_to_the_script_from_its_beginning_to_its_end(played: Played):
-    scripted, step = np.asarray(played.mixed[0].scripted), np.asarray(played.mixed[0].step)
+    scripted, step = np.asarray(played.mixed[0].memory.plays), np.asarray(played.mixed[0].step)
     goes_on = step[1:] > 0
     np.testing.assert_array_equal(scripted[1:][goes_on], scripted[:-1][goes_on])
     assert 0.3 < scripted[step == 0].mean() < 0.7
@@ -76,7 +76,7 @@ def test_a_battle_belongs_to_the_script_from_its_beginning_to_its_end(played: Pl
 
 def test_nobody_of_the_second_team_acts_in_the_scripts_battles(played: Played):
     state, agent_mask, action_mask = played.mixed
-    scripted, alive = np.asarray(state.scripted)[..., None], np.asarray(state.alive)
+    scripted, alive = np.asarray(state.memory.plays)[..., None], np.asarray(state.alive)
     np.testing.assert_array_equal(agent_mask[..., :3], alive[..., :3])
     np.testing.assert_array_equal(agent_mask[..., 3:], alive[..., 3:] & ~scripted)
     idle = ~np.asarray(agent_mask)
