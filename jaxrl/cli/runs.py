@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import tyro
 from jaxrl.cli.cache import use_cache
 from jaxrl.fields import as_seed
 from jaxrl.train.folder.load import Run, load
+from jaxrl.train.transfer import in_env
 
 if TYPE_CHECKING:
     from jaxrl.train.evaluate import Evaluation
@@ -25,6 +27,8 @@ class EvalFlags:
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
+    env: str | None = None
+    """Play in this environment instead of the run's own. Networks of entities fit battles of any size."""
     episodes: int = 512
     """Number of episodes."""
     seed: int = 1_000_000
@@ -46,6 +50,7 @@ def evaluate_run(argv: list[str]) -> int:
     from jaxrl.train.summary import evaluation_lines
 
     run = load(flags.run, best=flags.best, trust=flags.trust)
+    run = in_env(run, flags.env) if flags.env else run
     use_cache()
     log_info = getattr(run.config, "log_info", ()) if flags.log_info is None else flags.log_info
     played = play(run, flags.episodes, flags.seed, flags.greedy, log_info)
@@ -84,6 +89,8 @@ class RenderFlags:
 
     run: tyro.conf.Positional[Path | None] = None
     """The run folder; the latest one in runs/ if left out."""
+    env: str | None = None
+    """Film in this environment instead of the run's own; name a file by --out, too."""
     out: Path | None = None
     """Output file: .gif, .html, or .mp4 where ffmpeg is found; if left out, replay.gif in the run folder, or
     grid.gif with several episodes."""
@@ -109,6 +116,7 @@ def render_run(argv: list[str]) -> int:
 
     _check_out(flags)
     run = load(flags.run, trust=flags.trust)
+    run = in_env(run, flags.env) if flags.env else run
     out = flags.out or refuse_link(run.folder.path / ("replay.gif" if flags.episodes == 1 else "grid.gif"))
     use_cache()
     state = run.member(flags.member).state
@@ -124,6 +132,8 @@ def _check_out(flags: RenderFlags) -> None:
     from jaxrl.render import SUFFIXES
     from jaxrl.render.mp4 import find_ffmpeg
 
+    if flags.env and flags.out is None:
+        raise ValueError(f"The run folder holds films of the run's own environment: say --out {_file_name(flags.env)}.")
     if not 1 <= flags.episodes <= _MOST_EPISODES:
         raise ValueError(f"--episodes must be from 1 to {_MOST_EPISODES}, got {flags.episodes}.")
     as_seed("--seed", flags.seed + flags.episodes - 1)
@@ -134,3 +144,8 @@ def _check_out(flags: RenderFlags) -> None:
         raise ValueError(f"An HTML page plays one episode: name {flags.out} .gif or .mp4, or leave out --episodes.")
     if suffix == ".mp4":
         find_ffmpeg()
+
+
+def _file_name(env: str) -> str:
+    """`smax_25m.gif` for smax/25m."""
+    return re.sub(r"\W+", "_", env).strip("_") + ".gif"

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import keystr
 
 from jaxrl.algorithm import Algorithm, RunConfig, field_names
 from jaxrl.fields import typed
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.load import Run, load
-from jaxrl.train.folder.run_folder import config_to_json
-from jaxrl.train.folder.same_run import differences
-from jaxrl.train.members import Members, best_member, member_of, traced_fields
+from jaxrl.train.members import Members, best_member, member_of
 from jaxrl.train.programs import Programs, initial_state
+from jaxrl.train.transfer import check_fits, learned_parts, what_fits
 
 __all__ = ["InitFrom", "Start"]
 
@@ -102,7 +99,7 @@ class Start:
                 kind = type(self.initial_state).__name__
                 raise TypeError(f"initial_state must be a train state such as result.state, got {kind}.")
             advice = "It must come from the same algorithm with the same config."
-            _check_fits(self._shape, self.initial_state, "initial_state", lambda: advice)
+            check_fits(self._shape, self.initial_state, "initial_state", lambda: advice)
         if self.init_from is not None:
             _ = self._learned
 
@@ -123,7 +120,7 @@ class Start:
             return state, None
         arrays, said = self._learned
         assert self.init_from is not None
-        return _with(state, hosts.broadcast(arrays, _parts(state, self.init_from.learner))), said
+        return _with(state, hosts.broadcast(arrays, learned_parts(state, self.init_from.learner))), said
 
     @functools.cached_property
     def _shape(self) -> Any:
@@ -141,10 +138,10 @@ class Start:
         member = _chosen_member(run, source.member, count if self._alike else 0)
         old = run.state if member is None else member_of(run.state, member)
         one_for_all = count > 1 and (member is not None or run.about["num_seeds"] == 1)
-        here, there = _parts(self._shape, source.learner), _parts(old, source.learner)
+        here, there = learned_parts(self._shape, source.learner), learned_parts(old, source.learner)
         wanted = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), here)
-        _check_fits(
-            wanted if one_for_all else here, there, f"The run in {source.run}", lambda: _what_fits(run, self._config)
+        check_fits(
+            wanted if one_for_all else here, there, f"The run in {source.run}", lambda: what_fits(run, self._config)
         )
         arrays = jax.tree.map(hosts.fetch, there)
         if one_for_all:
@@ -174,59 +171,15 @@ def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
     return best_member(evaluation) if evaluation else 0
 
 
-def _parts(state: Any, everything: bool) -> dict[str, Any]:
-    """The parameters in a train state, or everything that updates learn, by field; of nested states, dictionaries."""
-    own = {name: getattr(state, name) for name in field_names(state, "learned") if everything or name == "params"}
-    return own | {name: _parts(getattr(state, name), everything) for name in field_names(state, "nested")}
-
-
 def _with(state: Any, learned: dict[str, Any]) -> Any:
-    """A train state with what `_parts` returns of another one."""
+    """A train state with what `learned_parts` returns of another one."""
     nested = field_names(state, "nested")
     new = {name: _with(getattr(state, name), value) if name in nested else value for name, value in learned.items()}
     return dataclasses.replace(state, **new)
 
 
 def _names(state: Any, everything: bool) -> list[str]:
-    """The names of the fields that `_parts` returns, `toy.params` in a nested state."""
+    """The names of the fields that `learned_parts` returns, `toy.params` in a nested state."""
     own = [name for name in field_names(state, "learned") if everything or name == "params"]
     nested = field_names(state, "nested")
     return own + [f"{name}.{inner}" for name in nested for inner in _names(getattr(state, name), everything)]
-
-
-def _check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> None:
-    """Raise ValueError unless two trees have leaves with the same names, shapes and dtypes."""
-    wanted, given = _described(here), _described(there)
-    for name in [*wanted, *given]:
-        if wanted.get(name) != given.get(name):
-            raise ValueError(
-                f"{what} does not fit: {name} is {given.get(name, 'absent')} there and "
-                f"{wanted.get(name, 'absent')} here. {advice()}"
-            )
-
-
-def _described(tree: Any) -> dict[str, str]:
-    """The dtype and shape of each leaf, by name: `params['torso']['kernel']`."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {
-        f"{keystr(path[:1], simple=True)}{keystr(path[1:])}": f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves
-    }
-
-
-def _what_fits(run: Run, config: Any) -> str:
-    """What has to be the same, as far as it differs: the spaces, otherwise the fields of the configs."""
-    new = config.make_env()
-    facts = {
-        "the shape of observations": (run.env.observation_space().shape, new.observation_space().shape),
-        "the actions": (run.env.action_space(), new.action_space()),
-        "the number of agents": (getattr(run.env, "num_agents", 1), getattr(new, "num_agents", 1)),
-    }
-    apart = [f"{what} is {old} there and {here} here" for what, (old, here) in facts.items() if str(old) != str(here)]
-    if apart:
-        return f"What fits is an environment with the same spaces: {', '.join(apart)}."
-    free = {"seed", "env", "total_timesteps", "num_envs", "num_steps", *traced_fields(config)}
-    old, here = (
-        {name: value for name, value in content.items() if name not in free}
-        for content in (run.about["config"], config_to_json(config))
-    )
-    return f"What fits is the same algorithm with the same networks: {', '.join(differences(old, here))}."

@@ -1,0 +1,86 @@
+"""What a run has learned, elsewhere: which parts of its train state that is, and where they fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.tree_util import keystr
+
+from jaxrl.algorithm import field_names
+from jaxrl.train.folder.load import Run
+from jaxrl.train.folder.run_folder import config_to_json
+from jaxrl.train.folder.same_run import differences
+from jaxrl.train.members import traced_fields
+
+__all__ = ["check_fits", "in_env", "learned_parts", "what_fits"]
+
+
+_ENTITIES = "Networks of entities (--torso entities) fit battles of any size."
+
+
+def in_env(run: Run, env: str) -> Run:
+    """The run in another environment, to be played there: its policy must fit.
+
+    Networks of entities (`torso="entities"`) fit battles of any size, so a policy of smax/8m plays smax/25m.
+
+    Args:
+        run: With one seed or several.
+        env: The environment's name.
+
+    Raises:
+        ValueError: Something that was learned has another shape there; the message says what differs.
+    """
+    config = dataclasses.replace(run.config, env=env)
+    algo = run.module.make(config)
+    here, there = jax.eval_shape(algo.init, jax.random.key(0)), run.member(0).state
+    for everything in (False, True):  # parameters first, since their names say most
+        wanted, given = learned_parts(here, everything), learned_parts(there, everything)
+        check_fits(wanted, given, f"The run in {run.folder.path}", lambda: f"{what_fits(run, config)} {_ENTITIES}")
+    return dataclasses.replace(run, config=config, algo=algo, env=config.make_env())
+
+
+def learned_parts(state: Any, everything: bool) -> dict[str, Any]:
+    """The parameters in a train state, or everything that updates learn, by field; of nested states, dictionaries."""
+    own = {name: getattr(state, name) for name in field_names(state, "learned") if everything or name == "params"}
+    return own | {name: learned_parts(getattr(state, name), everything) for name in field_names(state, "nested")}
+
+
+def check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> None:
+    """Raise ValueError unless two trees have leaves with the same names, shapes and dtypes."""
+    wanted, given = _described(here), _described(there)
+    for name in [*wanted, *given]:
+        if wanted.get(name) != given.get(name):
+            raise ValueError(
+                f"{what} does not fit: {name} is {given.get(name, 'absent')} there and "
+                f"{wanted.get(name, 'absent')} here. {advice()}"
+            )
+
+
+def what_fits(run: Run, config: Any) -> str:
+    """What has to be the same, as far as it differs: the spaces, otherwise the fields of the configs."""
+    new = config.make_env()
+    facts = {
+        "the shape of observations": (run.env.observation_space().shape, new.observation_space().shape),
+        "the actions": (run.env.action_space(), new.action_space()),
+        "the number of agents": (getattr(run.env, "num_agents", 1), getattr(new, "num_agents", 1)),
+    }
+    apart = [f"{what} is {old} there and {here} here" for what, (old, here) in facts.items() if str(old) != str(here)]
+    if apart:
+        return f"What fits is an environment with the same spaces: {', '.join(apart)}."
+    free = {"seed", "env", "total_timesteps", "num_envs", "num_steps", *traced_fields(config)}
+    old, here = (
+        {name: value for name, value in content.items() if name not in free}
+        for content in (run.about["config"], config_to_json(config))
+    )
+    return f"What fits is the same algorithm with the same networks: {', '.join(differences(old, here))}."
+
+
+def _described(tree: Any) -> dict[str, str]:
+    """The dtype and shape of each leaf, by name: `params['torso']['kernel']`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {
+        f"{keystr(path[:1], simple=True)}{keystr(path[1:])}": f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves
+    }

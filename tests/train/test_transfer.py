@@ -1,0 +1,53 @@
+"""A run is played in another environment if its networks fit."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrl
+from jaxrl.algos import ippo
+from jaxrl.cli.runs import play, render_run
+from jaxrl.train.folder.load import Run
+from jaxrl.train.transfer import in_env
+
+
+def trained(folder: Path, num_seeds: int = 1, **fields: object) -> Run:
+    config = ippo.Config(env="smax/3m?max_steps=12", num_envs=4, num_steps=8, total_timesteps=32, hidden=(8,), **fields)  # pyright: ignore[reportArgumentType]
+    jaxrl.fit(ippo.make(config), config, folder, num_seeds=num_seeds, quiet=True, pictures=False, eval_episodes=4)
+    return jaxrl.load(folder)
+
+
+@pytest.fixture(scope="module")
+def units(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two seeds with networks of units."""
+    return trained(tmp_path_factory.mktemp("units") / "run", num_seeds=2, torso="entities")
+
+
+def test_a_policy_of_three_units_leads_five(units: Run):
+    there = in_env(units, "smax/5m_vs_6m?max_steps=12")
+    assert there.env.observation_space() != units.env.observation_space()
+    played = play(there, episodes=4)
+    assert played.returns.shape[:2] == (2, 4)
+    assert played.lengths.max() <= 12
+    # Each seed plays by its own parameters, which stay as they are.
+    assert not np.array_equal(played.returns[0], played.returns[1])
+    jax.tree.map(np.testing.assert_array_equal, there.state.params, units.state.params)
+
+
+def test_in_its_own_environment_it_plays_as_ever(units: Run):
+    own, again = (play(run, episodes=4).returns for run in (units, in_env(units, units.config.env)))
+    np.testing.assert_array_equal(own, again)
+
+
+def test_a_film_of_another_environment_needs_a_name_of_its_own(units: Run):
+    with pytest.raises(ValueError, match=r"say --out smax_8m\.gif"):
+        render_run([str(units.folder.path), "--env", "smax/8m"])
+    assert not list(units.folder.path.glob("*.gif"))
+
+
+def test_flat_networks_fit_one_size(tmp_path: Path):
+    run = trained(tmp_path / "run", torso="flat")
+    with pytest.raises(ValueError, match=r"does not fit: params.*shape of observations is.*--torso entities"):
+        in_env(run, "smax/5m_vs_6m")
