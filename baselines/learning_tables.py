@@ -172,6 +172,17 @@ def strangers(name: str) -> list[Row]:
     ]
 
 
+def transfer() -> list[Row]:
+    """A row per battle that policies play without having trained for it."""
+    rows: list[Row] = [("trained on", "steps", "plays", "seeds", "greedy win rates")]
+    kept = load(RESULTS / "smax_transfer.json")
+    for own, there in dict.fromkeys((row["trained_on"], row["env"]) for row in kept):
+        found = sorted((r for r in kept if (r["trained_on"], r["env"]) == (own, there)), key=lambda row: row["seed"])
+        wins = " ".join(f"{row['win_rate']:.3f}" for row in found)
+        rows.append((own, million(found[0]["steps"]), there, f"{found[0]['seed']} to {found[-1]['seed']}", wins))
+    return rows
+
+
 def self_play_on_smax() -> list[Row]:
     """A row per battle: scores in an arena of runs with a pool, runs that only met themselves, and the script."""
     rows: list[Row] = [

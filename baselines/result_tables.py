@@ -23,6 +23,7 @@ from learning_tables import (
     spread_by_steps,
     strangers,
     team_runs,
+    transfer,
     won_by_run,
 )
 from record import RESULTS
@@ -76,6 +77,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "kitchens, strangers": lambda: strangers("coord_ring"),
         "kitchens, speed": kitchen_speed,
         "hanabi": lambda: team_runs("hanabi"),
+        "smax, transfer": transfer,
         "self-play on SMAX": self_play_on_smax,
         "hide and seek, learning": hide_and_seek,
         "hide and seek, the box": objects_moved,
