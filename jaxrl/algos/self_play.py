@@ -91,8 +91,8 @@ class Config(ippo.TeamConfig):
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    # With own_losses=0 nobody learns to stay away from the others, see docs/self_play.md.
-    "smax": Config(total_timesteps=2_200_000, torso="entities"),
+    # With own_losses=0 and some battles against the script nobody learns to stay away, see docs/self_play.md.
+    "smax": Config(total_timesteps=2_200_000, torso="entities", script_share=0.3),
     # Averaging over the whole past, some of the present, and much entropy make the last policy itself converge.
     "matrix": Config(
         env="matrix/rock_paper_scissors",
