@@ -179,7 +179,8 @@ def transfer() -> list[Row]:
     for own, there in dict.fromkeys((row["trained_on"], row["env"]) for row in kept):
         found = sorted((r for r in kept if (r["trained_on"], r["env"]) == (own, there)), key=lambda row: row["seed"])
         wins = " ".join(f"{row['win_rate']:.3f}" for row in found)
-        rows.append((own, million(found[0]["steps"]), there, f"{found[0]['seed']} to {found[-1]['seed']}", wins))
+        seeds = " ".join(str(row["seed"]) for row in found)
+        rows.append((own, million(found[0]["steps"]), there, seeds, wins))
     return rows
 
 

@@ -24,7 +24,7 @@ from reached import reached
 from record import RESULTS
 
 sys.path.append(str(Path(__file__).parent / "speed"))
-from value_peers import jaxmarl_ippo
+from training_peers import jaxmarl_ippo
 
 from jaxrl.train.folder.provenance import versions
 
@@ -46,6 +46,8 @@ def of_run(run: Path) -> dict[str, Any]:
         "config",
     )
     first = reached(run, 0.9, 163_840)[0]
+    if first is None:
+        raise ValueError(f"{run} never wins nine of ten battles; train it for longer.")
     return {**{name: about[name] for name in names}, "win_rate": about["evaluation"]["win_rate"], "reached": first}
 
 

@@ -2,7 +2,7 @@
 
 A line a seed: the environment steps and the seconds of training after which the win rate of sampled actions over the
 last `--window` steps was that high. The default window is ten updates of JaxMARL's `ippo_rnn_smax`. With `--out NAME`
-it goes to results/NAME.json, with the command and the final win rates of each run.
+it goes to results/NAME.json, with the command and the final evaluation of each run.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def main() -> None:
         for seed, when in enumerate(firsts, about["seed"]):
             shown = "not reached" if when is None else f"{when[0]:,} steps, {when[1]:.1f} s"
             print(f"{run.name}, seed {seed}: {shown}")
-        names = ("command", "algorithm", "env", "seed", "git", "versions")
-        wins = about["evaluation"]["win_rate"]
-        kept.append({"run": run.name, **{name: about[name] for name in names}, "reached": firsts, "win_rate": wins})
+        if arguments.out:
+            names = ("command", "algorithm", "env", "seed", "git", "versions", "evaluation")
+            kept.append({"run": run.name, **{name: about[name] for name in names}, "reached": firsts})
     if arguments.out:
         (RESULTS / f"{arguments.out}.json").write_text(json.dumps(kept, indent=1) + "\n")
 

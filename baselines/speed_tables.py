@@ -93,8 +93,9 @@ class Race:
         self.our_compile = max(run["compile_seconds"] for run in about["jaxrl"])
         curves, self.ends = RESULTS / "seconds_to_090" / f"{name}_jaxmarl.csv", []
         """Where JaxMARL never won nine of ten: how long each seed was trained, and its win rate then."""
-        self.their_steps = [steps for steps in first_wins(curves) if steps]
-        if not self.their_steps:
+        firsts = first_wins(curves)
+        self.their_steps = [steps for steps in firsts if steps]
+        if None in firsts:
             self.ends = last_win_rates(curves)
             self.their_steps = [max(steps for steps, _ in self.ends)]
         self.their_seconds = [steps / about["jaxmarl"]["steps_per_second"] for steps in self.their_steps]

@@ -1,7 +1,7 @@
 """How policies play battles that they were not trained for: `python baselines/transfer.py RUN… --envs smax/25m …`.
 
-512 greedy battles for each run, which has one seed and networks of entities. The numbers are added to
-results/smax_transfer.json.
+512 greedy battles for each run, which has one seed and networks of entities. The numbers go to
+results/smax_transfer.json, beside those of other runs and battles.
 """
 
 from __future__ import annotations
@@ -25,15 +25,19 @@ def main() -> None:
     parser.add_argument("--envs", nargs="+", required=True)
     arguments = parser.parse_args()
     path = RESULTS / "smax_transfer.json"
-    rows = json.loads(path.read_text()) if path.exists() else []
+    kept = json.loads(path.read_text()) if path.exists() else []
+    rows = {(row["trained_on"], row["seed"], row["env"]): row for row in kept}
     for folder in arguments.runs:
         run = jaxrl.load(folder)
+        if run.num_members > 1:
+            raise ValueError(f"{folder} has {run.num_members} seeds; name one of them, such as {folder}:0.")
         for env in arguments.envs:
             wins = float(np.mean(play(in_env(run, env)).won))
             row = {"trained_on": run.config.env, "steps": run.config.total_timesteps, "seed": run.config.seed}
-            rows.append({**row, "env": env, "win_rate": round(wins, 4), "git": run.about["git"]})
-            print(rows[-1])
-    path.write_text(json.dumps(rows, indent=1) + "\n")
+            row |= {"env": env, "win_rate": round(wins, 4), "git": run.about["git"]}
+            rows[row["trained_on"], row["seed"], env] = row
+            print(row)
+    path.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Environment:
     """The names of checks of `jaxrl.check_env` whose findings are intended here, such as `("same_start",)` for a puzzle
     that always starts the same way. docs/environments.md lists them."""
     action_names: tuple[str, ...] = ()
-    """What the discrete actions are called, in order; an agent with fewer has the first ones. Empty without names."""
+    """What the discrete actions are called, in order; an agent with fewer has the first. Empty if there are none."""
 
     @property
     def default_params(self) -> Any:
@@ -237,8 +237,8 @@ class MultiAgentEnvironment(Environment):
 
         By default, it follows from the names: `"adversary_0"` and `"adversary_1"` have one role, `"agent_0"` another.
         """
-        kinds = list(self.kinds.values())
-        return tuple(role for i in range(self.num_agents) for role, kind in enumerate(kinds) if i in kind)
+        numbers = {agent: role for role, kind in enumerate(self.kinds.values()) for agent in kind}
+        return tuple(numbers[i] for i in range(self.num_agents))
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from value_peers import Train, jaxmarl_script, purejaxql_cartpole, rejax_train
+from training_peers import Train, jaxmarl_script, purejaxql_cartpole, rejax_train
 
 from jaxrl.algos import dqn, pqn, pqn_vdn, qmix, sac, td3, vdn
 

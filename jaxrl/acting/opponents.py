@@ -130,18 +130,21 @@ def new_seats(agent: Agent, num_envs: int, count: int) -> Seats:
     return Seats(agent.networks.new_carry(num_envs), agent.networks.new_carry(num_envs), nobody + count, nobody)
 
 
-def against_opponents(agent: Agent, state: Any, chance: jax.Array, past_share: ArrayLike) -> Policy:
+def against_opponents(
+    agent: Agent, state: Any, chance: jax.Array, past_share: ArrayLike, *, scripted: bool = False
+) -> Policy:
     """The agent's policy for a rollout in which past selves play the other side of some environments.
 
-    At the start of each episode, the learner gets a side and an opponent; where nobody of the second team acts, because
-    the environment's script plays it, the first side. What is stored is the learner's own; `extras` also has
-    `opponent[B]`, `side[B]` and `learns[B, N]`, False for agents that a past self plays.
+    At the start of each episode, the learner gets a side and an opponent. What is stored is the learner's own; `extras`
+    also has `opponent[B]`, `side[B]` and `learns[B, N]`, False for agents that a past self plays.
 
     Args:
         agent: The actor-critic; its environment has two teams.
         state: The learner's train state, whose `pool` has the past selves.
         chance: `[K]`, the probability of each of them, see `chances`.
         past_share: The share of episodes against a past self; in the others, the learner plays both sides.
+        scripted: Whether the environment's script plays the second team of some episodes, in which no past self does.
+            One can tell them by nobody of that team acting.
     """
     own, teams, pool = rollout_policy(agent, state), np.asarray(agent.env.teams), state.pool
     second, count = teams != teams[0], chance.size
@@ -150,8 +153,8 @@ def against_opponents(agent: Agent, state: Any, chance: jax.Array, past_share: A
     def deal(seats: Seats, observation: Observation, reset: jax.Array, keys: jax.Array) -> Seats:
         drawn = jax.vmap(lambda key: _deal(key, reset.size // keys.size, logits, past_share))(keys)
         opponent, side = (leaf.reshape(-1) for leaf in drawn)
-        scripted = ~observation.agent_mask[:, second].any(-1)
-        opponent, side = jnp.where(scripted, count, opponent), jnp.where(scripted, 0, side)
+        if scripted:
+            opponent = jnp.where(observation.agent_mask[:, second].any(-1), opponent, count)
         return seats._replace(
             opponent=jnp.where(reset, opponent, seats.opponent), side=jnp.where(reset, side, seats.side)
         )

@@ -53,7 +53,7 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
             object.__setattr__(self, "policy_hyperparams", pairs)
         super().__post_init__()
         if self.policies:
-            _ = self.own_hyperparams  # refuses what is none
+            _ = self.own_hyperparams  # raises for an entry that fits no policy
 
     @property
     def own_hyperparams(self) -> dict[str, dict[str, float]]:

@@ -66,7 +66,8 @@ class Config(ippo.TeamConfig):
     opponents: Preference = "hard"
     """Which past selves are drawn more often: all alike, the newest, or those that the learner loses to."""
     script_share: float = 0.0
-    """The share of episodes in which the environment's own script plays the second team; the others are as above."""
+    """The share of episodes in which the environment's own script plays the second team, for every member of a league;
+    the others are as above."""
     league: tuple[Role, ...] = ()
     """The roles of the seeds of a run, which form a league: a main one plays itself and everybody's past, an exploiter
     only the newest main ones. Empty: each seed is alone."""
@@ -91,7 +92,7 @@ class Config(ippo.TeamConfig):
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
-    # With own_losses=0 and some battles against the script nobody learns to stay away, see docs/self_play.md.
+    # With own_losses=0 in the environment's name as well, nobody learns to stay away: see docs/self_play.md.
     "smax": Config(total_timesteps=2_200_000, torso="entities", script_share=0.3),
     # Averaging over the whole past, some of the present, and much entropy make the last policy itself converge.
     "matrix": Config(
@@ -137,7 +138,7 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     met = meets(state.pool, config.roles, state.number)
     chance = chances(state.pool, config.opponents, len(config.roles), met)
     past_share = jnp.where(is_main(config.roles, state.number), config.past_share, 1.0)
-    policy = against_opponents(agent, state, chance, past_share)
+    policy = against_opponents(agent, state, chance, past_share, scripted=config.script_share > 0)
     state, seen = collect(agent, state, h, policy)
     pool, score = count_results(state.pool, seen.traj, state.score, agent.env.teams)
 
@@ -177,17 +178,20 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """Self-play as three pure functions of the train state.
 
     Raises:
-        ValueError: The environment has no two teams.
+        ValueError: The environment has no two teams, or no script though `script_share` wants it.
     """
     env = config.make_env()
-    if config.script_share:
-        env = env.against_script(config.script_share)
     count = len(np.unique(env.teams))
     if count != 2:
         raise ValueError(
             f"{config.env} has {count} team{'s' if count > 1 else ''}, and self_play needs two; use ippo, or an "
             f"environment such as smax/3m?mode=selfplay."
         )
+    if config.script_share:
+        try:
+            env = env.against_script(config.script_share)
+        except NotImplementedError as error:
+            raise ValueError(f"{error} Say --script-share 0.") from None
     param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
     return Algorithm(partial(init_with_pool, agent), partial(update, agent), partial(act, agent))

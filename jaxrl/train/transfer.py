@@ -18,13 +18,11 @@ from jaxrl.train.members import traced_fields
 __all__ = ["check_fits", "in_env", "learned_parts", "what_fits"]
 
 
-_ENTITIES = "Networks of entities (--torso entities) fit battles of any size."
-
-
 def in_env(run: Run, env: str) -> Run:
     """The run in another environment, to be played there: its policy must fit.
 
-    Networks of entities (`torso="entities"`) fit battles of any size, so a policy of smax/8m plays smax/25m.
+    Networks of entities (`torso="entities"`) fit battles of any size, so a policy of smax/8m plays smax/25m. A critic
+    has to fit, too.
 
     Args:
         run: With one seed or several.
@@ -33,13 +31,20 @@ def in_env(run: Run, env: str) -> Run:
     Raises:
         ValueError: Something that was learned has another shape there; the message says what differs.
     """
-    config = dataclasses.replace(run.config, env=env)
+    config = dataclasses.replace(run.config, env=env, log_info=())  # which may have other numbers there
     algo = run.module.make(config)
     here, there = jax.eval_shape(algo.init, jax.random.key(0)), run.member(0).state
     for everything in (False, True):  # parameters first, since their names say most
         wanted, given = learned_parts(here, everything), learned_parts(there, everything)
-        check_fits(wanted, given, f"The run in {run.folder.path}", lambda: f"{what_fits(run, config)} {_ENTITIES}")
+        check_fits(wanted, given, f"The run in {run.folder.path}", lambda: _advice(run, config))
     return dataclasses.replace(run, config=config, algo=algo, env=config.make_env())
+
+
+def _advice(run: Run, config: Any) -> str:
+    """What fits, and how to train something that fits more."""
+    more = getattr(config, "torso", "") == "flat" and config.make_env().entities is not None
+    entities = " Networks of entities (--torso entities) would fit battles of any size." if more else ""
+    return what_fits(run, config) + entities
 
 
 def learned_parts(state: Any, everything: bool) -> dict[str, Any]:

@@ -73,16 +73,20 @@ def test_what_the_script_plays_is_not_learned_from_either():
     algo = self_play.make(config)
     agent, state = agent_of(algo), algo.init(jax.random.key(0))
     chance = chances(state.pool, "uniform")
-    policy = against_opponents(agent, state, chance, 1.0)
-    _, seen = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy))(state)
+    play = jax.jit(lambda state, policy: collect(agent, state, state.hyperparams, policy)[1], static_argnums=1)
+    seen = play(state, against_opponents(agent, state, chance, 1.0, scripted=True))
     learns = seen.traj.extras["learns"] & seen.traj.observation.agent_mask
     assert learns[..., :3].mean() > 0.5
     assert not learns[..., 3:].any()
     assert (seen.traj.extras["opponent"] == config.num_opponents).all(), "a past self has taken a seat"
+    # A second team that does not act yet, as seekers in hide-and-seek, may well meet a past self.
+    state = algo.init(jax.random.key(1))
+    waits = play(state, against_opponents(agent, state, chance, 1.0))
+    assert (waits.traj.extras["opponent"] < config.num_opponents).all()
 
 
 def test_an_environment_without_a_script_says_so():
-    with pytest.raises(NotImplementedError, match="no script"):
+    with pytest.raises(ValueError, match=r"no script that plays a team\. Say --script-share 0"):
         self_play.make(self_play.Config(**GAME, script_share=0.5))
 
 

@@ -18,10 +18,11 @@ _BESIDE = 0.02  # metres
 
 
 def doors_blocked(state: State, params: Params) -> jax.Array:
-    """The share of open doors that no agent gets through, because of objects in or close to them: float32.
+    """The share of open doors that are too narrow for an agent, or blocked by objects in or close to them: float32.
 
     Lines parallel to the wall cross the way through a door, some before it and some behind. On each, the posts leave an
-    agent's centre only so much room, and where objects leave it no place on some line, nobody passes.
+    agent's centre only so much room, and where objects leave it no place on some line, nobody passes. Objects that
+    only block the way together, on no single line, do not count.
     """
     rects, walls = objects_of(state).rect(params), walls_of(state)
     along, across = _places(params, state.step.ndim)
@@ -30,7 +31,7 @@ def doors_blocked(state: State, params: Params) -> jax.Array:
         x, y, is_open = state.doors[door]
         upright = contains(walls, x, y + params.door_width / 2 + _BESIDE).any(0)  # its wall goes on above it
         places = x + jnp.where(upright, across, along), y + jnp.where(upright, along, across)
-        taken = jnp.zeros(places[0].shape, bool)
+        taken = jnp.broadcast_to(params.door_width < 2 * params.agent_radius, places[0].shape)
         for o in range(state.locked_by.shape[0]):
             taken |= disc_out(rects[o], *places, params.agent_radius)[2] > 0
         count, blocked = count + is_open, blocked + is_open * taken.all(1).any(0)

@@ -127,6 +127,8 @@ class SMAX(MultiAgentEnvironment):
         """The allies against the scripted enemies; with a `share`, self-play in which these play so many battles."""
         other = copy.copy(self)
         if share is not None:
+            if not self.selfplay:
+                raise ValueError('A script with a share of the battles needs mode="selfplay"; leave the share out.')
             other.options = dataclasses.replace(self.options, script_share=share)
             return other
         other.options, other.selfplay = dataclasses.replace(self.options, mode="enemy", script_share=0.0), False

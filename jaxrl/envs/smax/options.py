@@ -101,6 +101,8 @@ def default_params(
     """The parameters of a battle, checked, as NumPy arrays."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
+    if not 0 <= own_losses < np.inf:
+        raise ValueError(f"own_losses must be a number from 0 on, got {own_losses}.")
     width, height = np.broadcast_to(np.asarray(map_size, np.float32), (2,))
     if not min(width, height) >= _SMALLEST_MAP:
         raise ValueError(f"map_size must be at least {_SMALLEST_MAP:g} map units each way, got {map_size}.")

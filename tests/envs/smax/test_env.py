@@ -237,6 +237,7 @@ def test_battles_of_your_own():
         ({"mode": "solo"}, ValueError, "selfplay"),
         ({"max_steps": 0}, ValueError, "at least 1"),
         ({"map_size": 3}, ValueError, "at least 8"),
+        ({"mode": "selfplay", "own_losses": -1.0}, ValueError, "from 0 on"),
         ({"compat": "jaxmarl"}, ValueError, "jaxmarl-0.2"),
         ({"unit_types": {"tank": (1.0, 2.0)}}, ValueError, "seven numbers"),
         ({"unit_types": {"tank": (0.0, 1, 1, 1, 1, 1, 1)}}, ValueError, "health"),

@@ -95,3 +95,5 @@ def test_a_share_is_between_zero_and_one():
     assert isinstance(env, SMAX)
     with pytest.raises(ValueError, match="from 0 to 1"):
         env.against_script(1.5)
+    with pytest.raises(ValueError, match='needs mode="selfplay"'):
+        env.against_script().against_script(0.5)
