@@ -175,7 +175,7 @@ def strangers(name: str) -> list[Row]:
 def transfer() -> list[Row]:
     """A row per battle that policies play without having trained for it."""
     rows: list[Row] = [("trained on", "steps", "plays", "seeds", "greedy win rates")]
-    kept = load(RESULTS / "smax_transfer.json")
+    kept = load(RESULTS / "smax_transfer.json")["runs"]
     for own, there in dict.fromkeys((row["trained_on"], row["env"]) for row in kept):
         found = sorted((r for r in kept if (r["trained_on"], r["env"]) == (own, there)), key=lambda row: row["seed"])
         wins = " ".join(f"{row['win_rate']:.3f}" for row in found)

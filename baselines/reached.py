@@ -49,7 +49,7 @@ def main() -> None:
             names = ("command", "algorithm", "env", "seed", "git", "versions", "evaluation")
             kept.append({"run": run.name, **{name: about[name] for name in names}, "reached": firsts})
     if arguments.out:
-        (RESULTS / f"{arguments.out}.json").write_text(json.dumps(kept, indent=1) + "\n")
+        (RESULTS / f"{arguments.out}.json").write_text(json.dumps({"runs": kept}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

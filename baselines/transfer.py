@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--envs", nargs="+", required=True)
     arguments = parser.parse_args()
     path = RESULTS / "smax_transfer.json"
-    kept = json.loads(path.read_text()) if path.exists() else []
+    kept = json.loads(path.read_text())["runs"] if path.exists() else []
     rows = {(row["trained_on"], row["seed"], row["env"]): row for row in kept}
     for folder in arguments.runs:
         run = jaxrl.load(folder)
@@ -37,7 +37,7 @@ def main() -> None:
             row |= {"env": env, "win_rate": round(wins, 4), "git": run.about["git"]}
             rows[row["trained_on"], row["seed"], env] = row
             print(row)
-    path.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
+    path.write_text(json.dumps({"episodes": 512, "runs": list(rows.values())}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
