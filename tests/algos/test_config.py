@@ -282,7 +282,8 @@ def test_every_preset_is_accepted():
         ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
         ("ippo", "overcooked/forced_coord?observe=vector", "overcooked"),
         ("ippo", "overcooked", "overcooked"),
-        ("ippo", "overcooked_v2/grounded_coord_simple", "default"),
+        ("ippo", "overcooked_v2/grounded_coord_simple", "overcooked_v2"),  # and not that of overcooked
+        ("mappo", "overcooked_v2/grounded_coord_simple", "default"),
         ("ippo", "hanabi/2p", "hanabi"),
         ("pqn_vdn", "smax/3m", "3m"),
         ("mappo", "smax/smacv2_10_units", "smacv2_10_units"),

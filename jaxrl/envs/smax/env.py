@@ -53,8 +53,8 @@ class SMAX(MultiAgentEnvironment):
         map_size: Side of the square map, or (width, height), in map units.
         won_battle_bonus: Reward for a win.
         damage_reward: Reward for taking all of the opponents' health.
-        own_losses: In self-play, how much of the opponents' reward a team loses: with 1 the two sum to zero, with 0
-            nobody has anything to lose by fighting.
+        own_losses: In self-play, how much of the opponents' reward a team loses: with 1, the default, the two sum to
+            zero, and with 0 nobody has anything to lose by fighting.
         see_enemy_actions: Whether the last actions of visible opponents are observed.
         walls_cause_death: Whether touching the border kills.
         spawn: `"sides"` or `"smacv2"`, see `Scenario` (default: the scenario's own).
@@ -83,7 +83,7 @@ class SMAX(MultiAgentEnvironment):
         map_size: float | tuple[float, float] = 32.0,
         won_battle_bonus: float = 1.0,
         damage_reward: float | None = None,
-        own_losses: float = 1.0,
+        own_losses: float | None = None,
         see_enemy_actions: bool = True,
         walls_cause_death: bool = True,
         spawn: Literal["sides", "smacv2"] | None = None,
@@ -105,7 +105,7 @@ class SMAX(MultiAgentEnvironment):
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
         rules = (map_size, max_steps, won_battle_bonus, damage_reward, own_losses, see_enemy_actions, walls_cause_death)
-        self._default_params = default_params(types, *rules, enemy_params)
+        self._default_params = default_params(types, *rules, enemy_params, self.selfplay)
 
     def _params(self, params: Params | None) -> Params:
         return self._default_params if params is None else params
@@ -133,6 +133,7 @@ class SMAX(MultiAgentEnvironment):
             return other
         other.options, other.selfplay = dataclasses.replace(self.options, mode="enemy", script_share=0.0), False
         other.agents = self.agents[: self.num_allies]
+        other._default_params = dataclasses.replace(self._default_params, own_losses=None)
         return other
 
     def observation_space(self, params: Any = None) -> Box:

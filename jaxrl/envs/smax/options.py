@@ -93,16 +93,20 @@ def default_params(
     max_steps: int,
     won_battle_bonus: float,
     damage_reward: float,
-    own_losses: float,
+    own_losses: float | None,
     see_enemy_actions: bool,
     walls_cause_death: bool,
     enemy: Any,
+    selfplay: bool,
 ) -> Params:
     """The parameters of a battle, checked, as NumPy arrays."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
-    if not 0 <= own_losses < np.inf:
+    if own_losses is not None and not selfplay:
+        raise ValueError('own_losses is for mode="selfplay", where teams have something to lose; leave it out.')
+    if not 0 <= (own_losses or 0) < np.inf:
         raise ValueError(f"own_losses must be a number from 0 on, got {own_losses}.")
+    suffered = np.float32(1.0 if own_losses is None else own_losses) if selfplay else None
     width, height = np.broadcast_to(np.asarray(map_size, np.float32), (2,))
     if not min(width, height) >= _SMALLEST_MAP:
         raise ValueError(f"map_size must be at least {_SMALLEST_MAP:g} map units each way, got {map_size}.")
@@ -114,7 +118,7 @@ def default_params(
         max_steps=np.int32(max_steps),
         won_battle_bonus=np.float32(won_battle_bonus),
         damage_reward=np.float32(damage_reward),
-        own_losses=np.float32(own_losses),
+        own_losses=suffered,
         see_enemy_actions=np.bool_(see_enemy_actions),
         walls_cause_death=np.bool_(walls_cause_death),
         enemy=enemy,

@@ -36,7 +36,7 @@ class Params:
     damage_reward: Any
     """Reward for taking all of the opponents' health."""
     own_losses: Any
-    """In self-play, how much of the opponents' reward a team loses: with 1 the two sum to zero."""
+    """In self-play, how much of the opponents' reward a team loses: with 1 the two sum to zero. Otherwise None."""
     see_enemy_actions: Any
     """Whether the last actions of visible opponents are seen."""
     walls_cause_death: Any

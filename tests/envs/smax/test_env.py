@@ -238,6 +238,7 @@ def test_battles_of_your_own():
         ({"max_steps": 0}, ValueError, "at least 1"),
         ({"map_size": 3}, ValueError, "at least 8"),
         ({"mode": "selfplay", "own_losses": -1.0}, ValueError, "from 0 on"),
+        ({"own_losses": 0.5}, ValueError, 'for mode="selfplay"'),
         ({"compat": "jaxmarl"}, ValueError, "jaxmarl-0.2"),
         ({"unit_types": {"tank": (1.0, 2.0)}}, ValueError, "seven numbers"),
         ({"unit_types": {"tank": (0.0, 1, 1, 1, 1, 1, 1)}}, ValueError, "health"),
