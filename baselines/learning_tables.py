@@ -194,9 +194,11 @@ def self_play_on_smax() -> list[Row]:
         pool, plain = (
             [i for i, each in enumerate(arena["names"]) if each.startswith(name)] for name in ("pool", "plain")
         )
-        against = [" ".join(f"{arena['matrix'][i][-1]:.2f}" for i in group) for group in (pool, plain)]
-        seeds = [mean(arena["matrix"][i][j] for j in plain) for i in pool]
-        rows.append((path.stem.removeprefix("smax_"), *against, interval(iqm_of(seeds), 2)))
+        against = [" ".join(f"{arena['matrix'][i][-1]:.2f}" for i in group) or "–" for group in (pool, plain)]
+        head_to_head = "–"
+        if plain:
+            head_to_head = interval(iqm_of([mean(arena["matrix"][i][j] for j in plain) for i in pool]), 2)
+        rows.append((path.stem.removeprefix("smax_"), *against, head_to_head))
     return rows
 
 
