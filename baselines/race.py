@@ -14,17 +14,18 @@ import argparse
 import csv
 import json
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import jax
-from reached import reached
+from reached import WINDOW, reached
 from record import RESULTS
 
 sys.path.append(str(Path(__file__).parent / "speed"))
 from training_peers import jaxmarl_ippo
+from values import compiled, timed
 
 from jaxrl.train.folder.provenance import versions
 
@@ -45,7 +46,7 @@ def of_run(run: Path) -> dict[str, Any]:
         "steps_per_second",
         "config",
     )
-    first = reached(run, 0.9, 163_840)[0]
+    first = reached(run, 0.9, WINDOW)[0]
     if first is None:
         raise ValueError(f"{run} never wins nine of ten battles; train it for longer.")
     return {**{name: about[name] for name in names}, "win_rate": about["evaluation"]["win_rate"], "reached": first}
@@ -66,14 +67,10 @@ def keep_curves(name: str, runs: list[Path]) -> None:
 def speed_of_script(checkout: Path, name: str) -> dict[str, float]:
     """The environment steps a second of JaxMARL's script, and how long it compiles."""
     train, steps = jaxmarl_ippo(checkout, name, UPDATES)
-    start = time.perf_counter()
-    run = jax.jit(train).lower(jax.random.key(0)).compile()
-    compiling, seconds = time.perf_counter() - start, []
-    for seed in range(TURNS):
-        start = time.perf_counter()
-        jax.block_until_ready(run(jax.random.key(seed)))
-        seconds.append(time.perf_counter() - start)
-    return {"steps_per_second": round(steps / median(seconds)), "compile_seconds": round(compiling, 2)}
+    run, (compiling, _) = compiled(train)
+    turns = [timed(partial(run, jax.random.key(seed)))[1] for seed in range(TURNS)]
+    seconds = median(clock for clock, _ in turns)
+    return {"steps_per_second": round(steps / seconds), "compile_seconds": round(compiling, 2)}
 
 
 def main() -> None:
@@ -91,7 +88,7 @@ def main() -> None:
         measured[name] = {"jaxrl": [of_run(run) for run in runs], "jaxmarl": speed_of_script(arguments.jaxmarl, name)}
         print(name, measured[name]["jaxmarl"], [run["reached"] for run in measured[name]["jaxrl"]])
     about = {
-        "measure": "win rate of sampled actions over the last 163,840 environment steps",
+        "measure": f"win rate of sampled actions over the last {WINDOW:,} environment steps",
         "jaxmarl": "ippo_rnn_smax.py, its configuration, learning rate annealed over 10 M steps, HeuristicEnemySMAX",
         "versions": versions(),
         "maps": measured,

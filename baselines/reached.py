@@ -1,8 +1,7 @@
 """When runs first won so many of their battles: `python baselines/reached.py runs/a runs/b --win-rate 0.9`.
 
 A line a seed: the environment steps and the seconds of training after which the win rate of sampled actions over the
-last `--window` steps was that high. The default window is ten updates of JaxMARL's `ippo_rnn_smax`. With `--out NAME`
-it goes to results/NAME.json, with the command and the final evaluation of each run.
+last `--window` steps was that high. The default window is ten updates of JaxMARL's `ippo_rnn_smax`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from record import RESULTS
+
+WINDOW = 163_840
 
 
 def reached(run: Path, win_rate: float, window: int) -> list[tuple[int, float] | None]:
@@ -35,21 +35,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--win-rate", type=float, default=0.9)
-    parser.add_argument("--window", type=int, default=163_840)
-    parser.add_argument("--out")
+    parser.add_argument("--window", type=int, default=WINDOW)
     arguments = parser.parse_args()
-    kept = []
     for run in arguments.runs:
-        about = json.loads((run / "run.json").read_text())
-        firsts = reached(run, arguments.win_rate, arguments.window)
-        for seed, when in enumerate(firsts, about["seed"]):
+        first_seed = json.loads((run / "run.json").read_text())["seed"]
+        for seed, when in enumerate(reached(run, arguments.win_rate, arguments.window), first_seed):
             shown = "not reached" if when is None else f"{when[0]:,} steps, {when[1]:.1f} s"
             print(f"{run.name}, seed {seed}: {shown}")
-        if arguments.out:
-            names = ("command", "algorithm", "env", "seed", "git", "versions", "evaluation")
-            kept.append({"run": run.name, **{name: about[name] for name in names}, "reached": firsts})
-    if arguments.out:
-        (RESULTS / f"{arguments.out}.json").write_text(json.dumps({"runs": kept}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
