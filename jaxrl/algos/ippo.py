@@ -46,8 +46,7 @@ class Config(TeamConfig):
 # In the particle world, returns are larger than SMAX's and an episode has only 25 steps: the critic must neither
 # dominate the policy in a shared torso nor be held back by clipping, and gamma matches the short horizon.
 _MPE: dict[str, Any] = {
-    "optimizer": "adam",
-    "lr": 1e-3,
+    "lr": 1e-2,
     "gamma": 0.95,
     "clip_value": False,
     "share_torso": False,

@@ -56,7 +56,7 @@ PRESETS: dict[str, Config] = {
     "smacv2_5_units": Config(env="smax/smacv2_5_units", total_timesteps=10_000_000, torso="entities"),
     "smacv2_10_units": Config(env="smax/smacv2_10_units", total_timesteps=10_000_000, torso="entities"),
     "gpu": Config(total_timesteps=20_000_000, num_envs=2048, num_minibatches=8),  # see ippo's
-    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, lr=1e-3, gamma=0.95, clip_value=False),
+    "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, lr=1e-2, gamma=0.95, clip_value=False),
     # Sequences of whole episodes, large steps and enough exploration to agree on a language, rewards soon after causes.
     "speaker_listener": Config(
         env="mpe/simple_speaker_listener",
