@@ -8,6 +8,8 @@ from typing import Any
 from record import RESULTS, iqm_of, scores
 from table_parts import Row, interval, load, load_csv, million, seconds, short
 
+from jaxrl import stats
+
 
 def runs(folder: str, timed: bool = False) -> list[Row]:
     """A row per run of several seeds, or one per kind of agents where kinds want different things.
@@ -182,6 +184,33 @@ def transfer() -> list[Row]:
         seeds = " ".join(str(row["seed"]) for row in found)
         rows.append((own, million(found[0]["steps"]), there, seeds, wins))
     return rows
+
+
+def ablation(env: str) -> list[Row]:
+    """A row per change of the recipe: how long to nine wins in ten, and whether the recipe is there sooner."""
+    head = (
+        "change",
+        "steps to nine wins in ten, seed by seed",
+        "recipe sooner (95 %)",
+        "greedy at the end, IQM (95 %)",
+    )
+    kept = [row for row in load(RESULTS / "smax_ablation.json")["runs"] if row["env"] == env]
+    never = 10 * kept[0]["timesteps"]
+    times = [[steps or never for steps in row["steps_to_won"]] for row in kept]
+    rows: list[Row] = [head]
+    for row, taken in zip(kept, times, strict=True):
+        shown = " ".join("never" if steps == never else short(steps) for steps in sorted(taken))
+        sooner = stats.interval(stats.probability_of_improvement, taken, times[0], expand=True)
+        changes = ", ".join(f"{name} {_shown(value)}" for name, value in row["changes"].items())
+        won = interval(iqm_of(row["win_rate"]), 3)
+        better = f"{sooner[0]:.2f} ({sooner[1]:.2f} to {sooner[2]:.2f})" if changes else ""
+        rows.append((f"`{changes}`" if changes else "none", shown, better, won))
+    return [rows[0], rows[1], *sorted(rows[2:], key=lambda row: row[2], reverse=True)]
+
+
+def _shown(value: Any) -> str:
+    """A field's value as it is typed."""
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def self_play_on_smax() -> list[Row]:

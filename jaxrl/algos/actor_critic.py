@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent, Networks
 from jaxrl.acting.collector import Observation
 from jaxrl.algos.box_config import BoxLayer
-from jaxrl.algos.off_policy import Batch, Learner, replayed_returns, rows, step_weights
+from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, replayed_returns, rows, step_weights
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
@@ -142,9 +142,9 @@ def critic_loss(
         gamma: Discount factor.
         params: The parameters that are learned.
         batch: The minibatch.
-        next_value: `[W - 1, R, N]` of what was observed after each step.
+        next_value: `[1, R, N]` of what `bootstrap_steps` observe.
     """
-    now, after = rows(batch.steps, 0, 1), rows(batch.steps, 1)
+    now, after = rows(batch.steps, 0, 1), bootstrap_steps(agent.config, batch.steps)
     next_value = agent.team_value(next_value, after.observation.agent_mask, agent.env.teams)
     returns = replayed_returns(agent, gamma, batch.steps, next_value)
     weight = step_weights(now)

@@ -22,7 +22,7 @@ from jaxrl.acting.agent import Agent, act, act_alone
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy, pqn
-from jaxrl.algos.off_policy import Batch, replayed_returns, rows, step_weights
+from jaxrl.algos.off_policy import Batch, bootstrap_steps, replayed_returns, rows, step_weights
 from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -99,7 +99,7 @@ def loss(
     """
     config = agent.config
     steps = rows(batch.steps, config.burn_in)
-    now, after = rows(steps, 0, config.train_length), rows(steps, 1)
+    now, after = rows(steps, 0, config.train_length), bootstrap_steps(config, steps)
     predicted, next_predicted, target_predicted = unroll(agent, params, target, batch)
     chosen = mix(agent, params, chosen_value(predicted.q, now.action), now.observation)
     target_q = target_predicted.q
@@ -126,7 +126,7 @@ class Predicted(NamedTuple):
 
 
 def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[Predicted, Predicted, Predicted]:
-    """The values of all actions: of the L steps that are learned from, and of those after the first, by both networks.
+    """The values of all actions: of the L steps that are learned from, and of `bootstrap_steps`, by both networks.
 
     With memory, both networks see the same steps, from the stored memory on.
     """
@@ -137,7 +137,7 @@ def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[Predic
         return carry, Predicted(policy.values, outputs)
 
     if config.memory == "none":
-        now, after = rows(batch.steps, 0, 1), rows(batch.steps, 1)
+        now, after = rows(batch.steps, 0, 1), bootstrap_steps(config, batch.steps)
         return apply(params, (), now)[1], apply(params, (), after)[1], apply(target, (), after)[1]
     before, steps = rows(batch.steps, 0, config.burn_in), rows(batch.steps, config.burn_in)
     ours = theirs = batch.carry

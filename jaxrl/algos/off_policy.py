@@ -33,6 +33,7 @@ __all__ = [
     "Steps",
     "TrainState",
     "act_and_learn",
+    "bootstrap_steps",
     "descend",
     "init",
     "new_learner",
@@ -269,6 +270,25 @@ def rows(steps: Any, first: int, end: int | None = None) -> Any:
     return jax.tree.map(lambda leaf: leaf[first:end], steps)
 
 
+def bootstrap_steps(config: Any, steps: Steps) -> Steps:
+    """The steps of each window from whose observations returns bootstrap, leaves `[W - 1, R, ...]`, or `[1, R, ...]`.
+
+    A network without memory learns from the first step of a window alone, whose return bootstraps but once: from the
+    last step, or from the first that the clock cut. Networks are applied to this one, which is half of the work of a
+    gradient step with n = 3.
+
+    Args:
+        config: The configuration.
+        steps: W = L + n steps, leaves `[W, R, ...]`.
+    """
+    after = rows(steps, 1)
+    if config.memory != "none":
+        return after
+    unknown = after.truncated.at[-1].set(True)
+    first, window = jnp.argmax(unknown, axis=0), jnp.arange(unknown.shape[1])
+    return jax.tree.map(lambda leaf: leaf[first, window][None], after)
+
+
 def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_value: jax.Array) -> jax.Array:
     """What the values of actions are to become, `[L, R, N]`: returns over n steps, without a gradient.
 
@@ -279,10 +299,11 @@ def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_
         agent: What the configuration is made into.
         gamma: Discount factor.
         steps: W = L + n steps, leaves `[W, R, ...]`.
-        next_value: `[W - 1, R, N]` of what was observed after each step.
+        next_value: `[W - 1, R, N]` of what was observed after each step, or `[1, R, N]`, see `bootstrap_steps`.
     """
     discount = gamma * (1.0 - steps.terminated[:-1, :, None])
     cut = steps.truncated[1:, :, None]
+    next_value = jnp.broadcast_to(next_value, steps.reward[:-1].shape)
     returns = n_step_returns(steps.reward[:-1], discount, cut, next_value, agent.config.n_step)
     return jax.lax.stop_gradient(returns)
 

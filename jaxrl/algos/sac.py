@@ -24,7 +24,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
 from jaxrl.algos.actor_critic import actor_critics, box_of, critic_loss, explore, learn_part, part_of, q_of
 from jaxrl.algos.box_config import BoxLayer
-from jaxrl.algos.off_policy import Batch, Learner, rows, step_weights
+from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
 from jaxrl.checked import POSITIVE, Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -126,7 +126,7 @@ def loss(
         batch: The minibatch.
         keys: `[S]`. Consumed.
     """
-    after = rows(batch.steps, 1)
+    after = bootstrap_steps(agent.config, batch.steps)
     action, log_prob = draw_actions(agent, params, after, keys)
     q = agent.config.joint(q_of(agent, target, after.observation, action))
     return critic_loss(agent, h.gamma, params, batch, q - alpha_of(agent, params) * log_prob)

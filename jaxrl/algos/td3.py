@@ -22,7 +22,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
 from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, q_of
 from jaxrl.algos.box_config import BoxLayer
-from jaxrl.algos.off_policy import Batch, Learner, rows, step_weights
+from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
 from jaxrl.checked import NOT_NEGATIVE, Allowed
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -128,7 +128,7 @@ def loss(
         batch: The minibatch.
         keys: `[S]`. Consumed.
     """
-    after = rows(batch.steps, 1)
+    after = bootstrap_steps(agent.config, batch.steps)
     _, policy, _ = agent.networks.apply(target, (), after.observation, after.reset)
     noisy = policy.with_noise(h.target_noise, h.noise_clip)
     action = draw_by_shard(lambda part, key: part.sample(seed=key), noisy, keys)

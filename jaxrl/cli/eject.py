@@ -81,6 +81,7 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "unroll": "Loss",
     "rows": "Loss",
     "replayed_returns": "Loss",
+    "bootstrap_steps": "Loss",
     "step_weights": "Loss",
     "critic_loss": "Loss",
     "policy_loss": "Loss",

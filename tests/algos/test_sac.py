@@ -95,7 +95,7 @@ def test_a_step_of_the_critics_is_that_of_a_loop(n, pessimism, numbers):
         windows(n, AGENTS, 4, LOW, HIGH),
         jax.random.split(jax.random.key(3), 3),
     )
-    action, log_prob = slow_draw(seen.obs[1:], params["actor"], noise_of(keys, n, seen.ends.shape[1]))
+    action, log_prob = slow_draw(seen.obs[1:], params["actor"], noise_of(keys, 1, seen.ends.shape[1]))
     q = slow_values(seen.obs[1:], action, target)
     value = (q.min(-1) if pessimism == "min" else q.mean(-1)) - np.exp(params["log_alpha"]) * log_prob
     returns = seen.returns(np.concatenate([value[:1], value]), 0.9)  # nothing follows the value of the first

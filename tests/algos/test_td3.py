@@ -82,7 +82,7 @@ def test_a_step_of_the_critics_is_that_of_a_loop(n, numbers):
         windows(n, AGENTS, 4, LOW, HIGH),
         jax.random.split(jax.random.key(3), 3),
     )
-    parts = [jax.random.normal(key, (n, seen.ends.shape[1] // SHARDS, AGENTS, SIZE)) for key in jax.random.clone(keys)]
+    parts = [jax.random.normal(key, (1, seen.ends.shape[1] // SHARDS, AGENTS, SIZE)) for key in jax.random.clone(keys)]
     noise = np.clip(0.6 * np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1), -0.5, 0.5)
     action = CENTRE + HALF * np.tanh(seen.obs[1:] @ target["actor"]) + HALF * noise
     assert np.mean((action < LOW) | (action > HIGH)) > 0.05

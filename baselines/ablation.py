@@ -1,0 +1,54 @@
+"""What single factors of a recipe are worth: `python baselines/ablation.py runs/recipe runs/adam runs/flat …`.
+
+The first run has the recipe, the others differ from it in one thing each; all have the same battle, seeds and steps.
+For every seed: the environment steps until nine of ten battles were won with sampled actions (see `reached.py`), and
+the greedy win rate at the end. The numbers go to results/smax_ablation.json, beside those of other battles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from reached import WINDOW, reached
+from record import RESULTS
+
+WON = 0.9
+
+
+def main() -> None:
+    """Keep a row for each run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="+", type=Path)
+    arguments = parser.parse_args()
+    path = RESULTS / "smax_ablation.json"
+    kept = json.loads(path.read_text())["runs"] if path.exists() else []
+    abouts = [json.loads((run / "run.json").read_text()) for run in arguments.runs]
+    recipe = abouts[0]
+    new = [row(recipe, about, run) for run, about in zip(arguments.runs, abouts, strict=True)]
+    others = [row for row in kept if row["env"] != recipe["env"]]
+    path.write_text(json.dumps({"window": WINDOW, "won": WON, "runs": others + new}, indent=1) + "\n")
+
+
+def row(recipe: dict[str, Any], about: dict[str, Any], run: Path) -> dict[str, Any]:
+    """What a run changes of the recipe, and what came of it.
+
+    Raises:
+        ValueError: It has another battle, other seeds or other steps.
+    """
+    same = ("env", "seed", "num_seeds", "timesteps")
+    if any(about[name] != recipe[name] for name in same):
+        raise ValueError(f"{run} and the recipe's run need the same {', '.join(same)}.")
+    fields = set(about["config"]) & set(recipe["config"])
+    changes = {name: about["config"][name] for name in fields if about["config"][name] != recipe["config"][name]}
+    if about["algorithm"] != recipe["algorithm"]:
+        changes = {"algorithm": about["algorithm"]}
+    steps = [None if when is None else when[0] for when in reached(run, WON, WINDOW)]
+    facts = {name: about[name] for name in (*same, "command", "versions", "git")}
+    return {**facts, "changes": changes, "steps_to_won": steps, "win_rate": about["evaluation"]["win_rate"]}
+
+
+if __name__ == "__main__":
+    main()
