@@ -126,7 +126,7 @@ def return_at(curve: list[tuple[int, float, float]], steps: int) -> str:
 def spread_by_return() -> list[Row]:
     """Steps and seconds to a return on simple_spread, ours and JaxMARL's."""
     rows: list[Row] = [("return reached", "jaxrl", "JaxMARL")]
-    for goal in (-21.0, -20.0, -19.5, -19.0):
+    for goal in (-21.0, -20.0, -19.0, -16.0, -13.0):
         cells = []
         for curve in spread_curves():
             point = next((point for point in curve if point[2] >= goal), None)
