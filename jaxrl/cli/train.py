@@ -24,7 +24,17 @@ from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.train.loggers import Kind, Names
 
-__all__ = ["LoggerFlags", "MeshFlags", "StartFlags", "main", "new_run_dir", "parse_flags", "train"]
+__all__ = [
+    "LoggerFlags",
+    "MeshFlags",
+    "StartFlags",
+    "given_fields",
+    "main",
+    "new_run_dir",
+    "parse_flags",
+    "preset_chosen",
+    "train",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +158,7 @@ def main(argv: list[str]) -> int:
     options = flags.options()
     config.make_env()  # reports an unknown name before anything is compiled
     if flags.preset not in (None, "default", _value_in(argv, "--preset")) and not flags.quiet:
-        print(f"Uses the preset {flags.preset}, which suits {config.env}; --preset default takes the general defaults.")
+        print(preset_chosen(flags.preset, module.PRESETS[flags.preset], config, given_fields(argv)))
     use_cache()
     use_cores()
     with joined(flags.hosts):
@@ -244,6 +254,21 @@ def parse_flags(
         registry=WHOLE,
     )
     return settled(parsed.config, given - set(tried), given), parsed.run
+
+
+def preset_chosen(name: str, preset: Any, config: Any, given: Collection[str]) -> str:
+    """Says which preset an environment has chosen, and which of its values have no effect there.
+
+    Args:
+        name: Of the preset.
+        preset: What it says.
+        config: What came of it.
+        given: The fields that flags have replaced.
+    """
+    fields = [field.name for field in dataclasses.fields(preset) if field.name not in {*given, "env"}]
+    idle = [f"{each}={getattr(preset, each)}" for each in fields if getattr(preset, each) != getattr(config, each)]
+    but = f", without {', '.join(idle)}, of no effect here" if idle else ""
+    return f"Uses the preset {name}, which suits {config.env}{but}; --preset default takes the general defaults."
 
 
 def given_fields(argv: list[str]) -> set[str]:

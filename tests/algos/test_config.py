@@ -15,7 +15,7 @@ from jaxrl import algos
 from jaxrl.algos import ippo, mappo, ppo
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.cli.sweep import SweepFlags, read_space
-from jaxrl.cli.train import parse_flags
+from jaxrl.cli.train import given_fields, parse_flags, preset_chosen
 from jaxrl.errors import UnknownNameError
 from jaxrl.fields import settled
 from jaxrl.nn.memory import CORES
@@ -317,8 +317,15 @@ def test_an_accelerator_chooses_the_preset_for_its_family(monkeypatch):
 
 
 def test_where_nobody_describes_units_the_preset_has_a_flat_network():
-    config, run = parse_flags("ippo", ippo, ["--env", "smax/2s3z?observation_type=conic"])
+    words = ["--env", "smax/2s3z?observation_type=conic", "--lr", "0.1"]
+    config, run = parse_flags("ippo", ippo, words)
     assert (run.preset, config.torso) == ("smax", "flat")
+    said = preset_chosen("smax", ippo.PRESETS["smax"], config, given_fields(words))
+    assert ", without torso=entities, of no effect here;" in said
+    config, _ = parse_flags("ippo", ippo, ["--env", "smax/2s3z"])
+    assert preset_chosen("smax", ippo.PRESETS["smax"], config, {"env"}).startswith(
+        "Uses the preset smax, which suits smax/2s3z; --preset default"
+    )
 
 
 def test_environments_that_are_compared_share_their_settings():
