@@ -190,7 +190,7 @@ def ablation(env: str) -> list[Row]:
     """A row per change of the recipe: how long to nine wins in ten, and whether the recipe is there sooner."""
     head = (
         "change",
-        "steps to nine wins in ten, seed by seed",
+        "steps to nine wins in ten",
         "recipe sooner (95 %)",
         "greedy at the end, IQM (95 %)",
     )

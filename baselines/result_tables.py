@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from learning_tables import (
+    ablation,
     entities_on_five_seeds,
     entities_on_smax,
     hide_and_seek,
@@ -78,6 +79,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "kitchens, speed": kitchen_speed,
         "hanabi": lambda: team_runs("hanabi"),
         "smax, transfer": transfer,
+        "smax, ablation": lambda: ablation("smax/2s3z"),
         "self-play on SMAX": self_play_on_smax,
         "hide and seek, learning": hide_and_seek,
         "hide and seek, the box": objects_moved,

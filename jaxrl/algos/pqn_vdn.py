@@ -53,6 +53,8 @@ PRESETS: dict[str, Config] = {
     "3m": Config(total_timesteps=6_000_000, optimizer="muon"),
     "mpe": Config(**_MPE),
     "spread": Config(**_MPE, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+    # Who was in the room has to be remembered.
+    "switch_riddle": Config(env="switch_riddle?deadline=terminates", total_timesteps=1_000_000, memory="gru"),
 }
 
 

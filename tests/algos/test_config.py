@@ -286,6 +286,7 @@ def test_every_preset_is_accepted():
         ("mappo", "overcooked_v2/grounded_coord_simple", "default"),
         ("ippo", "hanabi/2p", "hanabi"),
         ("pqn_vdn", "smax/3m", "3m"),
+        ("pqn_vdn", "switch_riddle?num_agents=4", "switch_riddle"),
         ("mappo", "smax/smacv2_10_units", "smacv2_10_units"),
         ("mappo", "smax/smacv2_20_units", "smax"),
         ("mappo", "smax/3m", "smax"),  # though the preset jaxmarl is for the same battle
