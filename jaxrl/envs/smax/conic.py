@@ -40,7 +40,7 @@ def conic(
     me = jax.tree.map(lambda leaf: leaf[observers], surroundings)
     own_row = np.arange(num_units)[observers]
     is_mate = np.isin(np.arange(num_units), own_row)
-    seen = _blocks(surroundings, me, is_mate, see_actions, see_dead=jaxmarl)
+    seen = observe.blocks(surroundings, me, lambda values: values[None], is_mate, see_actions, see_dead=jaxmarl)
 
     dx, dy = surroundings.bodies.x[None] - me.bodies.x[:, None], surroundings.bodies.y[None] - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
@@ -64,28 +64,6 @@ def conic(
     filled = jnp.stack([taken[:, -1] > rank for rank in range(_PER_SECTION)], axis=2).reshape(index.shape)
     chosen = jnp.where(filled, jnp.take_along_axis(seen, index, axis=1), 0.0)
     return jnp.concatenate([chosen.reshape(chosen.shape[0], -1, *dx.shape[2:]), observe.own_features(me, size)], axis=1)
-
-
-def _blocks(
-    surroundings: observe.Surroundings,
-    me: observe.Surroundings,
-    is_mate: np.ndarray,
-    see_actions: jax.Array,
-    see_dead: bool,
-) -> jax.Array:
-    """Each of M observers' view of all N units: `[M, N, 13, …]`, zero for units that it does not see."""
-    dx, dy = (theirs[None] - own[:, None] for theirs, own in zip(surroundings.bodies[:2], me.bodies[:2], strict=True))
-    sight = me.stats.sight[:, None]
-    visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
-    if not see_dead:
-        visible &= surroundings.alive[None]
-    shown = observe.table(surroundings)[None]
-    shown = jnp.broadcast_to(shown, (dx.shape[0], *shown.shape[1:]))
-    offset = jnp.stack([dx / sight, dy / sight], axis=2)
-    values = jnp.concatenate([shown[:, :, :1], offset, shown[:, :, 3:]], axis=2)
-    is_action = _column(np.isin(np.arange(values.shape[2]), observe.ACTION_ROWS)[None, None], values.ndim)
-    known = ~is_action | _column(is_mate[None, :, None], values.ndim) | see_actions
-    return jnp.where(visible[:, :, None] & known, values, 0.0)
 
 
 def _column(values: np.ndarray, ndim: int) -> np.ndarray:

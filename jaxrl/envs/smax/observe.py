@@ -5,6 +5,7 @@ Arrays are `[N, …]` with batch axes after the units, as in `dynamics`. The lay
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -16,10 +17,10 @@ from jaxrl.envs.smax.dynamics import Bodies
 from jaxrl.envs.smax.units import UnitStats
 
 __all__ = [
-    "ACTION_ROWS",
     "NUM_OTHER_BASE",
     "NUM_OWN_BASE",
     "Surroundings",
+    "blocks",
     "entities",
     "flip",
     "global_state",
@@ -27,15 +28,13 @@ __all__ = [
     "mirror",
     "own_features",
     "state_entities",
-    "table",
     "unit_list",
 ]
 
 NUM_OTHER_BASE = 7  # health, dx, dy, movement x and y, attack, cooldown; then the type, one-hot
-ACTION_ROWS = (3, 4, 5)
+_ACTION_ROWS = (3, 4, 5)
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
 _PER_PLACE = 1 / 16  # brings places on JaxMARL's map, 32 units wide, to 0 … 2
-_FAR = 1e9  # where the dead are put, out of everybody's sight
 
 
 class Surroundings(NamedTuple):
@@ -76,10 +75,11 @@ def unit_list(
     and y, last attack (index over its largest value), cooldown (clipped to 0 … 1 of a full one), type one-hot. A
     block is zero unless both are alive and the unit is within sight. The own block (`own_features`) comes last.
     """
-    own = own_features(jax.tree.map(lambda leaf: leaf[:num_observers], surroundings), size)
-    own = jnp.moveaxis(own, (0, 1), (-2, -1))
-    rows = jnp.concatenate([_blocks_of_others(surroundings, num_observers, see_actions), own], axis=-1)
-    return jnp.moveaxis(rows, (-2, -1), (0, 1))
+    me = jax.tree.map(lambda leaf: leaf[:num_observers], surroundings)
+    is_mate = np.arange(surroundings.bodies.x.shape[0] - 1) < num_observers - 1
+    seen = blocks(surroundings, me, lambda values: _others(values, num_observers), is_mate, see_actions)
+    batch = surroundings.bodies.x.shape[1:]
+    return jnp.concatenate([seen.reshape(num_observers, -1, *batch), own_features(me, size)], axis=1)
 
 
 def entities(num_mates: int, num_opponents: int, num_types: int, first_attack: int | None) -> Entities:
@@ -91,11 +91,39 @@ def entities(num_mates: int, num_opponents: int, num_types: int, first_attack: i
     return Entities(length, (ally, enemy) if mates else (enemy,))
 
 
-def table(surroundings: Surroundings) -> jax.Array:
-    """What each unit shows of itself: the rows of its block, with its place instead of the offset: `[N, 13, …]`."""
-    rows = _features(surroundings)
-    place = jnp.stack([surroundings.bodies.x, surroundings.bodies.y], axis=1)
-    return jnp.concatenate([rows[:, :1], place, rows[:, 1:]], axis=1)
+def blocks(
+    surroundings: Surroundings,
+    me: Surroundings,
+    others: Callable[[jax.Array], jax.Array],
+    is_mate: np.ndarray,
+    see_actions: jax.Array,
+    see_dead: bool = False,
+) -> jax.Array:
+    """Each of M observers' view of each of J others: `[M, J, 13, …]`, zero for units that it does not see.
+
+    Args:
+        surroundings: All units.
+        me: The observers, leaves `[M, …]`.
+        others: Lays values `[N, …]` out as each observer sees them, `[M, J, …]` (M may be 1).
+        is_mate: Which of the J are on the observers' team.
+        see_actions: Whether the last actions of opponents are seen.
+        see_dead: Whether dead units are seen as well.
+    """
+    dx, dy = others(surroundings.bodies.x) - me.bodies.x[:, None], others(surroundings.bodies.y) - me.bodies.y[:, None]
+    sight = me.stats.sight[:, None]
+    visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
+    if not see_dead:
+        visible &= others(surroundings.alive)
+    own = others(_features(surroundings))
+    own = jnp.broadcast_to(own, (*dx.shape[:2], *own.shape[2:]))
+    offset = jnp.stack([dx / sight, dy / sight], axis=2)
+    values = jnp.concatenate([own[:, :, :1], offset, own[:, :, 1:]], axis=2)
+
+    def column(mask: np.ndarray, axis: int) -> np.ndarray:
+        return mask.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+
+    is_action = column(np.isin(np.arange(values.shape[2]), _ACTION_ROWS), 2)
+    return jnp.where(visible[:, :, None] & (~is_action | column(is_mate, 1) | see_actions), values, 0.0)
 
 
 def own_features(me: Surroundings, size: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -139,48 +167,12 @@ def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Arr
     return of_allies, jnp.swapaxes(of_enemies, 0, 1)
 
 
-def _blocks_of_others(surroundings: Surroundings, num_observers: int, see_actions: jax.Array) -> jax.Array:
-    """The blocks of the N - 1 others, one after another, for the first M units: `[…, M, 13 (N - 1)]`.
-
-    This is most of what an environment step has to write. It takes a third of the time if every operation runs along
-    the last axis: over a table of what all units show, of which observers leave out their own block.
-    """
-    bodies, batch = surroundings.bodies, surroundings.bodies.x.shape[1:]
-    shown = table(surroundings)
-    width = shown.shape[1]
-    far = jnp.where(surroundings.alive, bodies.x, _FAR)
-    shown, x, y = (_side_by_side(v, width) for v in (shown, far[:, None], bodies.y[:, None]))
-
-    other, feature = np.divmod(np.arange(shown.shape[-1] - width), width)
-    behind = other >= np.arange(num_observers)[:, None]  # the observer, in the order of units
-
-    def of_others(values: jax.Array) -> jax.Array:
-        return jnp.where(behind, values[..., None, width:], values[..., None, :-width])
-
-    def of_observers(values: jax.Array) -> jax.Array:
-        return jnp.moveaxis(jnp.broadcast_to(values[:num_observers], (num_observers, *batch)), 0, -1)[..., None]
-
-    own_x, own_y, sight = map(of_observers, (bodies.x, bodies.y, surroundings.stats.sight))
-    dx, dy = of_others(x) - own_x, of_others(y) - own_y
-    seen = (dx * dx + dy * dy < sight * sight) & of_observers(surroundings.alive)
-    hidden = np.isin(feature, ACTION_ROWS) & (other >= num_observers - 1)  # the last actions of opponents
-    seen &= ~hidden | jnp.asarray(see_actions)[..., None, None]
-    origin = jnp.where(feature == 1, own_x, jnp.where(feature == 2, own_y, 0.0))
-    scale = jnp.where(np.isin(feature, (1, 2)), sight, 1.0)
-    return jnp.where(seen, (of_others(shown) - origin) / scale, 0.0)
-
-
-def _side_by_side(rows: jax.Array, width: int) -> jax.Array:
-    """Each unit's rows `[N, F, …]` side by side, or a single one repeated, in blocks of `width`: `[…, N width]`.
-
-    By a product with zeros and ones, which is exact: XLA would fuse a transposition with what uses the result, and do
-    it once for each observer.
-    """
-    count, num_rows = rows.shape[:2]
-    place = np.eye(width, dtype=np.float32) if num_rows == width else np.ones((1, width), np.float32)
-    place = np.einsum("ij,fw->fijw", np.eye(count, dtype=np.float32), place).reshape(num_rows * count, count * width)
-    rows = jnp.concatenate([jnp.moveaxis(rows[:, f], 0, -1) for f in range(num_rows)], axis=-1)
-    return jnp.matmul(rows, place, precision=jax.lax.Precision.HIGHEST)
+def _others(values: jax.Array, num_observers: int) -> jax.Array:
+    """`values[N, …]` for each observer, excluding its own: `[N_observers, N-1, …]`."""
+    others = values.shape[0] - 1
+    row = jnp.arange(num_observers).reshape((-1, 1) + (1,) * (values.ndim - 1))
+    column = jnp.arange(others).reshape((1, -1) + (1,) * (values.ndim - 1))
+    return jnp.where(column < row, values[None, :-1], values[None, 1:])
 
 
 def _features(surroundings: Surroundings) -> jax.Array:

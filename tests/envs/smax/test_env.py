@@ -92,7 +92,7 @@ def test_pool_resets_begin_where_fresh_ones_do():
     pool_obs, pool_state = state.pool
     match = (state.env.position[:, None] == pool_state.position[None]).all((2, 3))
     assert match.any(1).all()
-    np.testing.assert_allclose(obs, pool_obs[match.argmax(1)], atol=1e-6)  # two programs round differently
+    np.testing.assert_array_equal(obs, pool_obs[match.argmax(1)])
 
 
 def test_final_observation_is_the_one_before_the_reset(three):
