@@ -36,15 +36,13 @@ def row(recipe: dict[str, Any], about: dict[str, Any], run: Path) -> dict[str, A
     """What a run changes of the recipe, and what came of it.
 
     Raises:
-        ValueError: It has another battle, other seeds or other steps.
+        ValueError: It has another battle, other seeds or other steps, or a single seed.
     """
     same = ("env", "seed", "num_seeds", "timesteps")
-    if any(about[name] != recipe[name] for name in same):
-        raise ValueError(f"{run} and the recipe's run need the same {', '.join(same)}.")
-    fields = set(about["config"]) & set(recipe["config"])
-    changes = {name: about["config"][name] for name in fields if about["config"][name] != recipe["config"][name]}
-    if about["algorithm"] != recipe["algorithm"]:
-        changes = {"algorithm": about["algorithm"]}
+    if any(about[name] != recipe[name] for name in same) or recipe["num_seeds"] == 1:
+        raise ValueError(f"{run} and the recipe's run need the same {', '.join(same)}, and several seeds.")
+    told = {name: value for name, value in about["config"].items() if value != recipe["config"].get(name, value)}
+    changes = {"algorithm": about["algorithm"], **told} if about["algorithm"] != recipe["algorithm"] else told
     steps = [None if when is None else when[0] for when in reached(run, WON, WINDOW)]
     facts = {name: about[name] for name in (*same, "command", "versions", "git")}
     return {**facts, "changes": changes, "steps_to_won": steps, "win_rate": about["evaluation"]["win_rate"]}

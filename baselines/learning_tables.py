@@ -195,7 +195,7 @@ def ablation(env: str) -> list[Row]:
         "greedy at the end, IQM (95 %)",
     )
     kept = [row for row in load(RESULTS / "smax_ablation.json")["runs"] if row["env"] == env]
-    never = 10 * kept[0]["timesteps"]
+    never = 10 * kept[0]["timesteps"]  # only the order counts
     times = [[steps or never for steps in row["steps_to_won"]] for row in kept]
     rows: list[Row] = [head]
     for row, taken in zip(kept, times, strict=True):
@@ -209,7 +209,7 @@ def ablation(env: str) -> list[Row]:
 
 
 def _shown(value: Any) -> str:
-    """A field's value as it is typed."""
+    """A field's value."""
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

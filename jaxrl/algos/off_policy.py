@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -271,15 +272,11 @@ def rows(steps: Any, first: int, end: int | None = None) -> Any:
 
 
 def bootstrap_steps(config: Any, steps: Steps) -> Steps:
-    """The steps of each window from whose observations returns bootstrap, leaves `[W - 1, R, ...]`, or `[1, R, ...]`.
+    """The steps of each window from whose observations returns bootstrap: `[W - 1, R, ...]` with memory, else one each.
 
-    A network without memory learns from the first step of a window alone, whose return bootstraps but once: from the
-    last step, or from the first that the clock cut. Networks are applied to this one, which is half of the work of a
-    gradient step with n = 3.
-
-    Args:
-        config: The configuration.
-        steps: W = L + n steps, leaves `[W, R, ...]`.
+    Without memory, only the first of the W = 1 + n steps of a window is learned from, and its return bootstraps once:
+    from the last step, or from an earlier one that the clock cut. Applying networks to this one alone, `[1, R, ...]`,
+    saves nearly half of a gradient step's work with n = 3.
     """
     after = rows(steps, 1)
     if config.memory != "none":
@@ -299,10 +296,11 @@ def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_
         agent: What the configuration is made into.
         gamma: Discount factor.
         steps: W = L + n steps, leaves `[W, R, ...]`.
-        next_value: `[W - 1, R, N]` of what was observed after each step, or `[1, R, N]`, see `bootstrap_steps`.
+        next_value: `[W - 1, R, N]`, or `[1, R, N]`, of what `bootstrap_steps` observe.
     """
     discount = gamma * (1.0 - steps.terminated[:-1, :, None])
     cut = steps.truncated[1:, :, None]
+    chex.assert_shape(next_value, (len(cut) if agent.config.memory != "none" else 1, ...))
     next_value = jnp.broadcast_to(next_value, steps.reward[:-1].shape)
     returns = n_step_returns(steps.reward[:-1], discount, cut, next_value, agent.config.n_step)
     return jax.lax.stop_gradient(returns)

@@ -257,12 +257,12 @@ def parse_flags(
 
 
 def preset_chosen(name: str, preset: Any, config: Any, given: Collection[str]) -> str:
-    """Says which preset an environment has chosen, and which of its values have no effect there.
+    """A sentence about the preset that an environment has chosen, and which of its values have no effect there.
 
     Args:
         name: Of the preset.
-        preset: What it says.
-        config: What came of it.
+        preset: The preset.
+        config: The configuration that flags and environment have made of it.
         given: The fields that flags have replaced.
     """
     fields = [field.name for field in dataclasses.fields(preset) if field.name not in {*given, "env"}]
