@@ -28,7 +28,7 @@ def main() -> None:
     abouts = [json.loads((run / "run.json").read_text()) for run in arguments.runs]
     recipe = abouts[0]
     new = [row(recipe, about, run) for run, about in zip(arguments.runs, abouts, strict=True)]
-    others = [row for row in kept if row["env"] != recipe["env"]]
+    others = [each for each in kept if each["env"] != recipe["env"]]
     path.write_text(json.dumps({"window": WINDOW, "won": WON, "runs": others + new}, indent=1) + "\n")
 
 

@@ -188,12 +188,7 @@ def transfer() -> list[Row]:
 
 def ablation(env: str) -> list[Row]:
     """A row per change of the recipe: how long to nine wins in ten, and whether the recipe is there sooner."""
-    head = (
-        "change",
-        "steps to nine wins in ten",
-        "recipe sooner (95 %)",
-        "greedy at the end, IQM (95 %)",
-    )
+    head = ("change", "steps to nine wins in ten", "recipe sooner (95 %)", "greedy at the end, IQM (95 %)")
     kept = [row for row in load(RESULTS / "smax_ablation.json")["runs"] if row["env"] == env]
     never = 10 * kept[0]["timesteps"]  # only the order counts
     times = [[steps or never for steps in row["steps_to_won"]] for row in kept]
@@ -203,7 +198,7 @@ def ablation(env: str) -> list[Row]:
         sooner = stats.interval(stats.probability_of_improvement, taken, times[0], expand=True)
         changes = ", ".join(f"{name} {_shown(value)}" for name, value in row["changes"].items())
         won = interval(iqm_of(row["win_rate"]), 3)
-        better = f"{sooner[0]:.2f} ({sooner[1]:.2f} to {sooner[2]:.2f})" if changes else ""
+        better = interval(sooner._asdict(), 2) if changes else ""
         rows.append((f"`{changes}`" if changes else "none", shown, better, won))
     return [rows[0], rows[1], *sorted(rows[2:], key=lambda row: row[2], reverse=True)]
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent, Networks
 from jaxrl.acting.collector import Observation
 from jaxrl.algos.box_config import BoxLayer
-from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, replayed_returns, rows, step_weights
+from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows, step_weights
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
@@ -133,7 +133,7 @@ def q_of(agent: Agent, params: Any, observation: Observation, action: jax.Array)
 
 
 def critic_loss(
-    agent: Agent, gamma: Any, params: Any, batch: Batch, next_value: jax.Array
+    agent: Agent, gamma: Any, params: Any, batch: Batch, after: Steps, next_value: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Half the squared errors of all critics: this device's share of the mean over all devices.
 
@@ -142,9 +142,10 @@ def critic_loss(
         gamma: Discount factor.
         params: The parameters that are learned.
         batch: The minibatch.
-        next_value: `[1, R, N]` of what `bootstrap_steps` observe.
+        after: Its `bootstrap_steps`.
+        next_value: `[1, R, N]` of what they observe.
     """
-    now, after = rows(batch.steps, 0, 1), bootstrap_steps(agent.config, batch.steps)
+    now = rows(batch.steps, 0, 1)
     next_value = agent.team_value(next_value, after.observation.agent_mask, agent.env.teams)
     returns = replayed_returns(agent, gamma, batch.steps, next_value)
     weight = step_weights(now)

@@ -100,7 +100,7 @@ def loss(
     config = agent.config
     steps = rows(batch.steps, config.burn_in)
     now, after = rows(steps, 0, config.train_length), bootstrap_steps(config, steps)
-    predicted, next_predicted, target_predicted = unroll(agent, params, target, batch)
+    predicted, next_predicted, target_predicted = unroll(agent, params, target, batch, after)
     chosen = mix(agent, params, chosen_value(predicted.q, now.action), now.observation)
     target_q = target_predicted.q
     next_value = greedy_value(target_q, next_predicted.q if config.double else target_q)
@@ -125,10 +125,12 @@ class Predicted(NamedTuple):
     outputs: jax.Array  # the same, or logits [L, R, N, A, num_bins]
 
 
-def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[Predicted, Predicted, Predicted]:
-    """The values of all actions: of the L steps that are learned from, and of `bootstrap_steps`, by both networks.
+def unroll(
+    agent: Agent, params: Any, target: Any, batch: Batch, after: off_policy.Steps
+) -> tuple[Predicted, Predicted, Predicted]:
+    """The values of all actions: of the L steps that are learned from, and `after` them, by both networks.
 
-    With memory, both networks see the same steps, from the stored memory on.
+    `after` are the batch's `bootstrap_steps`. With memory, both networks see the same steps, from the stored memory on.
     """
     config = agent.config
 
@@ -137,7 +139,7 @@ def unroll(agent: Agent, params: Any, target: Any, batch: Batch) -> tuple[Predic
         return carry, Predicted(policy.values, outputs)
 
     if config.memory == "none":
-        now, after = rows(batch.steps, 0, 1), bootstrap_steps(config, batch.steps)
+        now = rows(batch.steps, 0, 1)
         return apply(params, (), now)[1], apply(params, (), after)[1], apply(target, (), after)[1]
     before, steps = rows(batch.steps, 0, config.burn_in), rows(batch.steps, config.burn_in)
     ours = theirs = batch.carry

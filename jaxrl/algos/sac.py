@@ -129,7 +129,7 @@ def loss(
     after = bootstrap_steps(agent.config, batch.steps)
     action, log_prob = draw_actions(agent, params, after, keys)
     q = agent.config.joint(q_of(agent, target, after.observation, action))
-    return critic_loss(agent, h.gamma, params, batch, q - alpha_of(agent, params) * log_prob)
+    return critic_loss(agent, h.gamma, params, batch, after, q - alpha_of(agent, params) * log_prob)
 
 
 def policy_loss(

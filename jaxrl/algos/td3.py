@@ -133,7 +133,7 @@ def loss(
     noisy = policy.with_noise(h.target_noise, h.noise_clip)
     action = draw_by_shard(lambda part, key: part.sample(seed=key), noisy, keys)
     q = agent.config.joint(q_of(agent, target, after.observation, action))
-    return critic_loss(agent, h.gamma, params, batch, q)
+    return critic_loss(agent, h.gamma, params, batch, after, q)
 
 
 def policy_loss(agent: Agent, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
