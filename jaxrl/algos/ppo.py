@@ -65,14 +65,19 @@ PRESETS: dict[str, Config] = {
     "mountain_car_continuous": Config(
         env="classic/mountain_car_continuous", total_timesteps=300_000, gamma=0.999, **_MOUNTAIN_CAR
     ),
+    # Many steps on small minibatches, and rectified pictures: tanh wins a quarter as much on Asterix.
     "minatar": Config(
         env="minatar/breakout",
         total_timesteps=5_000_000,
-        num_envs=64,
-        num_steps=128,
-        num_minibatches=8,
-        lr=2.5e-3,
+        num_envs=128,
+        num_steps=32,
+        num_minibatches=16,
+        lr=1e-3,
+        gae_lambda=0.8,
         ent_coef=0.01,
+        hidden=(128,),
+        activation="relu",
+        layer_norm=True,
         share_torso=True,
     ),
 }
