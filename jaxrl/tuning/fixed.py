@@ -49,6 +49,7 @@ class Grid:
 
 
 def _found(task: Task, tried: list[Point]) -> Found:
+    task.tell(tried, task.budget)
     trials = task.train(tried)
     incumbents = best_so_far(trials)
     return Found(trials, incumbents, incumbents[-1].point if incumbents else {})

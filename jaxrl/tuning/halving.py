@@ -56,6 +56,7 @@ class Halving:
         plan = self.plan(task)
         algo, seeds = task.algorithm.make(task.config), len(task.seeds)
         alive, state, first, spent = task.draws(plan[0][1]), None, 0, 0
+        task.tell(alive, plan[0][1])
         ended: list[Trial] = []
         incumbents: list[Incumbent] = []
         trials: list[Trial] = []

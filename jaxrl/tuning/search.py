@@ -36,6 +36,8 @@ METHODS: dict[str, type[Method]] = {
     "optuna": Optuna,
 }
 
+_ALIKE = {"env": "scores in one environment", "total_timesteps": "runs of one length, which its budget counts"}
+
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
@@ -216,6 +218,9 @@ def _method(method: str | Method, task: Task) -> Method:
         method = METHODS[method]()
     if not task.space:
         raise ValueError('Say what to search, e.g. lr=(1e-4, 1e-2, "log").')
+    for name, alike in _ALIKE.items():
+        if name in task.space:
+            raise ValueError(f"A search compares {alike}; use jaxrl sweep (jaxrl.sweep) for several values of {name}.")
     method.check(task)
     return method
 

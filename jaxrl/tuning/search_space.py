@@ -7,11 +7,12 @@ import itertools
 import math
 import typing
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole, settled
@@ -37,6 +38,7 @@ Point = dict[str, Any]
 """A value for each name in a space."""
 
 _STREAM = 2  # of the config's seed; training uses 0, evaluation 1
+_SURPLUS = 64  # times as many draws as are wanted, because some may repeat others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,12 +108,18 @@ def points(config: Any, space: SearchSpace, samples: int) -> list[Point]:
 
 
 def draws(config: Any, space: SearchSpace, count: int) -> list[Point]:
-    """`count` draws from the whole space, lists and ranges alike; fewer if some are repeated.
+    """`count` different points drawn from the whole space, lists and ranges alike; fewer if it has no more.
 
     Raises:
         ValueError: See `points`.
     """
-    return _accepted(config, space, _drawn(config, read_space(config, space), count))
+    dimensions = read_space(config, space)
+    choices = {name: each for name, each in dimensions.items() if isinstance(each, Choice)}
+    if len(choices) == len(dimensions):
+        tried = _picked(config, choices, _SURPLUS * count)
+    else:
+        tried = _drawn(config, dimensions, _SURPLUS * count)
+    return _accepted(config, space, tried, count)
 
 
 def grid(choices: Mapping[str, Choice]) -> list[Point]:
@@ -130,23 +138,38 @@ def effective(config: Any, point: Point) -> Point:
     return {name: getattr(made, name) for name in point}
 
 
-def distinct(found: Iterable[Point]) -> list[Point]:
-    """The points without repetitions."""
-    return list({repr(point): point for point in found}.values())
+def distinct(found: Iterable[Point], most: int | None = None) -> list[Point]:
+    """The points without repetitions; the first `most` of them, if that is given."""
+    kept: dict[str, Point] = {}
+    for point in found:
+        kept.setdefault(repr(point), point)
+        if len(kept) == most:
+            break
+    return list(kept.values())
 
 
-def _accepted(config: Any, space: SearchSpace, found: list[Point]) -> list[Point]:
-    """The distinct points after conversion by the config, with names in the order of the space."""
-    return distinct(effective(config, {name: point[name] for name in space}) for point in found)
+def _accepted(config: Any, space: SearchSpace, found: Iterable[Point], most: int | None = None) -> list[Point]:
+    """The distinct points after conversion by the config, with names in the order of the space; see `distinct`."""
+    return distinct((effective(config, {name: point[name] for name in space}) for point in found), most)
 
 
 def _drawn(config: Any, dimensions: Mapping[str, Range | Choice], count: int) -> list[Point]:
-    """Independent draws; the draws for a name do not depend on the other names."""
+    """Independent draws; the draws for a name do not depend on the other names, nor the first ones on `count`."""
     columns = []
     for name, dimension in dimensions.items():
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), _STREAM), zlib.crc32(name.encode()))
-        columns.append([dimension.at(float(u)) for u in jax.random.uniform(key, (count,), jnp.float32)])
+        shares = np.asarray(jax.random.uniform(key, (count,), jnp.float32)).tolist()
+        columns.append([dimension.at(share) for share in shares])
     return [dict(zip(dimensions, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _picked(config: Any, choices: Mapping[str, Choice], count: int) -> Iterator[Point]:
+    """Up to `count` different combinations of the values; the grid may be too large to be made."""
+    shape = [len(each.values) for each in choices.values()]
+    rng, size = np.random.default_rng([config.seed, _STREAM]), math.prod(shape)
+    for place in rng.choice(size, min(size, count), replace=False).tolist():
+        row = np.unravel_index(place, shape)
+        yield {name: each.values[i] for (name, each), i in zip(choices.items(), row, strict=True)}
 
 
 def _choice(config: Any, name: str, values: Any) -> Choice:
@@ -190,7 +213,10 @@ def _range(config: Any, name: str, span: tuple[Any, ...]) -> Range:
 def _check_name(config: Any, name: str) -> None:
     names = [field.name for field in dataclasses.fields(config) if field.name != "seed"]
     if name == "seed":
-        raise ValueError("seed is not a hyperparameter; seeds=8 trains eight, and seeds=[3, 5] those.")
+        raise ValueError(
+            "seed is not a hyperparameter: say --num-seeds 8 (in Python seeds=8 or seeds=[3, 5]) for the seeds of a "
+            "sweep, --tuning-seeds and --test-seeds (tuning_seeds=…, test_seeds=…) for those of a search."
+        )
     if name not in names:
         kind = type(config).__module__.rpartition(".")[2]
         raise UnknownNameError(f"{kind} has no hyperparameter {name!r}. {nearest(name, names)}")

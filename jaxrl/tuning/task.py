@@ -112,6 +112,14 @@ class Task:
         """`count` points drawn from the space."""
         return draws(self.config, self.space, count)
 
+    def tell(self, tried: Sequence[Point], paid: int) -> None:
+        """Say so if the space has fewer points than the `paid` ones that the budget pays for."""
+        if len(tried) < paid and not self.options["quiet"]:
+            print(
+                f"The space has {len(tried)} point{'s' * (len(tried) > 1)}, and a budget of {self.budget} pays for "
+                f"{paid}: each is tried once, and the rest of the budget is not spent."
+            )
+
     def members(self, tried: Sequence[Point]) -> list[Point]:
         """Each point combined with every tuning seed."""
         return [{"seed": seed, **point} for point in tried for seed in self.seeds]

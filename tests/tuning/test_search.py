@@ -29,7 +29,7 @@ from jaxrl.train.live.progress import Progress
 from jaxrl.train.rerun import compare_rows
 from jaxrl.tuning import PBT, Grid, Halving, Optuna, Random, Task, Trial
 from jaxrl.tuning.search_space import draws
-from jaxrl.tuning.task import best_so_far
+from jaxrl.tuning.task import StoppedError, best_so_far
 
 CONFIG = echo.Config()
 UPDATES = CONFIG.num_updates
@@ -64,6 +64,39 @@ def test_random_search_tries_as_many_draws_as_the_budget_pays_for(tmp_path: Path
     np.testing.assert_allclose(result.test["return_mean"], [learned(best)] * 3, rtol=1e-5)
     assert result.incumbents[-1].point == best.point
     assert spent(result.trials) == 5 * 2 * UPDATES
+
+
+def test_draws_from_lists_are_all_different() -> None:
+    lists: dict[str, Any] = {"lr": [1e-4, 1e-3, 1e-2], "width": [1, 2]}
+    for count, found in ((1, 1), (2, 2), (5, 5), (6, 6), (9, 6)):
+        tried = draws(CONFIG, lists, count)
+        assert len({repr(point) for point in tried}) == len(tried) == found
+    assert draws(CONFIG, lists, 5) == tried[:5]
+    mixed = draws(CONFIG, {**lists, "lr": RATES}, 20)
+    assert [point["lr"] for point in mixed] == [point["lr"] for point in draws(CONFIG, {"lr": RATES}, 20)]
+    huge = {
+        "lr": [i / 1e5 for i in range(1, 1000)],
+        "width": list(range(1, 1000)),
+        "bonus": [float(i) for i in range(1000)],
+    }
+    assert len(draws(CONFIG, huge, 62)) == 62  # of a grid that would not fit in memory
+
+
+@pytest.mark.parametrize(("method", "paid"), [(Random(), 9), (Grid(), 9), (Halving(), 35)])
+def test_a_space_with_fewer_points_than_the_budget_pays_for_is_told_of(
+    method: Any, paid: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise StoppedError
+
+    monkeypatch.setattr(Task, "train", stop)
+    monkeypatch.setattr(Task, "fit", stop)
+    for rates in ([1e-3], [1e-3, 1e-2]):
+        with pytest.raises(StoppedError):
+            method(dataclasses.replace(task(9), space={"lr": rates}, options={**OPTIONS, "mesh": None, "quiet": False}))
+    one, two = capsys.readouterr().out.splitlines()
+    assert one.startswith(f"The space has 1 point, and a budget of 9 pays for {paid}: each is tried once")
+    assert two.startswith("The space has 2 points")
 
 
 def test_a_grid_has_all_combinations_of_lists() -> None:
@@ -413,6 +446,8 @@ def test_a_rung_goes_no_further_than_its_end(folder: Path, tmp_path: Path, capsy
         ({"budget": 0}, "budget must be at least 1"),
         ({"test_seeds": 0}, "test_seeds must be a number of at least 1"),
         ({"lrr": [1.0]}, "has no hyperparameter 'lrr'"),
+        ({"env": ["echo", "other"]}, "A search compares scores in one environment; use jaxrl sweep"),
+        ({"total_timesteps": [36, 72]}, "A search compares runs of one length, which its budget counts; use jaxrl"),
         ({"method": "grid"}, "A grid is made of lists, but lr has a range"),
         ({"method": "grid", "lr": [0.1, 0.2], "budget": 1}, "more than the budget of 1"),
         ({"method": "halving", "width": [1, 2]}, "each value of width needs its own; search those with random"),
