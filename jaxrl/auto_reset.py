@@ -16,7 +16,15 @@ def auto_reset(stepped: _Step, reset_to: tuple[Any, Any]) -> _Step:
     """Replace the observation and state of ended episodes by `reset_to`, and keep the final ones in `info`.
 
     Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
+
+    Raises:
+        TypeError: A step of the environment returned something else.
     """
+    if len(stepped) != 6:
+        raise TypeError(
+            f"step_env returned {len(stepped)} values; return (obs, state, reward, terminated, truncated, info). "
+            f"jaxrl.check_env(env) finds what else is missing."
+        )
     obs, state, reward, terminated, truncated, info = stepped
     done = terminated | truncated
     next_obs, next_state = select(done, reset_to, (obs, state))

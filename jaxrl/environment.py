@@ -51,7 +51,7 @@ class Environment:
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
         """Start an episode: `(observation, state)`. Consumes `key`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no reset_env; write that method.")
 
     def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
         """One raw step, without auto-reset: `(obs, state, reward, terminated, truncated, info)`. Consumes `key`.
@@ -59,15 +59,15 @@ class Environment:
         `reward` is a float32 scalar, `terminated` (the task ended; no future reward exists) and `truncated` (only the
         clock stopped it) are boolean scalars and never both True. `info` has the same tree at every step.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no step_env; write that method.")
 
     def observation_space(self, params: Any = None) -> Space:
         """The space of one agent's observation."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no observation_space; write that method.")
 
     def action_space(self, params: Any = None) -> Space:
         """The space of one agent's action. Actions outside are clipped, so their effect is always defined."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no action_space; write that method.")
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
         """Start an episode: `(observation, state)`. Consumes `key`."""

@@ -90,6 +90,8 @@ def make(env_id: str, **options: Any) -> Any:
         return env
     elif colon:
         factory = _own_factory(place, attribute)
+    elif name.endswith(".py"):
+        raise UnknownNameError(f"{name} is a file; say which class in it is the environment, {name}:CLASS.")
     else:
         known = [*_FACTORIES, *_ALIASES]
         raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")

@@ -96,6 +96,8 @@ def load_named(place: str, attribute: str, hint: str = "") -> Any:
         module = load_source(place)
     else:
         try:
+            if not all(part.isidentifier() for part in place.split(".")):
+                raise ImportError("that is no name of a module")
             module = importlib.import_module(place)
         except ImportError as error:
             raise UnknownNameError(

@@ -1,6 +1,7 @@
 """The contract's own machinery: auto-reset, selection, defaults."""
 
 import dataclasses
+from typing import Any
 
 import chex
 import jax
@@ -97,12 +98,17 @@ def test_defaults_of_what_an_author_leaves_out():
     assert pair.agent_observation_spaces["b"] == Box(0.0, 1.0, (2,))
 
 
+GYMNASIUM: Any = (0, 0.0, True, False, {})  # a step as Gymnasium returns it, without a state
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
         (lambda: Pair().global_state(None), NotImplementedError, "join the agents' observations"),
         (lambda: Fixed().render(None), NotImplementedError, "no picture"),
         (lambda: Steered().action_mask(None), TypeError, "Discrete actions only, not for Box"),
+        (lambda: Environment().action_space(), NotImplementedError, "Environment has no action_space; write"),
+        (lambda: auto_reset(GYMNASIUM, (0, 0)), TypeError, "step_env returned 5 values; return .obs, state"),
     ],
 )
 def test_what_there_is_not_says_so(call, kind, message):

@@ -73,6 +73,9 @@ def test_environments_are_made_from_files_and_modules(tmp_path: Path) -> None:
         ("{folder}/my_env.py:Min", "There is no 'Min' in .*Did you mean Mine"),
         ("{folder}/other.py:Mine", "There is no file .*other.py"),
         ("no_such_module:Mine", "cannot be imported.*FILE.py:NAME"),
+        (":Mine", "cannot be imported.*FILE.py:NAME"),
+        (".sibling:Mine", "cannot be imported.*FILE.py:NAME"),
+        ("{folder}/my_env.py", "my_env.py is a file; say which class .*my_env.py:CLASS"),
     ],
 )
 def test_a_wrong_name_is_told(tmp_path: Path, name: str, sentence: str) -> None:

@@ -12,7 +12,7 @@ from jaxrl.checked import SHARE, Allowed
 from jaxrl.environment import Environment
 from jaxrl.rl.annealing import ramp
 from jaxrl.rl.value import GreedyValue
-from jaxrl.spaces import Discrete
+from jaxrl.spaces import Box, Discrete
 
 __all__ = ["ExplorationLayer"]
 
@@ -46,8 +46,10 @@ class ExplorationLayer(HyperparamsLayer):
             ValueError: There is none, it has no discrete actions, or a field makes no sense in it.
         """
         env = super().make_env()
-        if not isinstance(env.action_space(), Discrete):
+        space, name = env.action_space(), type(self).__module__.rpartition(".")[2]
+        if not isinstance(space, Discrete):
+            others = "sac, td3, ppo" if isinstance(space, Box) else "ppo"
             raise ValueError(
-                f"{self.env} has actions in {env.action_space()}, and Q needs Discrete ones; use ppo or ippo."
+                f"{self.env} has actions in {space}, and {name} needs Discrete ones; use {others} or ippo."
             )
         return env

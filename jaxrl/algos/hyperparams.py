@@ -67,7 +67,7 @@ class HyperparamsLayer(RunLayer):
 
     def warnings(self) -> list[str]:
         """What the user should know when a run begins, one sentence each."""
-        return lost_later(self.scheduled.values(), type(self).__module__)
+        return super().warnings() + lost_later(self.scheduled.values(), type(self).__module__)
 
     def make_env(self) -> Environment:
         """The environment that `env` names.

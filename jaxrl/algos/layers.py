@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, ClassVar, Literal
 
+import flax.linen as nn
+
 from jaxrl import registry
 from jaxrl.checked import (
     COUNT,
@@ -28,7 +30,7 @@ from jaxrl.nn.torso import is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
-from jaxrl.wrappers.players import as_pairs, named_param_sets, with_fixed
+from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
 __all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 
@@ -71,8 +73,8 @@ def _load_network(name: str) -> Callable[..., Any]:
     if not colon:
         raise ValueError(f"network must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
     found = load_named(place, attribute)
-    if not callable(found):
-        raise ValueError(f"network={name!r} is no class of a Flax module, but a {type(found).__name__}.")
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise ValueError(f"network={name!r} is no class of Flax modules; derive it from flax.linen.Module.")
     return found
 
 
@@ -143,6 +145,10 @@ class RunLayer(CheckedConfig):
     def starts(self) -> int:
         """P, the starts in the pool."""
         return self.pool_size or -(-128 // self.num_envs) * self.num_envs
+
+    def warnings(self) -> list[str]:
+        """What the user should know when a run begins, one sentence each."""
+        return []
 
     def make_env(self) -> Environment:
         """The environment that `env` names, with parameters drawn as `params` says.
@@ -267,6 +273,10 @@ class SharingLayer(RunLayer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", as_pairs(self.policies))
         super().__post_init__()
+
+    def warnings(self) -> list[str]:
+        """What the user should know when a run begins, one sentence each."""
+        return super().warnings() + ambiguous_names(self.policies)
 
     def make_env(self) -> Environment:
         """The environment that `env` names, for the agents that learn.

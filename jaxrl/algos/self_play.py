@@ -169,7 +169,8 @@ def newest(config: Config, state: SelfPlayState) -> tuple[Any, Any]:
     if members != len(config.league):
         raise ValueError(
             f"The league {' '.join(config.league)} has {len(config.league)} members, and this run has {members}: train "
-            f"with --num-seeds {len(config.league)}, in Python jaxrl.fit(…, num_seeds={len(config.league)})."
+            f"with --num-seeds {len(config.league)}, in Python jaxrl.fit(…, num_seeds={len(config.league)}). A league "
+            f"fills a run, so no sweep or search takes it."
         )
     return selves
 

@@ -9,7 +9,7 @@ from typing import Any
 from jaxrl import algos
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import RunFlags, parse_flags
-from jaxrl.fields import typed
+from jaxrl.fields import as_whole, typed
 
 __all__ = ["PlanFlags", "main"]
 
@@ -62,6 +62,7 @@ def main(argv: list[str]) -> int:
 
 def _check(flags: PlanFlags) -> None:
     """Raise ValueError unless all numbers make sense."""
+    as_whole("num_seeds", flags.num_seeds)
     for field in ("memory_gb", "teraflops", "memory_gb_per_s", "link_gb_per_s", "latency_us", "seconds_per_update"):
         value = typed(f"--{field.replace('_', '-')}", float | None, getattr(flags, field))
         if value is not None and value <= 0:

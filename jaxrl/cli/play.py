@@ -15,6 +15,8 @@ import tyro
 
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
+from jaxrl.cli.numbers import WHOLE
+from jaxrl.cli.out import check_film
 from jaxrl.fields import as_seed
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ class PlayFlags:
 
 def main(argv: list[str]) -> int:
     """`jaxrl play ENV`; returns the exit code."""
-    flags = tyro.cli(PlayFlags, args=argv, prog="jaxrl play")
+    flags = tyro.cli(PlayFlags, args=argv, prog="jaxrl play", registry=WHOLE)
     as_seed("--seed", flags.seed)
-    _check_out(flags.out)
+    check_film(flags.out)
     use_cores()
     use_cache()
     from rich.console import Console
@@ -74,17 +76,6 @@ def main(argv: list[str]) -> int:
         screen.say("")
     _keep(flags, session, screen)
     return 0
-
-
-def _check_out(out: Path) -> None:
-    """Raise at once what would otherwise be found out after the game."""
-    from jaxrl.render import SUFFIXES
-    from jaxrl.render.mp4 import find_ffmpeg
-
-    if out.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"--out must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {out}.")
-    if out.suffix.lower() == ".mp4":
-        find_ffmpeg()
 
 
 def _partner(env: Environment, flags: PlayFlags) -> Policy:
@@ -162,6 +153,7 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
     screen.say(f"\n{replay.title}. Your return is {session.returns[session.seat]:g}.")
     try:
         with writing(flags.out):
+            flags.out.parent.mkdir(parents=True, exist_ok=True)
             save(replay, flags.out)
         screen.say(f"Wrote {flags.out}, the whole game to look at again.")
     except NotImplementedError as error:

@@ -27,8 +27,8 @@ class Contender(NamedTuple):
     algo: Algorithm
     state: Any
     """The train state of one member."""
-    num_agents: int
-    """How many agents it was trained to act for."""
+    trained_in: MultiAgentEnvironment
+    """Where it was trained, which tells how many agents it acts for, what they see and what they can do."""
     alike: Hashable
     """Equal for contenders whose states fit the same `algo`, so that their matches share a compiled program."""
 
@@ -58,12 +58,12 @@ class _BySide(Wrapper):
 
 def contenders(run: Run, name: str) -> list[Contender]:
     """The policies in a run: one for each seed or member, with its number in the name if there are several."""
-    num_agents = as_multi_agent(run.env).num_agents
+    env = as_multi_agent(run.env)
     alike = (type(run.config), dataclasses.replace(run.config, seed=0))
     if run.num_members == 1:
-        return [Contender(name, run.algo, run.state, num_agents, alike)]
+        return [Contender(name, run.algo, run.state, env, alike)]
     return [
-        Contender(f"{name}:{index}", run.algo, member_of(run.state, index), num_agents, alike)
+        Contender(f"{name}:{index}", run.algo, member_of(run.state, index), env, alike)
         for index in range(run.num_members)
     ]
 
@@ -181,18 +181,25 @@ def _alone(contender: Contender, env: MultiAgentEnvironment) -> Algorithm:
 
 def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnvironment) -> Callable[..., Any]:
     """The contender's `act` for the agents of its side, given the observations `[B, N, …]` of all agents."""
-    if contender.num_agents not in (len(side), env.num_agents):
+    trained_in = contender.trained_in
+    there, here = ((each.observation_space(), each.action_space()) for each in (trained_in, env))
+    if there != here:
         raise ValueError(
-            f"{contender.name} acts for {contender.num_agents} agents; a side of {env.name} has {len(side)} of "
+            f"{contender.name} was trained in {trained_in.name}, where agents see {there[0]} and do {there[1]}; in "
+            f"{env.name} they see {here[0]} and do {here[1]}. Leave it out, or choose by --env where all can play."
+        )
+    if trained_in.num_agents not in (len(side), env.num_agents):
+        raise ValueError(
+            f"{contender.name} acts for {trained_in.num_agents} agents; a side of {env.name} has {len(side)} of "
             f"{env.num_agents}."
         )
-    whole, here = contender.num_agents == env.num_agents, np.array(side)
+    whole, own = trained_in.num_agents == env.num_agents, np.array(side)
 
     def act(state: Any, obs: Any, carry: Any, key: Any, *, action_mask: Any, reset: Any) -> tuple[jax.Array, Any]:
         if not whole:
-            obs, action_mask = obs[:, here], None if action_mask is None else action_mask[:, here]
+            obs, action_mask = obs[:, own], None if action_mask is None else action_mask[:, own]
         action, carry = contender.algo.act(state, obs, carry, key, action_mask=action_mask, reset=reset)
-        return action[:, here] if whole else action, carry
+        return action[:, own] if whole else action, carry
 
     return act
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy_in
 
-__all__ = ["as_pairs", "learning_policies", "named_param_sets", "policy_names", "with_fixed"]
+__all__ = ["ambiguous_names", "as_pairs", "learning_policies", "named_param_sets", "policy_names", "with_fixed"]
 
 _RANDOM = "random"
 _SCRIPTED = "scripted"
@@ -77,6 +78,15 @@ def policy_names(agents: tuple[str, ...], pairs: tuple[str, ...]) -> tuple[str |
 def learning_policies(pairs: tuple[str, ...]) -> tuple[str, ...]:
     """The names of the policies that learn."""
     return tuple(dict.fromkeys(policy for policy in _split(pairs).values() if learns(policy)))
+
+
+def ambiguous_names(pairs: tuple[str, ...]) -> list[str]:
+    """A sentence for each policy that learns although a run lies in a folder of the same name."""
+    return [
+        f"policies trains a new policy called {name}; for the run in the folder of that name, write ./{name}."
+        for name in learning_policies(pairs)
+        if (Path(name) / "run.json").is_file()
+    ]
 
 
 def learns(policy: str) -> bool:

@@ -221,7 +221,7 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
         (stream_ac, {"trace_lambda": 1.5}, "trace_lambda must lie between 0 and 1"),
         (stream_ac, {"ent_coef": -1.0}, "ent_coef must not be negative"),
         (stream_ac, {"env": "mpe/simple_spread"}, "has 3 agents and stream_ac trains one; use ippo, mappo or pqn"),
-        (stream_q, {"env": "classic/pendulum"}, r"has actions in Box.* and Q needs Discrete ones; use"),
+        (stream_q, {"env": "classic/pendulum"}, r"has actions in Box.* and stream_q needs Discrete ones; use sac"),
         (stream_q, {"num_shards": 2}, "num_shards=2 has no effect with num_envs=1; .* or train several seeds"),
         (stream_ac, {"squash": True}, "squash=True has no effect with env=classic/cartpole"),
     ],

@@ -12,6 +12,7 @@ from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold
 from jaxrl.train.matches import Contender, play_match, sides_of
 
 CONFIG = self_play.Config(env="matrix/rock_paper_scissors", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
+GAME = jaxrl.make("matrix/rock_paper_scissors")
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +26,13 @@ def three() -> list[Contender]:
         params["params"]["policy"]["output"]["bias"][..., action] = 100.0
         own = jax.tree.map(lambda leaf: leaf, state)
         object.__setattr__(own, "params", params)
-        found.append(Contender(name, algo, own, 2, "always"))
+        found.append(Contender(name, algo, own, GAME, "always"))
     return found
 
 
 def test_everybody_plays_everybody_on_both_sides(three):
-    env = jaxrl.make("matrix/rock_paper_scissors")
     lines: list[str] = []
-    arena = hold(env, three, games=16, told=lines.append)
+    arena = hold(GAME, three, games=16, told=lines.append)
     np.testing.assert_array_equal(arena.matrix, [[np.nan, 0, 1], [1, np.nan, 0], [0, 1, np.nan]])
     np.testing.assert_array_equal(arena.results.sum(-1), 16 * (1 - np.eye(3)))
     assert lines[0] == "rock against paper: 0 : 16"
@@ -44,10 +44,18 @@ def test_everybody_plays_everybody_on_both_sides(three):
 
 
 def test_alike_contenders_share_a_program(three):
-    env, programs = jaxrl.make("matrix/rock_paper_scissors"), {}
+    programs = {}
     for first, second in ((0, 1), (1, 2), (2, 0)):
-        play_match(env, three[first], three[second], jax.random.key(0), 4, programs=programs)
+        play_match(GAME, three[first], three[second], jax.random.key(0), 4, programs=programs)
     assert len(programs) == 1
+
+
+def test_who_was_trained_for_a_number_of_agents_that_is_no_side_is_refused(three):
+    class Crowd(type(GAME)):
+        agents = ("player_0", "player_1", "player_2")
+
+    with pytest.raises(ValueError, match="rock acts for 3 agents; a side of matrix/rock_paper_scissors has 1 of 2"):
+        play_match(GAME, three[0]._replace(trained_in=Crowd()), three[1], jax.random.key(0), 4)
 
 
 def test_a_policy_for_one_side_takes_its_side_and_meets_the_script():
@@ -58,14 +66,14 @@ def test_a_policy_for_one_side_takes_its_side_and_meets_the_script():
     allies = ippo.make(config)
     both = self_play.make(self_play.Config(num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,)))
     contenders = [
-        Contender("allies", allies, allies.init(jax.random.key(0)), 3, "allies"),
-        Contender("both", both, both.init(jax.random.key(1)), 6, "both"),
+        Contender("allies", allies, allies.init(jax.random.key(0)), jaxrl.make("smax/3m"), "allies"),
+        Contender("both", both, both.init(jax.random.key(1)), env, "both"),
     ]
     arena = hold(env, contenders, scripted=True, games=8)
     assert arena.names == ("allies", "both", "scripted")
     np.testing.assert_array_equal(arena.results.sum(-1), [[0, 8, 8], [8, 0, 8], [0, 0, 0]])
     assert arena.matrix[2, 0] > 0.5  # it has learned nothing
-    with pytest.raises(ValueError, match="allies acts for 3 agents; a side of smax/2s3z has 5 of 10"):
+    with pytest.raises(ValueError, match=r"allies was trained in smax/3m, .* in smax/2s3z they see .* Leave it out"):
         play_match(jaxrl.make("smax/2s3z?mode=selfplay"), contenders[0], contenders[1], jax.random.key(0), 4)
 
 
@@ -76,7 +84,7 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     module = ippo
     config = module.Config(env="probe/two_step", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
     algo = module.make(config)
-    pair = [Contender(str(seed), algo, algo.init(jax.random.key(seed)), 2, "same") for seed in (0, 1)]
+    pair = [Contender(str(seed), algo, algo.init(jax.random.key(seed)), env, "same") for seed in (0, 1)]
     arena = hold(env, pair, games=32)
     assert not arena.competitive
     assert np.isfinite(arena.matrix).all()

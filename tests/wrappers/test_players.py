@@ -113,3 +113,13 @@ def test_a_run_that_is_not_there_is_told():
 def test_a_single_agent_has_nobody_beside_it():
     with pytest.raises(ValueError, match=r"policies=.* has no effect"):
         pqn.Config(env="classic/cartpole", policies={"agent": "A"}).make_env()
+
+
+def test_a_name_that_is_a_run_too_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without ./ it trains a new policy, which one may not have meant."""
+    monkeypatch.chdir(tmp_path)
+    config = ippo.Config(env="mpe/simple_tag", policies=("agent_0=mine",))
+    assert config.warnings() == []
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "run.json").touch()
+    assert "for the run in the folder of that name, write ./mine" in config.warnings()[0]

@@ -65,7 +65,8 @@ class MatrixGame(MultiAgentEnvironment):
     ) -> None:
         if payoff is None and game not in GAMES:
             raise UnknownNameError(f"There is no matrix game {game!r}. {nearest(game, list(GAMES))}")
-        table = np.asarray(GAMES[game] if payoff is None else payoff, np.float32)
+        table = np.asarray(GAMES[game] if payoff is None else payoff)
+        table = table.astype(np.float32) if table.dtype.kind in "biuf" else np.empty(0)
         if table.ndim != 2 or table.shape[0] != table.shape[1] or not np.isfinite(table).all():
             raise ValueError(
                 f"payoff must be a square table of finite numbers, such as [[1, -1], [-1, 1]], got {payoff!r}."

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrl.fields import typed
+
 __all__ = ["Shaping"]
 
 
@@ -25,6 +27,8 @@ class Shaping:
     """The share of the training after which it is 0."""
 
     def __post_init__(self) -> None:
+        for name, value in (("shaping", self.begin), ("shaping_until", self.until)):
+            typed(name, float, value)
         if self.begin < 0 or not 0 < self.until <= 1:
             given = f"got {self.begin!r} and {self.until!r}"
             raise ValueError(f"shaping must be at least 0 and shaping_until above 0 and at most 1, {given}.")

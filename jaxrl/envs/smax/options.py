@@ -14,6 +14,7 @@ from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
 from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.fields import as_whole, typed
 
 __all__ = ["EnemyPolicy", "Options", "army", "default_params"]
 
@@ -100,8 +101,11 @@ def default_params(
     selfplay: bool,
 ) -> Params:
     """The parameters of a battle, checked, as NumPy arrays."""
-    if max_steps < 1:
-        raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
+    as_whole("max_steps", max_steps)
+    for name, number in (("won_battle_bonus", won_battle_bonus), ("damage_reward", damage_reward)):
+        typed(name, float, number)
+    typed("own_losses", float | None, own_losses)
+    typed("map_size", float | tuple[float, float], map_size)
     if own_losses is not None and not selfplay:
         raise ValueError('own_losses is for mode="selfplay", where teams have something to lose; leave it out.')
     if not 0 <= (own_losses or 0) < np.inf:

@@ -17,7 +17,6 @@ import jax
 from jaxrl.algorithm import Algorithm
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import Environment
-from jaxrl.errors import CheckpointError
 from jaxrl.fields import settled
 from jaxrl.train.folder.checkpoint import CheckpointReader, Restored
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, latest_run
@@ -113,10 +112,9 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
             not made the run on this machine.
 
     Raises:
-        FileNotFoundError: There is no run.
+        FileNotFoundError: There is no run, or no best state was kept.
         UntrustedRunError: Code would be executed that nobody has vouched for.
         ValueError: run.json is damaged, or describes a run that cannot be made here.
-        CheckpointError: The best state was not kept.
     """
     path, index = (latest_run(), None) if path is None else member_named(path)
     folder = RunFolder.open(path)
@@ -126,7 +124,7 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
     for sentence in changed(about):
         print(sentence, file=sys.stderr)
     if best and not folder.best.exists():
-        raise CheckpointError(f"{folder.path} has no best checkpoint: they are kept when --eval-every is given.")
+        raise FileNotFoundError(f"{folder.path} has no best checkpoint: they are kept when --eval-every is given.")
     module = sys.modules[config_class.__module__]
     with _told(folder.path):
         # What had no effect then is refused now, so it is left out.

@@ -96,7 +96,7 @@ def test_what_cannot_fit_is_refused(capsys, monkeypatch):
     assert "--num-seeds 1 (of 4)" in said.err
 
 
-@pytest.mark.parametrize("wrong", [["--memory-gb", "0"], ["--device-counts", "0"]])
+@pytest.mark.parametrize("wrong", [["--memory-gb", "0"], ["--device-counts", "0"], ["--num-seeds", "0"]])
 def test_numbers_without_sense(capsys, wrong):
     with pytest.raises(SystemExit) as ended:
         main(["plan", "ppo", *wrong])

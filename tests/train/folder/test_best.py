@@ -6,7 +6,6 @@ import pytest
 import toy_algorithm as toy
 
 import jaxrl
-from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.best import keep_best
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.load import load
@@ -60,5 +59,5 @@ def test_a_run_with_evaluations_can_be_loaded_at_its_best(tmp_path):
     state = load(tmp_path / "run", best=True).state
     assert int(state.update) * config.steps_per_update == best["timesteps"]
     jaxrl.fit(algo, config, tmp_path / "plain", **options)
-    with pytest.raises(CheckpointError, match="no best checkpoint: they are kept when --eval-every is given"):
+    with pytest.raises(FileNotFoundError, match="no best checkpoint: they are kept when --eval-every is given"):
         load(tmp_path / "plain", best=True)
