@@ -38,7 +38,7 @@ def recurrent_agent(config: dqn.Config) -> Any:
     return agent._replace(networks=agent.networks._replace(apply=apply))
 
 
-def slow_values(params: np.ndarray, warm: np.ndarray, obs: np.ndarray, reset: np.ndarray, memory: float) -> np.ndarray:
+def slow_values(params: np.ndarray, warm: np.ndarray, obs: np.ndarray, reset: np.ndarray, memory: Any) -> np.ndarray:
     """The values of both actions in each step of one agent's window, `[W, 2]`; `warm` are the burn-in's parameters."""
     values = []
     for t in range(WINDOW):
