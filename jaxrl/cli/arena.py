@@ -9,6 +9,8 @@ import tyro
 
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
+from jaxrl.cli.numbers import WHOLE
+from jaxrl.cli.out import check_folder
 from jaxrl.fields import as_seed
 
 __all__ = ["main"]
@@ -40,13 +42,15 @@ class ArenaFlags:
 
 def main(argv: list[str]) -> int:
     """`jaxrl arena RUN…`; returns the exit code."""
-    flags = tyro.cli(ArenaFlags, args=argv, prog="jaxrl arena")
+    flags = tyro.cli(ArenaFlags, args=argv, prog="jaxrl arena", registry=WHOLE)
     as_seed("--seed", flags.seed)
     if flags.games < 1:
         raise ValueError(f"--games must be at least 1, got {flags.games}.")
+    check_folder(flags.out)
     use_cores()
     use_cache()
     from jaxrl.report.arena import SCRIPTED, as_markdown, between_runs, draw_matrix, facts
+    from jaxrl.train.folder.disk import writing
     from jaxrl.train.folder.json_file import to_json
 
     folders = [name for name in flags.runs if name != SCRIPTED]
@@ -62,9 +66,11 @@ def main(argv: list[str]) -> int:
         trust=flags.trust,
         told=lambda line: print(line, flush=True),
     )
-    flags.out.mkdir(parents=True, exist_ok=True)
-    (flags.out / "arena.md").write_text(as_markdown(arena) + "\n", encoding="utf-8")
-    (flags.out / "arena.json").write_text(to_json(facts(arena), indent=1) + "\n", encoding="utf-8")
-    draw_matrix(arena).savefig(flags.out / "arena.png", dpi=130)
-    print(f"\n{as_markdown(arena)}\n\nWrote {flags.out}/arena.png, arena.md and arena.json")
+    text = as_markdown(arena)
+    with writing(flags.out):
+        flags.out.mkdir(parents=True, exist_ok=True)
+        (flags.out / "arena.md").write_text(text + "\n", encoding="utf-8")
+        (flags.out / "arena.json").write_text(to_json(facts(arena), indent=1) + "\n", encoding="utf-8")
+        draw_matrix(arena).savefig(flags.out / "arena.png", dpi=130)
+    print(f"\n{text}\n\nWrote {flags.out}/arena.png, arena.md and arena.json")
     return 0

@@ -7,6 +7,8 @@ from typing import Literal
 
 import tyro
 
+from jaxrl.cli.numbers import WHOLE
+
 __all__ = ["main"]
 
 
@@ -32,7 +34,7 @@ class BenchFlags:
 
 def main(argv: list[str]) -> int:
     """`jaxrl bench ENV`; returns the exit code."""
-    flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench")
+    flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench", registry=WHOLE)
     from jaxrl.bench import compare
     from jaxrl.train.folder.json_file import to_json
 

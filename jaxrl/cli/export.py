@@ -51,6 +51,11 @@ def export(argv: list[str]) -> int:
     if flags.out is not None and flags.out.suffix in FORMATS:
         _refuse(flags, ("to", "format", "per_seed"), f"a policy, which the ending of {flags.out} asks for")
         return _export_policy(flags, flags.out)
+    if flags.out is not None and flags.out.suffix and not flags.out.is_dir():
+        raise ValueError(
+            f"--out must be a folder, or end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {flags.out}; if "
+            f"that is to be a folder, make it first."
+        )
     _refuse(
         flags, ("member", "best"), f"metrics; for the policy, give --out a file with the ending {' or '.join(FORMATS)}"
     )

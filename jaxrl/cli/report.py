@@ -12,6 +12,7 @@ import tyro
 from jaxrl.cli import EXIT_WRONG_INPUT
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
+from jaxrl.cli.out import check_folder
 
 __all__ = ["main"]
 
@@ -39,7 +40,9 @@ class ReportFlags:
 def main(argv: list[str]) -> int:
     """`jaxrl report [RUN…]`; returns the exit code."""
     flags = tyro.cli(ReportFlags, args=argv, prog="jaxrl report")
+    check_folder(flags.out)
     from jaxrl.report import collect, markdown, problems, summarise, write_report
+    from jaxrl.train.folder.disk import writing
     from jaxrl.train.folder.run_folder import latest_run
 
     groups = collect(flags.runs or [latest_run()], flags.metric)
@@ -55,7 +58,8 @@ def main(argv: list[str]) -> int:
         from jaxrl.report.arena import between_runs
 
         arena = between_runs(flags.runs or [latest_run()], trust=flags.trust, told=lambda line: print(line, flush=True))
-    page, *others = write_report(groups, flags.out, arena)
+    with writing(flags.out):
+        page, *others = write_report(groups, flags.out, arena)
     print(markdown(summarise(groups)))
     print(f"Wrote {page}, {', '.join(path.name for path in others)}")
     return 0

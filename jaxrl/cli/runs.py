@@ -11,6 +11,8 @@ import jax
 import tyro
 
 from jaxrl.cli.cache import use_cache
+from jaxrl.cli.numbers import WHOLE
+from jaxrl.cli.out import check_film
 from jaxrl.fields import as_seed
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.transfer import in_env
@@ -45,7 +47,7 @@ class EvalFlags:
 
 def evaluate_run(argv: list[str]) -> int:
     """`jaxrl eval [RUN]`; returns the exit code."""
-    flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval")
+    flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval", registry=WHOLE)
     as_seed("--seed", flags.seed)
     from jaxrl.train.summary import evaluation_lines
 
@@ -108,13 +110,13 @@ class RenderFlags:
 
 def render_run(argv: list[str]) -> int:
     """`jaxrl render [RUN]`; returns the exit code."""
-    flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render")
+    flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render", registry=WHOLE)
     as_seed("--seed", flags.seed)
     from jaxrl.render import save
     from jaxrl.train.folder.disk import refuse_link, writing
     from jaxrl.train.pictures.artifacts import record_episodes
 
-    _check_out(flags)
+    _check(flags)
     run = load(flags.run, trust=flags.trust)
     run = in_env(run, flags.env) if flags.env else run
     out = flags.out or refuse_link(run.folder.path / ("replay.gif" if flags.episodes == 1 else "grid.gif"))
@@ -122,28 +124,24 @@ def render_run(argv: list[str]) -> int:
     state = run.member(flags.member).state
     replays = record_episodes(run.algo, run.env, state, flags.episodes, flags.seed, flags.max_steps)
     with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
         save(replays if flags.episodes > 1 else replays[0], out)
     print(f"Wrote {out}")
     return 0
 
 
-def _check_out(flags: RenderFlags) -> None:
+def _check(flags: RenderFlags) -> None:
     """Raise at once what would otherwise be found out after the episodes were played."""
-    from jaxrl.render import SUFFIXES
-    from jaxrl.render.mp4 import find_ffmpeg
-
     if flags.env and flags.out is None:
         raise ValueError(f"The run folder holds films of the run's own environment: say --out {_file_name(flags.env)}.")
     if not 1 <= flags.episodes <= _MOST_EPISODES:
         raise ValueError(f"--episodes must be from 1 to {_MOST_EPISODES}, got {flags.episodes}.")
     as_seed("--seed", flags.seed + flags.episodes - 1)
-    suffix = ".gif" if flags.out is None else flags.out.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"--out must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {flags.out}.")
-    if suffix == ".html" and flags.episodes > 1:
+    if flags.out is None:
+        return
+    if flags.out.suffix.lower() == ".html" and flags.episodes > 1:
         raise ValueError(f"An HTML page plays one episode: name {flags.out} .gif or .mp4, or leave out --episodes.")
-    if suffix == ".mp4":
-        find_ffmpeg()
+    check_film(flags.out)
 
 
 def _file_name(env: str) -> str:

@@ -40,6 +40,8 @@ def watch(argv: list[str]) -> int:
     flags = tyro.cli(WatchFlags, args=argv, prog="jaxrl watch")
     if flags.every <= 0:
         raise ValueError(f"--every must be positive, got {flags.every}.")
+    if flags.width is not None and flags.width < 1:
+        raise ValueError(f"--width must be at least 1, got {flags.width}.")
     folder = flags.run or latest_run()
     try:
         if (folder / "sweep.json").is_file():

@@ -75,12 +75,18 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("render --out film.mov", "--out must end in .gif, .html or .mp4"),
         ("render --out film.html --episodes 4", "An HTML page plays one episode: name film.html .gif or .mp4"),
         ("render --episodes 0", "--episodes must be from 1 to 100"),
+        ("render --episodes 1e3", "--episodes must be from 1 to 100, got 1000"),
+        ("render --out file/film.gif", "file is no folder; name another place with --out"),
+        ("eval --seed 1e10", "--seed must be a whole number from 0 to 4294967295, got 10000000000"),
+        ("arena a b --games -1e2", "--games must be at least 1, got -100"),
+        ("arena a b --out file", "file is no folder; name another place with --out"),
         ("bench smax/3mm", "Did you mean smax/3m"),
-        ("bench smax/3m --num-envs 0", "num_envs must be at least 1"),
+        ("bench smax/3m --num-envs -1e1", "num_envs must be at least 1, and whole, got -10."),
         ("envs nonsense", "No environment matches 'nonsense'"),
     ],
 )
 def test_wrong_input_is_explained(capsys: pytest.CaptureFixture[str], command: str, sentence: str) -> None:
+    Path("file").touch()
     assert sentence in error_of(capsys, *command.split())
 
 
@@ -267,8 +273,8 @@ def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(
     about = json.loads((workplace / "run" / "run.json").read_text())
     assert about["algorithm"] == "ippo"
     assert about["evaluation"]["episodes"] == 8
-    main(["render", "run", "--out", "film.html"])
-    assert (workplace / "film.html").stat().st_size > 1000
+    main(["render", "run", "--out", "films/film.html"])
+    assert (workplace / "films" / "film.html").stat().st_size > 1000
     assert "goes on" not in capsys.readouterr().out
     main(["render", "run", "--out", "short.html", "--max-steps", "2"])
     assert "The episode goes on after 2 steps but its film ends" in capsys.readouterr().out

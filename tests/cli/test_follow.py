@@ -113,6 +113,8 @@ def test_there_must_be_something_to_watch(capsys: pytest.CaptureFixture[str], wo
     assert code_of("watch", "nowhere") == 2
     assert "nowhere holds no run" in capsys.readouterr().err
     assert code_of("watch", "nowhere", "--every", "0") == 2
+    assert code_of("watch", "nowhere", "--width", "0") == 2
+    assert "--width must be at least 1, got 0" in capsys.readouterr().err
 
 
 # rerun
@@ -157,6 +159,11 @@ def test_csv_files_with_cleanrls_names(run: Path, capsys: pytest.CaptureFixture[
     assert {"charts/episodic_return", "charts/SPS"} <= set(rows[0])
     assert code_of("export", str(run)) == 2
     assert "has something in it already; name another place with --out" in capsys.readouterr().err
+    assert code_of("export", str(run), "--out", "p.foo") == 2
+    assert "must be a folder, or end in .stablehlo, .py or .safetensors, got p.foo" in capsys.readouterr().err
+    Path("p.foo").mkdir()
+    main(["export", str(run), "--out", "p.foo"])
+    assert Path("p.foo/seed-0.csv").exists()
 
 
 def test_one_csv_with_our_names(run: Path) -> None:

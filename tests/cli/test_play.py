@@ -131,14 +131,17 @@ def test_interrupting_keeps_the_game(play, monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     monkeypatch.setattr("jaxrl.play.keyboard.from_lines", interrupted)
-    assert "cut short after 1 steps" in play("", "classic/cartpole", "--out", "pole.html")
-    assert Path("pole.html").exists()
+    assert "cut short after 1 steps" in play("", "classic/cartpole", "--out", "games/pole.html")
+    assert Path("games/pole.html").exists()
 
 
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
         ("classic/cartpole --out play.txt", "--out must end in .gif, .html or .mp4, got play.txt"),
+        ("classic/cartpole --out file/play.html", "file is no folder; name another place with --out"),
+        ("classic/cartpole --out folder.gif", "folder.gif is a folder; name another place with --out"),
+        ("classic/cartpole --seed 1e10", "--seed must be a whole number from 0 to 4294967295, got 10000000000"),
         ("classic/cartpole --seat 1", "The seats of classic/cartpole are 0 to 0, got 1"),
         ("classic/pendulum", "Only Discrete actions can be played by hand"),
         ("coin_game --seed -1", "--seed must be a whole number"),
@@ -149,6 +152,8 @@ def test_interrupting_keeps_the_game(play, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_wrong_commands_are_explained(capsys, cards: str, command: str, sentence: str) -> None:
+    Path("file").touch()
+    Path("folder.gif").mkdir()
     with pytest.raises(SystemExit) as info:
         main(["play", *command.format(cards=cards).split()])
     assert info.value.code == 2
