@@ -147,10 +147,11 @@ def tables(arena: Arena) -> list[list[tuple[str, ...]]]:
         return found
     rating, weights = elo(arena.results), equilibrium(arena.matrix)
     head = ("contender", "Elo", "95 % interval", "weight in the equilibrium")
-    rated = [
-        (arena.names[k], f"{rating.rating[k]:.0f}", f"{rating.low[k]:.0f} to {rating.high[k]:.0f}", f"{weights[k]:.2f}")
-        for k in np.argsort(-rating.rating)
-    ]
+    rated = []
+    for k in np.argsort(-rating.rating):
+        between = f"{rating.low[k]:.0f} to {rating.high[k]:.0f}"
+        weight = max(0.0, weights[k])  # the linear program's may be -0.0
+        rated.append((arena.names[k], f"{rating.rating[k]:.0f}", between, f"{weight:.2f}"))
     return [*found, [head, *rated]]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxrl import stats
 from jaxrl.registry import canonical
+from jaxrl.train.folder.load import member_named
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.metrics import columns
@@ -121,10 +122,14 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Seed
 
     Raises:
         FileNotFoundError: A folder holds no run.
-        ValueError: No folder is given, or one is given twice, or a run has no `metric`.
+        ValueError: No folder is given, or one is given twice or with the index of a seed, or a run has no `metric`.
     """
     if not paths:
         raise ValueError("Name at least one run folder.")
+    for path in paths:
+        folder, index = member_named(path)
+        if index is not None:
+            raise ValueError(f"A report takes all seeds of {folder}; leave out :{index}.")
     folders = [RunFolder.open(run) for path in paths for run in _runs_in(Path(path))]
     resolved = [folder.path.resolve() for folder in folders]
     for path, folder in zip(resolved, folders, strict=True):

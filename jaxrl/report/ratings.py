@@ -36,7 +36,8 @@ def elo(results: np.ndarray, *, key: int = 0, repeats: int = 500, level: float =
 
     The model is Bradley and Terry's (1952, https://doi.org/10.2307/2334029): the odds that i scores against j are
     `10 ** ((r_i - r_j) / 400)`, and a draw counts as half a win. One more draw of each pair that met keeps ratings
-    finite when somebody wins every game.
+    finite when somebody wins every game. Games are resampled from all of them and this draw, so that two equal results
+    do not look certain.
 
     Args:
         results: `[K, K, 3]`, games that the first side (the row) won, drew and lost against the second (the column).
@@ -55,7 +56,9 @@ def elo(results: np.ndarray, *, key: int = 0, repeats: int = 500, level: float =
     rating = _fit(results)
     rng = np.random.default_rng(key)
     games = results.sum(-1)
-    share = results / np.maximum(games, 1)[..., None]
+    both = np.maximum(games + games.T, 1)
+    share = results + np.eye(3)[1] * (games / both)[..., None]  # one more draw, on the two sides by their games
+    share /= np.maximum(share.sum(-1, keepdims=True), 1)
     share[..., 2] = 1 - share[..., 0] - share[..., 1]  # exactly 1 in all, as `multinomial` wants
     drawn = np.stack([_fit(rng.multinomial(games, np.clip(share, 0, 1))) for _ in range(repeats)])
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)

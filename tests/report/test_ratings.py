@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from jaxrl.report.arena import Arena, tables
 from jaxrl.report.ratings import elo, equilibrium, scores
 
 
@@ -53,6 +54,15 @@ def test_somebody_who_wins_every_game_has_a_finite_rating():
     assert np.isfinite(found.high).all()
 
 
+@pytest.mark.parametrize("second", [0, 1])
+def test_a_few_equal_results_are_not_certain(second: int):
+    results = np.zeros((2, 2, 3), int)
+    results[0, 1], results[1, 0] = (1, 0, 0), (0, 0, second)
+    found = elo(results)
+    assert found.low[0] < found.rating[0] <= found.high[0]
+    assert found.low[1] <= found.rating[1] < found.high[1]
+
+
 def test_ratings_need_a_chain_of_games():
     apart = np.zeros((4, 4, 3), int)
     apart[0, 1] = apart[2, 3] = (5, 0, 5)
@@ -78,3 +88,11 @@ def test_nobody_beats_the_equilibrium():
         assert weights.sum() == pytest.approx(1)
         assert np.all(weights >= -1e-9)
         assert np.all(weights @ score >= 0.5 - 1e-9)
+
+
+def test_a_weight_of_minus_zero_is_shown_as_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("jaxrl.report.arena.equilibrium", lambda score: np.array([1.0, -0.0]))
+    results = results_of(np.array([[0.5, 1.0], [0.0, 0.5]]), games=2)
+    _, rated = tables(Arena("game", ("a", "b"), 2, True, results, np.zeros((2, 2))))
+    assert [row[0] for row in rated[1:]] == ["a", "b"]
+    assert [row[3] for row in rated[1:]] == ["1.00", "0.00"]
