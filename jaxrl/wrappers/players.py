@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy_in
 
-__all__ = ["ambiguous_names", "as_pairs", "learning_policies", "named_param_sets", "policy_names", "with_fixed"]
+__all__ = [
+    "ambiguous_names",
+    "as_pairs",
+    "learning_policies",
+    "named_param_sets",
+    "policy_names",
+    "runs_near",
+    "with_fixed",
+]
 
 _RANDOM = "random"
 _SCRIPTED = "scripted"
@@ -89,12 +97,27 @@ def ambiguous_names(pairs: tuple[str, ...]) -> list[str]:
     ]
 
 
+def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
+    """`pairs` with the paths of runs that are not found here, but from a folder above `folder`.
+
+    So a run in `folder`, which was trained against `runs/their_run`, can be looked at from elsewhere.
+    """
+
+    def found(policy: str) -> str:
+        if learns(policy) or policy in (_RANDOM, _SCRIPTED) or (Path(policy) / "run.json").is_file():
+            return policy
+        above = (parent / policy for parent in folder.absolute().parents)
+        return next((str(run) for run in above if (run / "run.json").is_file()), policy)
+
+    return tuple(f"{pattern}={found(policy)}" for pattern, policy in _split(pairs).items())
+
+
 def learns(policy: str) -> bool:
     """Whether it is the name of a policy that is trained, and not something that is held fixed."""
     return policy.isidentifier() and policy not in (_RANDOM, _SCRIPTED)
 
 
-def _split(pairs: tuple[str, ...]) -> dict[str, str]:
+def _split(pairs: Iterable[str]) -> dict[str, str]:
     parts = [pair.rpartition("=") for pair in pairs]
     return {pattern: policy for pattern, _, policy in parts}
 

@@ -13,6 +13,7 @@ from jaxrl.algos import ippo, iql, pqn
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.rerun import repeated
 from jaxrl.wrappers import FixedPolicies
+from jaxrl.wrappers.players import runs_near
 
 SMALL: dict[str, Any] = {"num_envs": 8, "num_steps": 4, "total_timesteps": 64, "hidden": (4,)}
 GAME = "matrix/rock_paper_scissors"
@@ -123,3 +124,15 @@ def test_a_name_that_is_a_run_too_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "run.json").touch()
     assert "for the run in the folder of that name, write ./mine" in config.warnings()[0]
+
+
+def test_the_runs_that_a_run_met_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By their path seen from a folder above the run; what is found here, learns, or is nowhere stays as it is."""
+    theirs, here = tmp_path / "runs" / "theirs", tmp_path / "here"
+    for run in (theirs, here / "mine"):
+        run.mkdir(parents=True)
+        (run / "run.json").touch()
+    monkeypatch.chdir(here)
+    pairs = ("a=runs/theirs", "b=./mine", "c=runs/nowhere", "d=random", "e=B")
+    found = runs_near(pairs, tmp_path / "runs" / "ours")
+    assert found == (f"a={theirs}", *pairs[1:])

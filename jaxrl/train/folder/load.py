@@ -25,6 +25,7 @@ from jaxrl.train.folder.trust import check_own_code, trusted_class
 from jaxrl.train.folder.typed import spelled
 from jaxrl.train.members import best_member, member_of
 from jaxrl.train.programs import initial_state, member_keys
+from jaxrl.wrappers.players import runs_near
 
 __all__ = ["Run", "load", "member_named"]
 
@@ -130,6 +131,8 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         # What had no effect then is refused now, so it is left out.
         content = {"env": about["env"], **about["config"]}
         content |= {role: restored(content[role], folder.path) for role in NAMED if content.get(role)}
+        if content.get("policies"):
+            content["policies"] = list(runs_near(content["policies"], folder.path))
         config = settled(config_from_json(config_class, content))
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})
