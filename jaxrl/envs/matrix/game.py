@@ -67,7 +67,7 @@ class MatrixGame(MultiAgentEnvironment):
             raise UnknownNameError(f"There is no matrix game {game!r}. {nearest(game, list(GAMES))}")
         table = np.asarray(GAMES[game] if payoff is None else payoff)
         table = table.astype(np.float32) if table.dtype.kind in "biuf" else np.empty(0)
-        if table.ndim != 2 or table.shape[0] != table.shape[1] or not np.isfinite(table).all():
+        if table.ndim != 2 or len(set(table.shape)) > 1 or not np.isfinite(table).all():
             raise ValueError(
                 f"payoff must be a square table of finite numbers, such as [[1, -1], [-1, 1]], got {payoff!r}."
             )
