@@ -190,7 +190,7 @@ def _choice(config: Any, name: str, values: Any) -> Choice:
         values = [float(value) for value in values]
     for value in values:
         if values.count(value) > 1:
-            raise ValueError(f"{name} lists {value!r} twice; once is enough, more seeds come from seeds.")
+            raise ValueError(f"{name} lists {value!r} twice; give each value once.")
     return Choice(tuple(values))
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import shlex
-import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,12 +18,13 @@ from jaxrl.train.callbacks import goal_sentence
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import CheckpointReader
 from jaxrl.train.folder.json_file import DamagedFileError, read_json
-from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import run_differences
+from jaxrl.train.folder.set_aside import begin_anew
 from jaxrl.train.folder.sources import keep_sources
 from jaxrl.train.folder.trust import vouch
+from jaxrl.wrappers.players import runs_near
 
 __all__ = [
     "Begun",
@@ -43,7 +42,7 @@ __all__ = [
 _KEPT = ("command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
 """What run.json goes on saying when a run is continued, besides its notes."""
 
-_LENGTH = "total_timesteps"
+_LENGTH, _POLICIES = "total_timesteps", "policies"
 
 Resume = Literal[True, False, "auto"]
 """As `fit` takes it."""
@@ -90,8 +89,8 @@ def decide(folder: RunFolder, config: Any, about: Mapping[str, Any], longer: boo
     if not (folder.path / "run.json").is_file():
         return Stage.FRESH
     before = read_about(folder.path / "run.json")
-    same = {**before, "config": {**before["config"], **_longer(before, config)}} if longer else before
-    differing = run_differences(config, same, about)
+    then = {**before["config"], **(_longer(before, config) if longer else {}), **_met(before, config, folder)}
+    differing = run_differences(config, {**before, "config": then}, about)
     if differing:
         raise FileExistsError(_another(folder, config, before, differing))
     if before["status"] == "diverged" and about["options"].get("on_nan") != "skip":
@@ -214,7 +213,7 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
             f"folder with --run-dir."
         )
     if stage is Stage.FRESH:
-        _begin_anew(folder)
+        begin_anew(folder)
         return _begun(folder, config, about)
     return _going_on(folder, config, about)
 
@@ -240,7 +239,15 @@ def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     noted = {name: about.get(name, before.get(name)) for name in names}
     kept = {name: before[name] for name in _KEPT if name in before}
     notes = {**noted, "notes": list(names)} if names else {}
-    return {**about, **notes, **kept, "resumed": before.get("resumed", 0) + 1}
+    met = {_POLICIES: before["config"][_POLICIES]} if before["config"].get(_POLICIES) else {}
+    config = {**about["config"], **met}  # as it was typed, wherever the run is continued
+    return {**about, "config": config, **notes, **kept, "resumed": before.get("resumed", 0) + 1}
+
+
+def _met(before: Mapping[str, Any], config: Any, folder: RunFolder) -> dict[str, Any]:
+    """The field `policies` of a config, if it names the runs that the run in a folder met; else nothing."""
+    then, now = before["config"].get(_POLICIES), getattr(config, _POLICIES, ())
+    return {_POLICIES: list(now)} if then and runs_near(then, folder.path) == tuple(now) else {}
 
 
 def _longer(before: Mapping[str, Any], config: Any) -> dict[str, int]:
@@ -280,36 +287,3 @@ def _diverged(folder: RunFolder) -> str:
 def _quoted(path: Path) -> str:
     """For a shell."""
     return shlex.quote(str(path))
-
-
-# Beginning anew
-
-
-def _begin_anew(folder: RunFolder) -> None:
-    """Make the folder free; what was written there is set aside, and it is said."""
-    if not (folder.path / "run.json").is_file():
-        return
-    place = _set_aside(folder)
-    kept = f"; what it had written is in {place}" if place else ""
-    print(f"{folder.path} was interrupted before its first checkpoint, so it begins anew{kept}.", file=sys.stderr)
-
-
-def _set_aside(folder: RunFolder) -> Path | None:
-    """The folder inside in which the files are now; None if nothing had been learned.
-
-    What tells that there is something goes last: a process that is killed on the way leaves a run to set aside.
-    """
-    if not folder.metrics.size and not folder.best.exists():
-        shutil.rmtree(folder.checkpoints, ignore_errors=True)
-        folder.evaluations.path.unlink(missing_ok=True)
-        (folder.path / "run.json").unlink()
-        return None
-    number = 1
-    while (place := folder.path / f"interrupted-{number}").exists():
-        number += 1
-    files = [file for file in folder.path.iterdir() if file.name != LOCK and not file.name.startswith("interrupted-")]
-    place.mkdir()
-    last = (folder.best.name, folder.metrics.path.name, "run.json")
-    for file in sorted(files, key=lambda file: last.index(file.name) if file.name in last else -1):
-        file.rename(place / file.name)
-    return place

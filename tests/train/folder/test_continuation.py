@@ -77,6 +77,24 @@ def test_an_unfinished_run_is_continued(folder: RunFolder, status: str) -> None:
     assert stage(folder) is Stage.UNFINISHED
 
 
+def test_a_run_that_met_another_is_continued_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its configuration names the other run's folder as it is found from here; run.json keeps it as it was typed."""
+    typed = ippo.Config(env="smax/3m?mode=selfplay", policies={"enemy_.*": "runs/theirs"})
+    folder = pretend(tmp_path / "runs" / "ours", typed)
+    for name in ("theirs", "others"):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "run.json").touch()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    theirs, others = (
+        dataclasses.replace(typed, policies=(f"enemy_.*={tmp_path / 'runs' / name}",)) for name in ("theirs", "others")
+    )
+    assert stage(folder, theirs) is Stage.UNFINISHED
+    assert "policies is" in refusal(folder, others)
+    with entered(folder.path, theirs, wanted(theirs, 1, OPTIONS), resume=True) as begun:
+        assert begun.about["config"]["policies"] == ["enemy_.*=runs/theirs"]
+
+
 @pytest.mark.parametrize("name", sorted(MAY_CHANGE))
 def test_options_that_decide_no_row_may_change(folder: RunFolder, name: str) -> None:
     assert stage(folder, **{name: "another"}) is Stage.UNFINISHED
