@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import jax
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
     from jaxrl.render.scene import Scene
     from jaxrl.symmetries import Symmetries
 
-__all__ = ["Environment", "MultiAgentEnvironment", "Step", "as_arrays", "check_environment"]
+__all__ = ["Environment", "MultiAgentEnvironment", "Script", "Step", "as_arrays", "check_environment"]
 
 # (observation, state, reward, terminated, truncated, info)
 Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
+
+# (observations [n, D], action masks [n, A], key) -> actions [n] of any n agents
+Script = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 Tree = TypeVar("Tree")
 
@@ -283,6 +287,11 @@ class MultiAgentEnvironment(Environment):
         """The game against a script: for the first team alone, or for all, with the script in a `share` of episodes."""
         raise NotImplementedError(f"{self.name} has no script that plays a team.")
 
+    @property
+    def scripted_policy(self) -> Script | None:
+        """Rules by which any of the agents can act, each from its own observation; None if there are none."""
+        return None
+
     def _facts(self) -> dict[str, Any]:
         kinds = [f"{len(agents)} {kind}" for kind, agents in self.kinds.items()]
         return {"agents": " + ".join(kinds), **super()._facts()}
@@ -294,15 +303,7 @@ class MultiAgentEnvironment(Environment):
 
 
 def check_environment(env: Any, taker: str) -> None:
-    """Raise unless `env` is an environment.
-
-    Args:
-        env: The given value.
-        taker: The function that takes it, as the subject of the message.
-
-    Raises:
-        TypeError: It is a name, a class or something else; the message says what to give.
-    """
+    """Raise TypeError unless `env` is an environment; the message names `taker`, the function that takes it."""
     if isinstance(env, Environment):
         return
     hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"

@@ -20,12 +20,13 @@ from jaxrl.cli.out import check_film
 from jaxrl.fields import as_seed
 
 if TYPE_CHECKING:
-    from jaxrl.deploy.policy import Policy
     from jaxrl.environment import Environment
     from jaxrl.play import Screen, Session, Words
+    from jaxrl.play.partners import Partner
 
 __all__ = ["main"]
 
+_SCRIPTED = "scripted"
 _PAUSE = 0.3  # seconds between moments in which the person has no choice
 
 
@@ -37,7 +38,7 @@ class PlayFlags:
     """The environment, such as overcooked/cramped_room, hanabi/2p, smax/3m or minatar/breakout."""
     partner: Annotated[str | None, tyro.conf.arg(name="with")] = None
     """The run folder whose policy acts for all other agents. RUN:2 is the seed with index 2; the best one if left out.
-    Without a run, they act at random."""
+    "scripted" is the environment's own rules, such as Hanabi's. Without a partner, they act at random."""
     seat: int = 0
     """Which agent is yours."""
     seed: int = 0
@@ -78,24 +79,39 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _partner(env: Environment, flags: PlayFlags) -> Policy:
-    """The policy of the run, which must have been trained in this environment."""
+def _partner(env: Environment, flags: PlayFlags) -> Partner:
+    """The policy of the run, which must have been trained in this environment, or the environment's own rules."""
+    from jaxrl.play.partners import ByRules, ForSome
     from jaxrl.registry import canonical
     from jaxrl.train.folder.load import load
     from jaxrl.wrappers import as_multi_agent
 
-    run, here = load(flags.partner, trust=flags.trust).member(), as_multi_agent(env)
-    there = as_multi_agent(run.env)
+    here = as_multi_agent(env)
     if here.num_agents == 1:
         raise ValueError(f"{flags.env} has a single agent, and it is yours; leave out --with.")
+    if flags.partner == _SCRIPTED:
+        if here.scripted_policy is None:
+            raise ValueError(f"{flags.env} has no rules by which the others could act; give --with a run, or nothing.")
+        return ByRules(here.scripted_policy)
+    run = load(flags.partner, trust=flags.trust).member()
+    there = as_multi_agent(run.env)
     base = [canonical(name).partition("?")[0] for name in (flags.env, run.config.env)]
-    forms = [(each.num_agents, each.observation_space().shape, each.action_space()) for each in (here, there)]
-    if base[0] != base[1] or forms[0] != forms[1]:
+    forms = [(each.observation_space(), each.action_space()) for each in (here, there)]
+    if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
         raise ValueError(
             f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; type "
             f"jaxrl play {shlex.quote(run.config.env)} --with {flags.partner}"
         )
-    return run.policy
+    if there.num_agents == here.num_agents:
+        return run.policy
+    seat = here.agents[flags.seat]
+    if {*there.agents, seat} != {*here.agents} or seat in there.agents:
+        free = [number for number, agent in enumerate(here.agents) if agent not in there.agents]
+        hint = (
+            f"; take the other seat: --seat {free[0]}" if len(free) == 1 else ", which leaves others without a policy"
+        )
+        raise ValueError(f"The run in {run.folder.path} acts for {', '.join(there.agents)} alone{hint}.")
+    return ForSome(run.policy, [here.agents.index(agent) for agent in there.agents])
 
 
 def _welcome(flags: PlayFlags, session: Session, words: Words, keys: bool) -> str:

@@ -13,8 +13,16 @@ import numpy as np
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.registry import make
 from jaxrl.report.ratings import elo, equilibrium, scores
-from jaxrl.train.folder.load import load
-from jaxrl.train.matches import Contender, Result, contenders, play_match, play_script, sides_of
+from jaxrl.train.folder.load import Run, load
+from jaxrl.train.matches import (
+    Contender,
+    Result,
+    check_fit,
+    contenders,
+    play_match,
+    play_script,
+    script_of,
+)
 from jaxrl.train.pictures.curve import new_figure
 from jaxrl.wrappers import as_multi_agent
 
@@ -62,7 +70,7 @@ def hold(
     Args:
         env: The environment, with two teams, or with one team that the contenders share.
         contenders: The K contenders, without the script.
-        scripted: Whether the environment's script plays as well, on the second side.
+        scripted: Whether the environment's script plays as well: on the second side, if it plays a whole team.
         games: Games of each ordered pair, all at the same time.
         greedy: Whether to take the most likely actions; False draws them.
         seed: The seed of all games.
@@ -70,14 +78,16 @@ def hold(
 
     Raises:
         ValueError: There are fewer than two contenders, or one does not fit the environment.
+        NotImplementedError: The environment has no script.
     """
-    sides_of(env)
-    competitive = len(set(env.teams)) > 1
-    names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted else ()))
+    competitive, by_rules = len(set(env.teams)) > 1, script_of(env, SCRIPTED) if scripted else None
+    contenders = (*contenders, *(() if by_rules is None else (by_rules,)))
+    names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted and by_rules is None else ()))
     if len(names) < 2 and competitive:
         raise ValueError("An arena needs two contenders: give two runs, a run with several seeds, or scripted.")
-    if scripted and not competitive:
-        raise ValueError(f"The script of {env.name} plays no part of its only team; leave out scripted.")
+    check_fit(env, contenders, (0, 1) if len(contenders) > 1 or not competitive else (0,))
+    if scripted and by_rules is None:
+        env.against_script()  # raises now what would end the arena after many games
     results = np.zeros((len(names), len(names), 3), np.int64)
     returns = np.full(results.shape[:2], np.nan)
     programs: dict[Any, Any] = {}
@@ -119,12 +129,33 @@ def between_runs(
         told: Takes a line about each match.
 
     Raises:
-        ValueError: See `hold`.
+        ValueError: See `hold`, or a seed takes part twice.
     """
     runs = [load(folder, trust=trust) for folder in folders]
-    players = [each for path, run in zip(folders, runs, strict=True) for each in contenders(run, Path(path).name)]
+    _check_once(folders, runs)
+    players = [each for name, run in zip(_names(runs), runs, strict=True) for each in contenders(run, name)]
     played = as_multi_agent(make(env or runs[0].config.env))
     return hold(played, players, scripted=scripted, games=games, greedy=greedy, seed=seed, told=told)
+
+
+def _check_once(folders: Sequence[str | Path], runs: Sequence[Run]) -> None:
+    """Raise ValueError if a seed is named twice, since it would play itself."""
+    seeds: set[tuple[Path, int]] = set()
+    for folder, run in zip(folders, runs, strict=True):
+        own = {(run.folder.path.resolve(), m) for m in (range(run.num_members) if run.index is None else [run.index])}
+        if seeds & own:
+            raise ValueError(f"{folder} takes part twice; name each run, or each of its seeds, once.")
+        seeds |= own
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """The last parts of the folders' paths, as many as tell them apart, such as `["a/rps", "b/rps:1"]`."""
+    parts = [run.folder.path.absolute().parts for run in runs]
+    depth = 1
+    while len({own[-depth:] for own in parts}) < len(set(parts)):
+        depth += 1
+    members = ["" if run.index is None else f":{run.index}" for run in runs]
+    return ["/".join(own[-depth:]) + member for own, member in zip(parts, members, strict=True)]
 
 
 def facts(arena: Arena) -> dict[str, Any]:
@@ -174,7 +205,9 @@ def draw_matrix(arena: Arena) -> Any:
         MissingExtraError: matplotlib is not installed.
     """
     count, matrix = len(arena.names), arena.matrix
-    figure = new_figure("A picture of the arena", 2.6 + 0.62 * count, 1.9 + 0.62 * count)
+    what = "score of row against column" if arena.competitive else "return of row with column"
+    width = max(2.6 + 0.62 * count, 0.5 + 0.1 * max(len(arena.env), len(what)))
+    figure = new_figure("A picture of the arena", width, 2.1 + 0.62 * count)
     axes = figure.subplots()
     known = matrix[np.isfinite(matrix)]
     low, high = (0.0, 1.0) if arena.competitive else (known.min(), max(known.max(), known.min() + 1e-9))
@@ -188,8 +221,7 @@ def draw_matrix(arena: Arena) -> Any:
         )
     axes.set_xticks(range(count), arena.names, rotation=40, ha="right")
     axes.set_yticks(range(count), arena.names)
-    title = "score of row against column" if arena.competitive else "return of row with column"
-    axes.set_title(f"{arena.env}: {title}", loc="left", fontsize=11, fontweight="bold")
+    figure.suptitle(f"{arena.env}\n{what}", x=0.02, ha="left", fontsize=11, fontweight="bold")
     figure.colorbar(image, ax=axes, shrink=0.8)
     return figure
 

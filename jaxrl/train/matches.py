@@ -17,7 +17,16 @@ from jaxrl.train.folder.load import Run
 from jaxrl.train.members import member_of
 from jaxrl.wrappers import Wrapper, as_multi_agent
 
-__all__ = ["Contender", "Result", "contenders", "play_match", "play_script", "sides_of"]
+__all__ = [
+    "Contender",
+    "Result",
+    "check_fit",
+    "contenders",
+    "play_match",
+    "play_script",
+    "script_of",
+    "sides_of",
+]
 
 
 class Contender(NamedTuple):
@@ -66,6 +75,28 @@ def contenders(run: Run, name: str) -> list[Contender]:
         Contender(f"{name}:{index}", run.algo, member_of(run.state, index), env, alike)
         for index in range(run.num_members)
     ]
+
+
+def script_of(env: MultiAgentEnvironment, name: str) -> Contender | None:
+    """The environment's rules for single agents as a contender; None if it has none."""
+    script = env.scripted_policy
+    if script is None:
+        return None
+
+    def act(
+        state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
+    ) -> Any:
+        keys = jax.random.split(jax.random.key(0) if key is None else key, obs.shape[0])
+        return jax.vmap(script)(obs, action_mask, keys), carry
+
+    return Contender(name, Algorithm(_refuse, _refuse, act), (), env, name)
+
+
+def check_fit(env: MultiAgentEnvironment, contenders: Sequence[Contender], sides: Sequence[int] = (0, 1)) -> None:
+    """Raise ValueError if a contender cannot act for one of these sides."""
+    for contender in contenders:
+        for side in sides:
+            _on_side(contender, sides_of(env)[side], env)
 
 
 def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 import jax
 import jax.numpy as jnp
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
+from jaxrl.environment import Environment, MultiAgentEnvironment, Script, Step, check_environment
 from jaxrl.spaces import Space
 
 if TYPE_CHECKING:
@@ -194,6 +194,10 @@ class _Team(MultiAgentEnvironment):
         other = copy.copy(self)
         cast(Any, other).env = self._inside.against_script(share)
         return other
+
+    @property
+    def scripted_policy(self) -> Script | None:
+        return None if cast(Any, self)._changes_spaces else self._inside.scripted_policy
 
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
         own = cast(Any, self)

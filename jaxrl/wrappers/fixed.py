@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,20 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.deploy.policy import Policy
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.environment import Environment, MultiAgentEnvironment, Script, Step
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
 
 __all__ = ["FixedPolicies", "matching", "random_policy", "random_policy_in"]
-
-Act = Callable[[jax.Array, Any, jax.Array], jax.Array]
 
 
 class _Player(NamedTuple):
     """Who plays some agents, in all episodes."""
 
     policies: tuple[Any, ...]
-    """`Policy` objects that differ in their parameters alone, one of which is drawn for each episode; or one `Act`."""
+    """`Policy` objects that differ in their parameters alone, one drawn for each episode; or one `Script`."""
     plays: np.ndarray
     """The indices of the agents that it acts for."""
     sees: np.ndarray
@@ -204,7 +202,7 @@ class FixedPolicies(Wrapper):
 
 
 def matching(agents: Sequence[str], patterns: Mapping[str, Any]) -> list[str | None]:
-    """The pattern that the whole name of each agent matches, or None.
+    """The pattern that the whole name of each agent matches, or None; `"adversary"` is for all `"adversary_…"`.
 
     Raises:
         ValueError: Two patterns match the same agent, or one matches nobody or is no regular expression.
@@ -213,6 +211,7 @@ def matching(agents: Sequence[str], patterns: Mapping[str, Any]) -> list[str | N
     for pattern in patterns:
         try:
             found = [i for i, agent in enumerate(agents) if re.fullmatch(pattern, agent)]
+            found = found or [i for i, agent in enumerate(agents) if pattern == agent.rstrip("0123456789").rstrip("_")]
         except re.error as error:
             raise ValueError(f"policies: {pattern!r} is no regular expression: {error}.") from None
         if not found:
@@ -229,7 +228,7 @@ def random_policy(obs: jax.Array, action_mask: jax.Array, key: jax.Array) -> jax
     return jax.random.categorical(key, jnp.where(action_mask, 0.0, -jnp.inf)).astype(jnp.int32)
 
 
-def random_policy_in(space: Space) -> Act:
+def random_policy_in(space: Space) -> Script:
     """`random_policy` for agents with this action space: any action in it, where there is no mask."""
     if isinstance(space, Discrete):
         return random_policy

@@ -55,17 +55,18 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
     by_pattern = _split(pairs)
     matched = matching(env.agents, by_pattern)
     fixed = {pattern: policy for pattern, policy in by_pattern.items() if not learns(policy)}
-    if _SCRIPTED in fixed.values():
+    if _SCRIPTED in fixed.values() and env.scripted_policy is None:
+        against = env.against_script()
         second = [i for i, team in enumerate(env.teams) if team != env.teams[0]]
         played = [i for i, pattern in enumerate(matched) if pattern and by_pattern[pattern] == _SCRIPTED]
         if played != second:
-            raise ValueError(f"The script of {env.name} plays {', '.join(env.agents[i] for i in second) or 'nobody'}.")
-        env = env.against_script()
+            raise ValueError(f"The script of {env.name} plays {', '.join(env.agents[i] for i in second)}.")
+        env = against
         fixed = {pattern: policy for pattern, policy in fixed.items() if policy != _SCRIPTED}
     if not fixed:
         return env
-    anything = random_policy_in(env.action_space())
-    players = {pattern: anything if policy == _RANDOM else _of_run(policy) for pattern, policy in fixed.items()}
+    by_rule = {_RANDOM: random_policy_in(env.action_space()), _SCRIPTED: env.scripted_policy}
+    players = {pattern: by_rule.get(policy) or _of_run(policy) for pattern, policy in fixed.items()}
     return FixedPolicies(env, players)  # pyright: ignore[reportReturnType]
 
 

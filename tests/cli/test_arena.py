@@ -1,11 +1,13 @@
 """`jaxrl arena` and `jaxrl report --arena`: the seeds of a run against each other."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from jaxrl.cli import main
+from jaxrl.report.arena import between_runs
 
 GAME = ["--env", "matrix/rock_paper_scissors", "--num-envs", "16", "--num-steps", "4", "--total-timesteps", "64"]
 
@@ -35,6 +37,15 @@ def test_one_seed_alone_has_nobody_to_play(run: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["arena", f"{run}:1"])
     assert "An arena needs two contenders" in capsys.readouterr().err
+
+
+def test_runs_of_the_same_name_are_told_apart_and_nobody_plays_itself(run: Path, tmp_path: Path):
+    other = tmp_path / "other" / "duel"
+    shutil.copytree(run, other)
+    arena = between_runs([f"{run}:1", f"{other}:0"], games=8)
+    assert arena.names == (f"{run.parent.name}/duel:1", "other/duel:0")
+    with pytest.raises(ValueError, match="duel takes part twice"):
+        between_runs([f"{run}:1", run], games=8)
 
 
 def test_a_report_with_an_arena(run: Path, tmp_path: Path):

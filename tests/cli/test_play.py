@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.algos import ippo
 from jaxrl.cli import main
 from jaxrl.deploy.policy import Policy
 from jaxrl.play import Session
@@ -39,6 +40,17 @@ def trained(folder: Path, env: str) -> str:
 @pytest.fixture(scope="module")
 def cards(tmp_path_factory: pytest.TempPathFactory) -> str:
     return trained(tmp_path_factory.mktemp("runs") / "cards", SMALL)
+
+
+@pytest.fixture(scope="module")
+def learner(cards: str) -> str:
+    """A run of the first player alone, whose partner was the run `cards`."""
+    config = ippo.Config(
+        env=SMALL, policies={"player_1": cards}, num_envs=4, num_steps=4, num_minibatches=1, total_timesteps=32
+    )
+    folder = Path(cards).parent / "learner"
+    jaxrl.fit(ippo.make(config), config, folder, quiet=True, pictures=False, eval_episodes=2)
+    return str(folder)
 
 
 @pytest.fixture
@@ -162,3 +174,19 @@ def test_wrong_commands_are_explained(capsys, cards: str, command: str, sentence
 
 def test_other_options_that_change_no_form_are_the_same_game(play, cards: str) -> None:
     assert "cut short after 2 steps" in play("p1\nq\n", f"{SMALL}&life_tokens=3", "--with", cards, "--seat", "0")
+
+
+def test_a_run_that_was_trained_beside_a_fixed_partner_plays_its_own_agent(play, learner: str, tmp_path: Path) -> None:
+    out = play("", SMALL, "--with", learner, "--seat", "1", "--out", str(tmp_path / "game.html"))
+    assert f"The others, player_0, are played by {learner}" in out
+    with pytest.raises(SystemExit):
+        play("", SMALL, "--with", learner)
+
+
+def test_the_game_s_own_rules_are_a_partner(play, tmp_path: Path) -> None:
+    """Whoever is told which card fits plays it."""
+    out = play("h1", SMALL, "--with", "scripted", "--out", str(tmp_path / "game.html"))
+    assert "player_1, are played by scripted" in out
+    assert "score 1" in out
+    with pytest.raises(SystemExit):
+        play("", KITCHEN, "--with", "scripted")

@@ -88,8 +88,27 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     arena = hold(env, pair, games=32)
     assert not arena.competitive
     assert np.isfinite(arena.matrix).all()
-    with pytest.raises(ValueError, match="leave out scripted"):
-        hold(env, pair, scripted=True)
     with pytest.raises(ValueError, match="A match has two sides"):
         sides_of(jaxrl.make("mpe/simple_crypto"))  # eve, alice and bob
     assert sides_of(jaxrl.make("mpe/simple_tag")) == ((0, 1, 2), (3,))  # by their kinds
+
+
+def test_rules_for_single_agents_play_any_side_of_a_team():
+    """Hanabi's rules score with themselves, and play with strangers on both sides."""
+    env = jaxrl.make("hanabi/2p", colors=2, ranks=2, hand_size=2)
+    config = ippo.Config(env="hanabi/2p?colors=2&ranks=2&hand_size=2", num_envs=4, num_steps=4, total_timesteps=16)
+    algo = ippo.make(config)
+    arena = hold(env, [Contender("new", algo, algo.init(jax.random.key(0)), env, "new")], scripted=True, games=32)
+    assert arena.names == ("new", "scripted")
+    assert np.isfinite(arena.matrix).all()
+    assert arena.matrix[1, 1] > 3.5 > arena.matrix[0, 0]  # of 4
+
+
+def test_what_cannot_be_played_is_refused_before_the_first_game(three):
+    stranger = Contender("stranger", three[0].algo, three[0].state, jaxrl.make("mpe/simple_push"), "stranger")
+    lines: list[str] = []
+    with pytest.raises(ValueError, match="stranger was trained in mpe/simple_push"):
+        hold(GAME, [*three, stranger], games=4, told=lines.append)
+    with pytest.raises(NotImplementedError, match="rock_paper_scissors has no script"):
+        hold(GAME, three, scripted=True, games=4, told=lines.append)
+    assert lines == []

@@ -33,6 +33,32 @@ def test_agents_of_one_policy_share_parameters_and_others_as_sharing_says():
     assert param_sets({"adversary_1": "random"}, sharing="none") == (0, 1, 2)
 
 
+def test_a_role_stands_for_all_its_agents():
+    assert param_sets({"adversary": "A", "agent": "B"}) == param_sets({"adversary_.*": "A", "agent_.*": "B"})
+    with pytest.raises(ValueError, match="'adversar' matches no agent"):
+        param_sets({"adversar": "A"})
+
+
+def test_the_rules_of_a_game_play_any_of_its_agents():
+    """Three of Hanabi's players follow its rules, so a game brings points whatever the fourth does."""
+    config = ippo.Config(env="hanabi/4p", policies={"player_[13]": "scripted", "player_2": "scripted"}, **SMALL)
+    env = jaxrl.VectorEnv(config.make_env(), 16)
+    obs, state = env.reset(jax.random.key(0))
+    assert obs.shape[1] == 1
+    total = np.zeros(16)
+    step = jax.jit(env.step)
+    for key in jax.random.split(jax.random.key(1), 12):
+        _, state, reward, *_ = step(key, state, np.argmax(env.action_mask(state), axis=-1))
+        total += np.asarray(reward)[:, 0]
+    assert total.mean() > 2
+
+
+def test_where_there_is_no_script_nobody_can_be_played_by_it():
+    config = ippo.Config(env="mpe/simple_tag", policies={"agent_0": "scripted"}, **SMALL)
+    with pytest.raises(NotImplementedError, match="simple_tag has no script"):
+        config.make_env()
+
+
 @pytest.mark.parametrize("module", [ippo, iql, pqn])
 def test_each_policy_has_a_parameter_set_of_its_own(module: Any):
     config = module.Config(env="mpe/simple_spread", policies={"agent_0": "A", "agent_[12]": "B"})

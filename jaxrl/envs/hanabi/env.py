@@ -8,13 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
+from jaxrl.environment import MultiAgentEnvironment, Script, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.hanabi import rules
 from jaxrl.envs.hanabi.colors import renamed_colors
 from jaxrl.envs.hanabi.draw import draw
 from jaxrl.envs.hanabi.game import Game
 from jaxrl.envs.hanabi.observe import global_state, observe, widths
+from jaxrl.envs.hanabi.partner import iggi
 from jaxrl.envs.hanabi.rules import State
 from jaxrl.envs.hanabi.text import describe
 from jaxrl.render.scene import Scene
@@ -70,6 +71,8 @@ class Hanabi(MultiAgentEnvironment):
         self.agents = tuple(f"player_{player}" for player in range(players))
         self.action_names = self.game.action_names
         self._default_params = as_arrays(Params(information_tokens, life_tokens))
+        if colors * ranks == 1:  # no deal differs from another
+            self.intended = ("same_start",)
 
     @property
     def default_params(self) -> Params:
@@ -83,6 +86,11 @@ class Hanabi(MultiAgentEnvironment):
     def symmetries(self) -> Symmetries:
         """The colours can be renamed."""
         return renamed_colors(self.game)
+
+    @property
+    def scripted_policy(self) -> Script:
+        """The rules of `iggi`."""
+        return lambda obs, mask, key: iggi(self.game, key, obs, mask)
 
     def observation_space(self, params: Params | None = None) -> Box:
         return Box(0, 1, (sum(widths(self.game)),), bool)
