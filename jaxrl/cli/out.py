@@ -28,10 +28,11 @@ def check_film(out: Path) -> None:
     Raises:
         ValueError: Its ending is that of no film.
         OSError: It is a folder; or see `check_folder`.
-        ImportError: ffmpeg is needed and not found.
+        ImportError: Pillow, or ffmpeg, is needed and not found.
     """
     from jaxrl.render import SUFFIXES
     from jaxrl.render.mp4 import find_ffmpeg
+    from jaxrl.render.raster import pillow
 
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
@@ -39,5 +40,7 @@ def check_film(out: Path) -> None:
     if out.is_dir():
         raise IsADirectoryError(f"{out} is a folder; name another place with --out.")
     check_folder(out.parent)
+    if suffix != ".html":
+        pillow()
     if suffix == ".mp4":
         find_ffmpeg()
