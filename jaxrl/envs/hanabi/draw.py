@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl.envs.hanabi.game import Game
 from jaxrl.envs.hanabi.rules import State
-from jaxrl.envs.hanabi.text import last_move, may_be, told
+from jaxrl.envs.hanabi.text import last_move, may_be, points, told
 from jaxrl.render.scene import Caption, Circle, Rect, Scene, Shape, Text, Tip
 
 __all__ = ["draw"]
@@ -20,8 +20,8 @@ _WIDTH, _BOARD, _ROW = 15.0, 4.0, 3.0  # of the picture; of the board above the 
 _FADED = 0.1  # what a card cannot be
 
 
-def draw(game: Game, name: str, states: State) -> Scene:
-    """The episode `states` (NumPy leaves `[F, …]`) as a scene."""
+def draw(game: Game, name: str, states: State, lost_share: float = 1.0) -> Scene:
+    """The episode `states` (NumPy leaves `[F, …]`) as a scene; the last life costs a `lost_share` of the points."""
     states = jax.tree.map(np.asarray, states)
     frames = len(states.step)
     height = _BOARD + _ROW * game.players
@@ -34,7 +34,7 @@ def draw(game: Game, name: str, states: State) -> Scene:
     captions = (
         Caption(name),
         Caption(np.array([last_move(game, state) for state in steps])),
-        Caption(np.array([f"score {score}" for score in states.fireworks.sum(1).tolist()])),
+        Caption(np.array([f"score {score:g}" for score in points(states, lost_share).tolist()])),
     )
     return Scene(frames, (0.0, 0.0, _WIDTH, height), tuple(shapes), captions, _AROUND, step_seconds=0.8)
 

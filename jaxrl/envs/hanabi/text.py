@@ -8,23 +8,24 @@ import numpy as np
 from jaxrl.envs.hanabi.game import COLORS, Game
 from jaxrl.envs.hanabi.rules import State
 
-__all__ = ["describe", "last_move", "may_be", "told"]
+__all__ = ["describe", "last_move", "may_be", "points", "told"]
 
 
-def describe(game: Game, state: State, viewer: int | None = None) -> str:
+def describe(game: Game, state: State, viewer: int | None = None, lost_share: float = 1.0) -> str:
     """The board, the last move, and each hand with what its owner has been told, some lines of text.
 
     Args:
         game: The sizes.
         state: One state.
         viewer: The player who looks and does not see the own cards; None sees all.
+        lost_share: The share of the points that is lost with the last life.
     """
     state = jax.tree.map(np.asarray, state)
     piles = " ".join(f"{COLORS[color]}{rank}" for color, rank in enumerate(state.fireworks.tolist()))
     gone = [game.card(kind) for kind, count in enumerate(state.discards.ravel().tolist()) for _ in range(count)]
     left, player = game.cards - int(state.drawn), int(state.step) % game.players
     lines = [
-        f"score {int(state.fireworks.sum())}, {int(state.information)} information, {int(state.lives)} lives, "
+        f"score {points(state, lost_share):g}, {int(state.information)} information, {int(state.lives)} lives, "
         f"{left} cards to draw, player {player} to move",
         f"fireworks  {piles}",
         f"discarded  {' '.join(gone) or 'none'}",
@@ -38,6 +39,11 @@ def describe(game: Game, state: State, viewer: int | None = None) -> str:
         }
         lines += [f"{label:11}{''.join(f'{cell:14}' for cell in cells)}".rstrip() for label, cells in rows.items()]
     return "\n".join(lines)
+
+
+def points(states: State, lost_share: float) -> np.ndarray:
+    """What the team has, of which a share is lost with the last life: float `[…]` from states `[…]`."""
+    return np.asarray(states.fireworks).sum(-1) * (1 - lost_share * (np.asarray(states.lives) <= 0))
 
 
 def last_move(game: Game, state: State) -> str:

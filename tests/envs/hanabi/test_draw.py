@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 
+from jaxrl.envs.hanabi.draw import draw
+from jaxrl.envs.hanabi.text import describe
 from jaxrl.render.scene import Circle, Rect, Text
 
 
@@ -82,3 +86,19 @@ def test_the_cards_of_a_hint_have_an_edge(env, games):
         action = int(states.last.action[frame])
         is_rank = action >= env.game.first_rank_hint
         assert len({value % 5 if is_rank else value // 5 for value in values.tolist()}) == 1
+
+
+def test_a_lost_game_has_lost_its_points(env, games):
+    """With the last life go all points, or the share of them that the parameters say."""
+    state = dataclasses.replace(at(games, 2, 30), fireworks=np.array([1, 0, 3, 0, 2]))
+    states = jax.tree.map(lambda *leaves: np.stack(leaves), *(with_lives(state, lives) for lives in (1, 0)))
+    assert np.asarray(env.draw(states).captions[2].text).tolist() == ["score 6", "score 0"]
+    assert env.text(with_lives(state, 1)).startswith("score 6, ")
+    assert env.text(with_lives(state, 0)).startswith("score 0, ")
+    kept = draw(env.game, "hanabi/3p", states, lost_share=0.25)
+    assert np.asarray(kept.captions[2].text).tolist() == ["score 6", "score 4.5"]
+    assert describe(env.game, with_lives(state, 0), lost_share=0.0).startswith("score 6, ")
+
+
+def with_lives(state, lives):
+    return dataclasses.replace(state, lives=np.int32(lives))
