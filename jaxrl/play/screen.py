@@ -1,4 +1,4 @@
-"""How a moment is shown in a terminal: in words, or as a picture of coloured half blocks with the facts below it."""
+"""How a moment is shown in a terminal: in words, as a picture of coloured half blocks, or in letters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rich.text import Text
 
 from jaxrl.play.session import Session, Turn
 from jaxrl.render import scene as shapes
-from jaxrl.render.raster import Painted
+from jaxrl.render.raster import Painted, pillow
 
-__all__ = ["Screen", "facts", "half_blocks"]
+__all__ = ["Screen", "captions", "facts", "half_blocks"]
 
 _MARK = "#ff4fd8"
 _WIDEST, _MOST_FACTS = 80, 12
@@ -32,10 +32,11 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._told = False  # why there are no pictures
 
     def say(self, text: str | Text) -> None:
-        """Print lines as they are."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=isinstance(text, Text))
+        """Print lines as they are: only the terminal breaks one that is too long, so that it can be copied."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, session: Session, last: Turn | None = None) -> None:
         """Print the present moment, and what happened just before."""
@@ -52,25 +53,39 @@ class Screen:
             self.say(line)
 
     def _draw(self, session: Session) -> None:
-        """The picture, if the terminal has colours and Pillow is there, and the facts."""
+        """The picture and the facts; where it can't be shown, the board in letters, or only the facts."""
         try:
             scene = session.scene()
         except NotImplementedError:
-            self.say(f"\nYou observe {np.array2string(session.obs, precision=3, threshold=200)}")
+            seen = np.array2string(session.obs, precision=3, threshold=200)
+            self.say(f"\n{session.board() or f'You observe {seen}'}")
             return
         if self.console.is_terminal:
             self.console.clear()
         else:
             self.say("")
-        if self.console.color_system is not None:
-            rows = max(8, self.console.height - _BESIDES)
-            try:
-                marked = with_mark(scene, session.env.agents[session.seat])
-                self.say(half_blocks(pixels(marked, min(self.console.width, _WIDEST), rows)))
-            except ImportError as error:
-                self.say(str(error))
-        for fact in facts(scene):
-            self.say(fact)
+        missing = self._missing()
+        if missing is None:
+            marked, rows = with_mark(scene, session.env.agents[session.seat]), max(8, self.console.height - _BESIDES)
+            self.say(half_blocks(pixels(marked, min(self.console.width, _WIDEST), rows)))
+        elif not self._told:
+            self.say(missing)
+            self._told = True
+        board = None if missing is None else session.board()
+        for line in facts(scene) if board is None else [captions(scene), board]:
+            self.say(line)
+
+    def _missing(self) -> str | None:
+        """Why there are no pictures here, and what to do about it; None if there are."""
+        try:
+            pillow()
+        except ImportError as error:
+            return str(error)
+        if self.console.no_color:
+            return "Pictures need colours: unset NO_COLOR"
+        if self.console.is_dumb_terminal:
+            return "Pictures need colours: set TERM to another terminal than a dumb one"
+        return None if self.console.color_system else "Pictures need colours: set FORCE_COLOR=1"
 
 
 def told(session: Session, actions: Sequence[str], rewards: np.ndarray) -> str:
@@ -115,12 +130,15 @@ def half_blocks(picture: np.ndarray) -> Text:
     return text
 
 
+def captions(scene: shapes.Scene) -> str:
+    """What stands above the last frame, in a line."""
+    return " · ".join(text for c in scene.captions if (text := str(shapes.at(c.text, scene.num_frames - 1))))
+
+
 def facts(scene: shapes.Scene) -> list[str]:
     """What stands above a picture and, in a replay, at the pointer: the captions, then a line for each thing."""
-    now = scene.num_frames - 1
-    captions = " · ".join(text for c in scene.captions if (text := str(shapes.at(c.text, now))))
-    lines = dict.fromkeys(_things(scene, now))
-    return [*([captions] if captions else []), *list(lines)[:_MOST_FACTS]]
+    lines = dict.fromkeys(_things(scene, scene.num_frames - 1))
+    return [*filter(None, [captions(scene)]), *list(lines)[:_MOST_FACTS]]
 
 
 def _things(scene: shapes.Scene, frame: int) -> Iterator[str]:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from jaxrl.deploy.policy import Policy
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import as_seed
+from jaxrl.play.partners import Partner
 from jaxrl.replay import Recording, Replay
 from jaxrl.spaces import Discrete
 from jaxrl.wrappers import Wrapper, as_multi_agent
@@ -22,6 +22,13 @@ class _Readable(Protocol):
     """An environment that tells in words what an agent may know."""
 
     def text(self, state: Any, viewer: int) -> str: ...
+
+
+@runtime_checkable
+class _Lettered(Protocol):
+    """An environment that draws its picture in letters."""
+
+    def board(self, state: Any) -> str: ...
 
 
 class Turn(NamedTuple):
@@ -37,7 +44,7 @@ class Session:
 
     Args:
         env: The environment; actions are Discrete.
-        partner: Acts for the other agents; None draws their actions among the legal ones.
+        partner: Acts for the other agents, such as the policy of a run; None draws their actions among the legal ones.
         seat: The person's agent.
         seed: Determines the game, but for what the person does.
         greedy: Whether the partner takes the most likely actions; False draws them.
@@ -47,7 +54,7 @@ class Session:
     """
 
     def __init__(
-        self, env: Environment, partner: Policy | None = None, *, seat: int = 0, seed: int = 0, greedy: bool = True
+        self, env: Environment, partner: Partner | None = None, *, seat: int = 0, seed: int = 0, greedy: bool = True
     ) -> None:
         self.env: MultiAgentEnvironment = as_multi_agent(env)
         own = list(self.env.agent_action_spaces.values())
@@ -116,10 +123,13 @@ class Session:
 
     def text(self) -> str | None:
         """The present moment in words, as the person's agent may know it; None if the environment has no words."""
-        env, state = self.env, self.state
-        while isinstance(env, Wrapper):
-            env, state = env.env, env.env_state(state)
+        env, state = self._innermost()
         return env.text(state, self.seat) if isinstance(env, _Readable) else None
+
+    def board(self) -> str | None:
+        """The present moment in letters, for where there are no pictures; None if the environment draws none."""
+        env, state = self._innermost()
+        return env.board(state) if isinstance(env, _Lettered) else None
 
     def scene(self) -> Any:
         """The last few moments as shapes, of which the last frame is the present one.
@@ -136,6 +146,13 @@ class Session:
             ValueError: There was no step yet.
         """
         return self._recording.replay()
+
+    def _innermost(self) -> tuple[Environment, Any]:
+        """The environment inside all wrappers, and its present state."""
+        env, state = self.env, self.state
+        while isinstance(env, Wrapper):
+            env, state = env.env, env.env_state(state)
+        return env, state
 
     def _mask(self) -> np.ndarray:
         """The legal actions of all agents, bool `[N, A]`."""

@@ -92,9 +92,20 @@ def test_words_are_found_inside_wrappers() -> None:
     assert Session(jaxrl.make("coin_game")).text() is None
 
 
+def test_boards_are_found_inside_wrappers() -> None:
+    wrapped = Session(FrameStack(jaxrl.make("coin_game"), 2))
+    assert str(wrapped.board()) == Session(jaxrl.make("coin_game")).board()
+    assert Session(jaxrl.make("classic/cartpole")).board() is None
+
+
 def test_names_of_moves_mean_what_they_say() -> None:
     kitchen = jaxrl.make("overcooked/cramped_room")
     assert [kitchen.action_names[action] for action in (UP, DOWN, RIGHT, LEFT)] == ["up", "down", "right", "left"]
+    walks = {"up": UP, "down": DOWN, "right": RIGHT, "left": LEFT}
+    for name, direction in walks.items():  # the second version has another order
+        session = Session(jaxrl.make("overcooked_v2/cramped_room"))
+        session.step(session.names.index(name))
+        assert int(session.state.direction[0]) == direction
     for env_id in ("smax/3m", "mpe/simple_spread"):
         for name, axis, sign in (("up", 1, 1), ("down", 1, -1), ("right", 0, 1), ("left", 0, -1)):
             session = Session(jaxrl.make(env_id))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.envs.overcooked.items import DISH, NOTHING, ONION, SOUP, TOMATO
+from jaxrl.envs.overcooked.items import DISH, ITEMS, ONION, SOUP, TOMATO
 from jaxrl.envs.overcooked.layout import TILES, Layout
 from jaxrl.envs.overcooked.rules import State
 from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, Tip
@@ -39,9 +39,8 @@ def draw(layout: Layout, states: State) -> Scene:
     for cell in layout.cells("X"):
         if states.counters[:, cell].any():
             shapes += _item(*center(layout, cell), states.counters[:, cell], 1.0)
-    kinds = {NOTHING: "nothing", DISH: "a dish", ONION: "an onion", TOMATO: "a tomato"}
     for i in range(len(layout.starts)):
-        names = np.array([kinds.get(item, "a soup") for item in states.held[:, i].tolist()])
+        names = np.array([ITEMS.get(item, "a soup") for item in states.held[:, i].tolist()])
         shapes += cook(layout, i, states, names, _item)
     return film("Overcooked", layout, states, shapes)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.options import one_of
+from jaxrl.envs.overcooked.board import board
 from jaxrl.envs.overcooked.draw import draw
 from jaxrl.envs.overcooked.items import ORDERS, value_of
 from jaxrl.envs.overcooked.layout import find_layout
@@ -145,3 +146,7 @@ class Overcooked(MultiAgentEnvironment):
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self.layout, states)
+
+    def board(self, state: State) -> str:
+        """One state in letters, see `board.board`."""
+        return board(self.layout, state)

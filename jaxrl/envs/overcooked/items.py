@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DISH", "FULL", "NOTHING", "ONION", "ORDERS", "SOUP", "TOMATO", "amount", "as_contents", "value_of"]
+__all__ = ["DISH", "FULL", "ITEMS", "NOTHING", "ONION", "ORDERS", "SOUP", "TOMATO", "amount", "as_contents", "value_of"]
 
 NOTHING, DISH, ONION, TOMATO = range(4)
+ITEMS = {NOTHING: "nothing", DISH: "a dish", ONION: "an onion", TOMATO: "a tomato"}
+"""What they are called, but for soups."""
 SOUP = 16
 FULL = 3  # ingredients in a pot
 ORDERS = "ooo"

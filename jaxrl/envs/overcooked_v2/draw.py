@@ -64,7 +64,7 @@ def _item(x: Any, y: Any, item: Any, size: float) -> Iterator[Shape]:
 
 def _ingredients(x: Any, y: Any, item: np.ndarray) -> Iterator[Shape]:
     """Up to three ingredients: a dot each, in the order of their numbers."""
-    each = [[kind for kind in range(10) for _ in range(number >> 2 + 2 * kind & 3)] for number in item.tolist()]
+    each = [items.kinds_in(number) for number in item.tolist()]
     for place, (dx, dy) in enumerate(_CORNERS):
         there = np.array([len(kinds) > place for kinds in each])
         if there.any():
@@ -76,5 +76,5 @@ def _name(item: int) -> str:
     """What a cook holds, in words."""
     if item & items.COOKED:
         return "a soup"
-    kinds = [kind for kind in range(10) if item >> 2 + 2 * kind & 3]
+    kinds = items.kinds_in(item)
     return f"ingredient {kinds[0]}" if kinds else "a plate" if item else "nothing"

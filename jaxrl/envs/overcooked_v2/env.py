@@ -13,6 +13,7 @@ from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.options import one_of
 from jaxrl.envs.overcooked.shaping import Shaping
+from jaxrl.envs.overcooked_v2.board import board
 from jaxrl.envs.overcooked_v2.draw import draw
 from jaxrl.envs.overcooked_v2.items import PLATE
 from jaxrl.envs.overcooked_v2.layout import find_kitchen
@@ -53,7 +54,7 @@ class OvercookedV2(MultiAgentEnvironment):
 
     intended = ("same_start", "unused_params")  # a kitchen may have one recipe, and no button
 
-    action_names = ("up", "down", "right", "left", "stay", "interact")
+    action_names = ("right", "down", "left", "up", "stay", "interact")
 
     def __init__(
         self,
@@ -167,3 +168,7 @@ class OvercookedV2(MultiAgentEnvironment):
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self.kitchen, states)
+
+    def board(self, state: State) -> str:
+        """One state in letters, see `board.board`."""
+        return board(self.kitchen, state)

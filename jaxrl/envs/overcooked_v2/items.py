@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["COOKED", "PLATE", "amount", "ingredient", "recipe"]
+__all__ = ["COOKED", "PLATE", "amount", "ingredient", "kinds_in", "recipe"]
 
 PLATE, COOKED = 1, 2
 
@@ -25,6 +25,11 @@ def ingredient(number: Any) -> Any:
 def recipe(numbers: Iterable[int]) -> int:
     """The ingredients with these numbers, together."""
     return sum(ingredient(number) for number in numbers)
+
+
+def kinds_in(item: int) -> list[int]:
+    """The numbers of the ingredients in it, as often as they are in it, in order."""
+    return [kind for kind in range(10) for _ in range(item >> 2 + 2 * kind & 3)]
 
 
 def amount(item: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.options import whole
+from jaxrl.envs.social.board import coin_game_board
 from jaxrl.envs.social.draw import draw_coin_game
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
@@ -157,7 +158,12 @@ class CoinGame(MultiAgentEnvironment):
         return cells.T.reshape(-1)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw_coin_game(states, int(np.asarray(self._params(params).inner_steps)))
+        given = self._params(params)
+        return draw_coin_game(states, int(np.asarray(given.inner_steps)), int(np.asarray(given.max_steps)))
+
+    def board(self, state: State) -> str:
+        """One state in letters, see `coin_game_board`."""
+        return coin_game_board(state)
 
 
 def _dealt(draws: jax.Array) -> jax.Array:

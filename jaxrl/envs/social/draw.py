@@ -17,8 +17,14 @@ _COINS = ("#f2cc60", "#b062d9", "#4dd0c8", "#ff8f6b", "#9cc37a", "#e6edf7")
 _PLAYERS = ("#4da3ff", "#e5534b", "#57ab5a", "#d9825c", "#ec407a", "#29b6f6", "#ab47bc", "#a1887f")
 
 
-def draw_coin_game(states: Any, inner_steps: int) -> Scene:
-    """The torus, unrolled: players are discs, and their coins rings of the same colour."""
+def draw_coin_game(states: Any, inner_steps: int, max_steps: int) -> Scene:
+    """The torus, unrolled: players are discs, and their coins rings of the same colour.
+
+    Args:
+        states: Those of the episode.
+        inner_steps: Steps of a round.
+        max_steps: Steps of an episode.
+    """
     things, step = np.asarray(states.things), np.asarray(states.step)
     shapes = _board(3)
     for number, (name, color) in enumerate((("red", _RED), ("blue", _BLUE))):
@@ -33,13 +39,19 @@ def draw_coin_game(states: Any, inner_steps: int) -> Scene:
     taken = np.asarray(states.taken)
     own, others = taken[:, 0, 0] + taken[:, 1, 1], taken[:, 0, 1] + taken[:, 1, 0]
     counts = np.array([f"own {a} · other's {b}" for a, b in zip(own.tolist(), others.tolist(), strict=True)])
-    rounds = np.array([f"round {t // inner_steps + 1}, step {t}" for t in step.tolist()])
+    number = np.minimum(step, max_steps - 1) // inner_steps + 1  # the last step begins no round
+    rounds = np.array([f"round {n}, step {t}" for n, t in zip(number.tolist(), step.tolist(), strict=True)])
     captions = (Caption("Coin game"), Caption(counts), Caption(rounds))
     return Scene(len(step), (-0.15, -0.15, 3.15, 3.15), tuple(shapes), captions, _AROUND, step_seconds=0.4)
 
 
-def draw_switch_riddle(states: Any) -> Scene:
-    """The room with its light above, and below it the cells; a green mark is under who has been in the room."""
+def draw_switch_riddle(states: Any, days: np.ndarray) -> Scene:
+    """The room with its light above, and below it the cells; a green mark is under who has been in the room.
+
+    Args:
+        states: Those of the episode.
+        days: The number of each frame's day, `[F]`.
+    """
     has_been, in_room = np.asarray(states.has_been), np.asarray(states.in_room)
     frames, n = has_been.shape
     width = max(n, 3)
@@ -60,8 +72,8 @@ def draw_switch_riddle(states: Any) -> Scene:
         shapes.append(Circle(x=x, y=y, radius=0.3, fill=_PLAYERS[i % len(_PLAYERS)], tip=tip))
         shapes.append(Text(x=x, y=y, text=str(i), size=0.3, fill=_INK))
     count = np.array([f"{number} of {n} have been" for number in has_been.sum(1).tolist()])
-    days = np.array([f"day {t + 1}" for t in np.asarray(states.step).tolist()])
-    captions = (Caption("Switch riddle"), Caption(count), Caption(days))
+    day = np.array([f"day {number}" for number in days.tolist()])
+    captions = (Caption("Switch riddle"), Caption(count), Caption(day))
     return Scene(frames, (-0.2, -0.2, width + 0.2, 3.6), tuple(shapes), captions, _AROUND, step_seconds=0.8)
 
 

@@ -16,6 +16,7 @@ from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.options import whole
 from jaxrl.envs.social import storm_rules as rules
+from jaxrl.envs.social.board import storm_board
 from jaxrl.envs.social.draw import draw_storm
 from jaxrl.envs.social.matrices import MATRICES, as_payoff
 from jaxrl.envs.social.storm_rules import COIN_CELLS, SIZE, SPAWN_CELLS, Params, State
@@ -144,6 +145,10 @@ class Storm(MultiAgentEnvironment):
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw_storm(str(self.name), states)
+
+    def board(self, state: State) -> str:
+        """One state in letters, see `storm_board`."""
+        return storm_board(state)
 
     def _start(self, draws: jax.Array, params: Params, step: jax.Array) -> State:
         """The start of a round, from `[start_draws]` uniform draws."""

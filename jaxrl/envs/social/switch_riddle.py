@@ -149,12 +149,17 @@ class SwitchRiddle(MultiAgentEnvironment):
         return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw_switch_riddle(states)
+        return draw_switch_riddle(states, self._day(states.step, params))
 
-    def text(self, state: State, viewer: int) -> str:
+    def text(self, state: State, viewer: int, params: Params | None = None) -> str:
         """One state as text, as the prisoner `viewer` knows it."""
         inside, light = viewer == int(state.in_room), "on" if state.bulb else "off"
-        return f"day {int(state.step) + 1}: " + (f"you are in the room, the light is {light}" if inside else "you wait")
+        seen = f"you are in the room, the light is {light}" if inside else "you wait"
+        return f"day {self._day(state.step, params)}: {seen}"
+
+    def _day(self, steps: Any, params: Params | None) -> np.ndarray:
+        """The day after so many steps, which ends with the last one: `[…]` from `[…]`."""
+        return np.minimum(np.asarray(steps) + 1, np.asarray(self._params(params).max_steps))
 
     def _drawn(self, key: jax.Array, row: int) -> jax.Array:
         """A prisoner, each as likely as another. Consumes one row of `key`."""

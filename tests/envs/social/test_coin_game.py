@@ -169,3 +169,14 @@ def test_the_known_optimum_of_a_team():
 
 
 OPTIMUM = 120.52
+
+
+def test_the_last_picture_is_still_of_the_last_round():
+    """The caption counts a new round when it is dealt, and none after the last step."""
+    env = jaxrl.make("coin_game", inner_steps=10, outer_steps=3)
+    step = jnp.array([0, 9, 10, 29, 30])
+    states = State(jnp.zeros((5, 4, 2), int), jnp.zeros((5, 2, 2), int), step)
+    rounds = np.asarray(env.draw(states).captions[2].text).tolist()
+    assert rounds == ["round 1, step 0", "round 1, step 9", "round 2, step 10", "round 3, step 29", "round 3, step 30"]
+    longer = dataclasses.replace(env.default_params, max_steps=40)
+    assert np.asarray(env.draw(states, longer).captions[2].text)[-1] == "round 4, step 30"

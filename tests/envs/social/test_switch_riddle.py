@@ -105,3 +105,14 @@ def test_everybody_is_drawn_equally_often():
 def test_an_option_out_of_range_is_refused(options):
     with pytest.raises(ValueError, match=options.partition("=")[0]):
         jaxrl.make(f"switch_riddle?{options}")
+
+
+def test_no_day_is_counted_after_the_last_one():
+    env = jaxrl.make("switch_riddle", max_steps=6)
+    step = jnp.array([0, 5, 6])
+    states = State(jnp.zeros(3, bool), jnp.zeros(3, int), jnp.zeros((3, 3), bool), step)
+    assert np.asarray(env.draw(states).captions[2].text).tolist() == ["day 1", "day 6", "day 6"]
+    last = jax.tree.map(lambda leaf: leaf[-1], states)
+    assert env.text(last, viewer=1) == "day 6: you wait"
+    longer = dataclasses.replace(env.default_params, max_steps=7)
+    assert env.text(last, 1, longer) == "day 7: you wait"
