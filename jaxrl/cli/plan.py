@@ -133,24 +133,52 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
 
 def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
     """The error message: which options to lower, and to which values."""
-    share = 0.9 * plan.limit / plan.memory
-    cures = []
-    envs = int(getattr(config, "num_envs", 0) * share)
-    step = getattr(config, "num_minibatches", 1) * plan.devices
-    replays = hasattr(config, "buffer_size")  # the buffer is most of it, however many environments fill it
-    if replays:
-        cures.append(f"--buffer-size {int(config.buffer_size * share)} (of {config.buffer_size})")
-    if envs >= step and not replays:
-        cures.append(f"--num-envs {envs // step * step} (of {config.num_envs})")
-    if hasattr(config, "num_steps") and not replays and int(config.num_steps * share) >= 1:
-        cures.append(f"--num-steps {int(config.num_steps * share)} (of {config.num_steps})")
-    if flags.num_seeds > 1 and int(flags.num_seeds * share):
-        cures.append(f"--num-seeds {int(flags.num_seeds * share)} (of {flags.num_seeds})")
+    cures = _smaller_buffer(config, plan) or _smaller_rollout(config, flags, plan)
+    seeds = int(flags.num_seeds * 0.9 * plan.limit / plan.memory)
+    seeds -= seeds % plan.devices if seeds > plan.devices else 0
+    if flags.num_seeds > 1 and seeds:
+        cures.append(f"--num-seeds {seeds} (of {flags.num_seeds})")
     cures.append("smaller --hidden, or more devices")
     return (
         f"This needs {_size(plan.memory)} on each of {plan.devices} devices, which have {_size(plan.limit)}, of which "
         f"a tenth should be left: try {', or '.join(cures)}."
     )
+
+
+def _smaller_buffer(config: Any, plan: Any) -> list[str]:
+    """The largest `--buffer-size` that fits beside everything else, whole rollouts that the config takes as they are.
+
+    It is all that is said of a run with a buffer, which is most of it, however many environments fill it.
+    """
+    if not plan.replay_bytes or not hasattr(config, "buffer_rollouts"):
+        return []
+    buffer = plan.replay_bytes / plan.devices
+    free = 0.9 * plan.limit - (plan.memory - buffer)
+    size = int(free / buffer * config.buffer_rollouts) * config.steps_per_update
+    return [f"--buffer-size {size} (of {config.buffer_size})"] if size > 0 and _takes(config, buffer_size=size) else []
+
+
+def _smaller_rollout(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
+    """The largest `--num-envs` or `--num-steps` that fits, beside what does not depend on them."""
+    learned = 6 * plan.param_bytes * flags.num_seeds  # with the moments, the gradient and the step, rather too much
+    fixed = learned + plan.replay_bytes / plan.devices
+    share = (0.9 * plan.limit - fixed) / max(plan.memory - fixed, 1)
+    steps = {"num_envs": getattr(config, "num_minibatches", 1) * plan.devices, "num_steps": 1}
+    cures = []
+    for name, step in steps.items():
+        value = int(getattr(config, name, 0) * share) // step * step
+        if value > 0 and _takes(config, **{name: value}):
+            cures.append(f"--{name.replace('_', '-')} {value} (of {getattr(config, name)})")
+    return cures
+
+
+def _takes(config: Any, **fields: int) -> bool:
+    """Whether the config's other fields allow these."""
+    try:
+        dataclasses.replace(config, **fields)
+    except ValueError:
+        return False
+    return True
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

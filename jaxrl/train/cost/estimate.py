@@ -15,6 +15,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from jaxrl.algorithm import Algorithm, RunConfig
+from jaxrl.rl.replay import Replay
 from jaxrl.train.devices.mesh import choose_mesh, place, spread
 from jaxrl.train.members import Members
 from jaxrl.train.programs import initial_state, side_by_side
@@ -67,6 +68,8 @@ class CostEstimate:
     param_bytes: int
     state_bytes: int
     """Bytes of the whole train state, all members together."""
+    replay_bytes: int
+    """Bytes of the replay buffers in it."""
     cost: Cost
     """One update of all members, on one device."""
     devices: int
@@ -123,11 +126,13 @@ def estimate_cost(
         used.argument_size_in_bytes + used.output_size_in_bytes + used.temp_size_in_bytes - used.alias_size_in_bytes
     )
     params = jax.tree.leaves(state.params)
+    replays = [value for value in jax.tree.leaves(state, is_leaf=_is_replay) if _is_replay(value)]
     return CostEstimate(
         num_params=sum(leaf.size for leaf in params) // members,
         param_bytes=_bytes(params) // members,
         state_bytes=_bytes(jax.tree.leaves(state)),
-        cost=count_cost(jax.make_jaxpr(update)(state)),
+        replay_bytes=_bytes(jax.tree.leaves(replays)),
+        cost=count_cost(jax.make_jaxpr(update)(_with_one_rollout(state, members))),
         devices=devices.size if devices else 1,
         memory=memory,
         limit=device_memory() if limit is None else limit,
@@ -204,6 +209,28 @@ def _scans(jaxpr: Any) -> Iterator[tuple[ClosedJaxpr, int]]:
             inner = getattr(value, "jaxpr", value)
             if hasattr(inner, "eqns"):
                 yield from _scans(inner)
+
+
+def _is_replay(value: Any) -> bool:
+    return isinstance(value, Replay)
+
+
+def _with_one_rollout(state: Any, members: int) -> Any:
+    """The shapes of a train state whose replay buffers hold one rollout.
+
+    XLA counts a whole buffer as read where a minibatch is drawn from it, although only the drawn steps are.
+    """
+    axis = 2 if members > 1 else 1
+
+    def short(leaf: Any) -> Any:
+        return jax.ShapeDtypeStruct((*leaf.shape[:axis], 1, *leaf.shape[axis + 1 :]), leaf.dtype)
+
+    def shorter(value: Any) -> Any:
+        if not _is_replay(value):
+            return value
+        return value._replace(steps=jax.tree.map(short, value.steps), carry=jax.tree.map(short, value.carry))
+
+    return jax.tree.map(shorter, state, is_leaf=_is_replay)
 
 
 def _bytes(leaves: list[Any]) -> int:

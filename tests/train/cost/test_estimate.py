@@ -1,11 +1,14 @@
 """What is said before a run: counts that can be checked by hand, and a polite no to what cannot fit."""
 
+import re
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
 import toy_algorithm
 
-from jaxrl.algos import ppo
+from jaxrl.algos import dqn, ppo
 from jaxrl.cli import main
 from jaxrl.train.cost.estimate import (
     Assumptions,
@@ -18,8 +21,16 @@ from jaxrl.train.cost.estimate import (
 )
 
 CONFIG = ppo.Config(env="probe/constant_reward", hidden=(8,), num_envs=8, num_steps=4, total_timesteps=320)
+REPLAY: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "learning_starts": 32, "batch_size": 8, "hidden": (8,)}
 PLAN = CostEstimate(
-    num_params=1000, param_bytes=4000, state_bytes=9000, cost=Cost(2e9, 1e9), devices=1, memory=10**6, limit=10**9
+    num_params=1000,
+    param_bytes=4000,
+    state_bytes=9000,
+    replay_bytes=0,
+    cost=Cost(2e9, 1e9),
+    devices=1,
+    memory=10**6,
+    limit=10**9,
 )
 ASSUMED = Assumptions(teraflops=1.0, memory_gb_per_s=100.0, link_gb_per_s=1.0, latency_us=10.0)
 
@@ -63,6 +74,19 @@ def test_ppo_costs_what_its_layers_say():
     assert 3 * plan.num_params * samples < plan.cost.flops < 60 * plan.num_params * samples
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_an_update_costs_the_same_however_large_its_replay_buffer(members: int) -> None:
+    """It reads a minibatch and writes a rollout; the memory of the buffer is counted all the same."""
+    small, large = (dqn.Config(**REPLAY, buffer_size=size) for size in (1_000, 10_000))
+    with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
+        plans = [estimate_cost(dqn.make(config), config, members) for config in (small, large)]
+    assert plans[1].cost.bytes == pytest.approx(plans[0].cost.bytes, rel=0.02)
+    assert plans[1].cost.flops == pytest.approx(plans[0].cost.flops, rel=0.02)
+    step = members * 30  # an observation of 4 floats, an action, a reward, a mask of 2 actions, 4 flags
+    assert plans[1].replay_bytes - plans[0].replay_bytes == step * (10_000 - 63 * 16)
+    assert plans[1].memory > plans[1].replay_bytes / plans[1].devices
+
+
 def test_the_table_is_arithmetic():
     one, eight = scaling_table(PLAN, [1, 8], 4, ASSUMED)
     assert one.seconds == one.compute == pytest.approx(0.01)  # 1 GB at 100 GB/s takes longer than 2 GFLOP at 1 TFLOP/s
@@ -92,8 +116,28 @@ def test_what_cannot_fit_is_refused(capsys, monkeypatch):
     assert ended.value.code == 2
     said = capsys.readouterr()
     assert "does not fit" in said.out
-    assert "--num-envs 28 (of 64)" in said.err
+    assert "--num-envs 24 (of 64)" in said.err
     assert "--num-seeds 1 (of 4)" in said.err
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("dqn --num-steps 7 --buffer-size 1e9 --memory-gb 0.5", "--buffer-size"),
+        ("ppo --num-envs 512 --memory-gb 0.003", "--num-envs"),
+        ("ppo --num-envs 512 --memory-gb 0.003", "--num-steps"),
+    ],
+)
+def test_what_is_advised_fits(capsys: pytest.CaptureFixture[str], command: str, flag: str) -> None:
+    """And twice as much would not: a tenth of the memory is left, and not half of it."""
+    asked = ["plan", *command.split(), "--env", "classic/cartpole"]
+    with pytest.raises(SystemExit):
+        main(asked)
+    advice = re.search(rf"{flag} (\d+) \(of", capsys.readouterr().err)
+    assert advice
+    main([*asked, flag, advice[1]])
+    used, limit = re.findall(r"([\d.]+) MB of ([\d.]+) MB: fits", capsys.readouterr().out)[0]
+    assert 0.5 * float(limit) < float(used) <= 0.9 * float(limit)
 
 
 @pytest.mark.parametrize("wrong", [["--memory-gb", "0"], ["--device-counts", "0"], ["--num-seeds", "0"]])
