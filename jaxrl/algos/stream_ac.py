@@ -156,7 +156,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One step of the actor and one of the critic, by the same error."""
-    gradient, about = jax.grad(partial(objective, agent, h), has_aux=True)(params, step)
+    gradient, about = jax.grad(partial(agent.loss, agent, h), has_aux=True)(params, step)
     td_error = about["td_error"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * ~step.begins)
     kappas = {"actor": h.kappa_policy, "critic": h.kappa_value}
@@ -186,11 +186,16 @@ def objective(agent: Agent, h: Hyperparams, params: Any, step: Step) -> tuple[ja
     }
 
 
-def make(config: Config) -> Algorithm:
-    """Stream AC(lambda) as three pure functions of the train state, whose inputs and outputs have no agent axis."""
+def make(config: Config, loss: Any = objective) -> Algorithm:
+    """Stream AC(lambda) as three pure functions of the train state, whose inputs and outputs have no agent axis.
+
+    Args:
+        config: What to train, and how.
+        loss: Something else for the traces to follow, with the signature of `objective` above.
+    """
     team = as_multi_agent(config.make_env())
     network = ActorCritic(config, team.observation_space(), team.action_space(), team.entities)
-    agent = Agent(config, team, (0,), own_networks(network, lambda *_: (), team, (0,)), objective)
+    agent = Agent(config, team, (0,), own_networks(network, lambda *_: (), team, (0,)), loss)
     return Algorithm(partial(init_stream, agent), partial(update, agent), partial(act_alone, agent))
 
 

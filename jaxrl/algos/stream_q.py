@@ -102,29 +102,38 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One step of Watkins' Q(lambda): an action that is not greedy is credited itself, but none before it is."""
-    (q, about), gradient = jax.value_and_grad(partial(objective, agent, h), has_aux=True)(params, step)
-    td_error = step.reward + step.discount * step.next_value - q
+    gradient, about = jax.grad(partial(agent.loss, agent, h), has_aux=True)(params, step)
+    td_error = step.reward + step.discount * step.next_value - about["q"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * about["greedy"] * ~step.begins)
     params, step_size = bounded_step(params, trace, td_error, h.lr, h.kappa)
-    return params, trace, {"q": q, "td_error": jnp.abs(td_error), "step_size": step_size, **about}
+    return params, trace, {**about, "td_error": jnp.abs(td_error), "step_size": step_size}
 
 
 def objective(agent: Agent, h: Hyperparams, params: Any, step: Step) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """What the trace follows: the value of the action that was taken; and whether that action is greedy, 0 or 1."""
+    """What the trace follows: the value of the action that was taken.
+
+    Returns:
+        It; and once more, for the error, with whether that action is greedy, 0 or 1.
+    """
     del h
     _, policy, q = agent.networks.apply(params, (), step.observation, step.begins.reshape(1, 1))
     chosen = chosen_value(q, step.action).sum()
-    return chosen, {"greedy": (policy.mode() == step.action).astype(jnp.float32).sum()}
+    return chosen, {"q": chosen, "greedy": (policy.mode() == step.action).astype(jnp.float32).sum()}
 
 
-def make(config: Config) -> Algorithm:
-    """Stream Q(lambda) as three pure functions of the train state, whose inputs and outputs have no agent axis."""
+def make(config: Config, loss: Any = objective) -> Algorithm:
+    """Stream Q(lambda) as three pure functions of the train state, whose inputs and outputs have no agent axis.
+
+    Args:
+        config: What to train, and how.
+        loss: Something else for the trace to follow, with the signature of `objective` above.
+    """
     team = as_multi_agent(config.make_env())
     space = team.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others
     network = QNetwork(config, team.observation_space(), space.n, team.entities)
     networks = own_networks(network, lambda *_: (), team, (0,))
-    agent = Agent(config, team, (0,), networks, objective, behaviour=partial(pqn.explore, config))
+    agent = Agent(config, team, (0,), networks, loss, behaviour=partial(pqn.explore, config))
     return Algorithm(partial(init_stream, agent), partial(update, agent), partial(act_alone, agent))
 
 

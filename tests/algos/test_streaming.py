@@ -118,6 +118,23 @@ def test_actor_and_critic_move_by_the_same_error():
         np.testing.assert_allclose(params["params"]["critic"], critic, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_the_traces_follow_another_objective_if_one_is_given(name: str) -> None:
+    """One that no parameter changes: nothing moves, errors are still those of the value, and its facts are kept."""
+    module, config = VARIANTS[name]
+
+    def still(agent, h, params, step):
+        objective, about = module.objective(agent, h, params, step)
+        return 0.0 * objective - 100.0, {**about, "mine": jnp.float32(7.0)}
+
+    algo = module.make(config, loss=still)
+    state = jax.jit(algo.init)(jax.random.key(0))
+    after, metrics = jax.jit(algo.update)(state)
+    chex.assert_trees_all_equal(after.params, state.params)
+    assert metrics["losses"]["mine"] == 7.0
+    assert 0.0 < metrics["losses"]["td_error"] < 50.0
+
+
 def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
     """An endless task cut every five steps, with a value that each step raises by one."""
     config = stream_q.Config(
@@ -227,7 +244,7 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
     ],
 )
 def test_what_makes_no_sense_is_refused(module, fields, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         module.make(module.Config(**fields))
 
 
