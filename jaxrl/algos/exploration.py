@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 
 from jaxrl.algos.hyperparams import HyperparamsLayer
 from jaxrl.checked import SHARE, Allowed
@@ -15,6 +16,9 @@ from jaxrl.rl.value import GreedyValue
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["ExplorationLayer"]
+
+_HAIR = 0.005
+"""A change in the share of random actions that nobody has to be told of."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,17 +43,28 @@ class ExplorationLayer(HyperparamsLayer):
         """The share of random actions in an update, given the number of updates before."""
         return ramp(h.eps_start, h.eps_finish, h.eps_decay, update, self.num_updates)
 
+    def lengthened(self, shorter: ExplorationLayer, update: int) -> list[str]:
+        """What the user should know when a run is made longer, one sentence each.
+
+        Args:
+            shorter: The configuration that the run had before.
+            update: Updates done before.
+        """
+        then, now = (float(c.epsilon(c.annealed(c.hyperparams, update), jnp.int32(update))) for c in (shorter, self))
+        if abs(now - then) < _HAIR:
+            return []
+        return [f"Exploration goes back from {then:.2g} to {now:.2g}, since it is spread over the longer run."]
+
     def make_env(self) -> Environment:
         """The environment that `env` names.
 
         Raises:
-            ValueError: There is none, it has no discrete actions, or a field makes no sense in it.
+            ValueError: There is none, or a field makes no sense in it.
+            TypeError: Its actions are not discrete.
         """
         env = super().make_env()
         space, name = env.action_space(), type(self).__module__.rpartition(".")[2]
         if not isinstance(space, Discrete):
             others = "sac, td3, ppo" if isinstance(space, Box) else "ppo"
-            raise ValueError(
-                f"{self.env} has actions in {space}, and {name} needs Discrete ones; use {others} or ippo."
-            )
+            raise TypeError(f"{self.env} has actions in {space}, and {name} needs Discrete ones; use {others} or ippo.")
         return env
