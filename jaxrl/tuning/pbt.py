@@ -64,10 +64,12 @@ class PBT:
         members = self.plan(task)[0] * len(task.seeds)
         if members < 2:
             raise ValueError("PBT needs a population: a budget of at least 2, or several tuning seeds.")
-        if task.config.num_updates < self.generations:
+        updates, enough = task.config.num_updates, self.generations * task.config.steps_per_update
+        if updates < self.generations:
+            fewer = f", or, in Python, method=PBT(generations={max(2, updates // 2)})" if updates > 1 else ""
             raise ValueError(
-                f"{task.config.num_updates} updates cannot be cut into {self.generations} generations; raise "
-                f"total_timesteps, or give method=PBT(generations={max(2, task.config.num_updates // 2)})."
+                f"{updates} updates cannot be cut into {self.generations} generations; use at least "
+                f"total_timesteps={enough} (--total-timesteps {enough}){fewer}."
             )
         task.draws(1)
         task.only_traced("pbt", members)
