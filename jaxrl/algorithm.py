@@ -67,6 +67,9 @@ class TrainState(Protocol):
     """A train state: a frozen dataclass, registered as a pytree, whose fields each declare one of five roles.
 
         class TrainState:
+            params: Learned[Any]
+            runner: PerEnvironment[RunnerState]
+            key: Replicated[jax.Array]
 
     `fit` needs `params` for the NaN guard, divergence and `plan`; population-based training and schedules of
     hyperparameters also need `hyperparams`, `key` and `update`. All other names are the algorithm's own.

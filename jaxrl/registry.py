@@ -7,6 +7,7 @@ import functools
 import importlib
 import importlib.metadata
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -197,7 +198,14 @@ def _load() -> None:
     for module in _FAMILIES:
         importlib.import_module(module)
     for package in importlib.metadata.entry_points(group="jaxrl.envs"):
-        package.load()  # a module that registers its environments when it is imported
+        try:
+            package.load()  # a module that registers its environments when it is imported
+        except Exception as error:  # whatever is wrong with it, all other environments are there
+            warnings.warn(
+                f"The environments of the package {package.name!r} are missing: importing {package.value} fails with "
+                f"{type(error).__name__}: {error}. Reinstall that package, or remove it.",
+                stacklevel=2,
+            )
 
 
 def _factory(name: str) -> Callable[..., Environment]:

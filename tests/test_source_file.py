@@ -1,5 +1,6 @@
 """Code in files of the user's own: loaded by path, named by content, and not mistaken for a later version."""
 
+import importlib.metadata
 import sys
 from pathlib import Path
 
@@ -100,6 +101,16 @@ def test_an_installed_package_registers_its_environments(tmp_path: Path, monkeyp
     registry._load.cache_clear()
     assert "theirs/cart" in jaxrl.list_envs("theirs/*")
     assert jaxrl.make("theirs/cart").name == "theirs/cart"
+
+
+def test_a_broken_package_takes_no_other_environment_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jaxrl import registry
+
+    broken = importlib.metadata.EntryPoint("theirs", "nothing_of_that_name", "jaxrl.envs")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [broken])
+    registry._load.cache_clear()
+    with pytest.warns(UserWarning, match="environments of the package 'theirs' are missing: .* Reinstall that package"):
+        assert "classic/cartpole" in jaxrl.list_envs()
 
 
 def test_algorithms_are_loaded_by_path(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def joint_space(env: MultiAgentEnvironment) -> Space | None:
     if isinstance(space, MultiDiscrete):
         return MultiDiscrete(space.nvec * num_agents)
     if not isinstance(space, Box):
-        raise ValueError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
+        raise TypeError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
     low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
     if is_picture(space):
         low, high = (np.tile(bound, (1, 1, num_agents)) for bound in (low, high))

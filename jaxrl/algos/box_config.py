@@ -60,12 +60,13 @@ class BoxLayer(SharingLayer, ReplayLayer):
         """The environment that `env` names.
 
         Raises:
-            ValueError: There is none, its actions have no finite box, or a field makes no sense in it.
+            ValueError: There is none, its box is not finite, or a field makes no sense in it.
+            TypeError: Its actions are in no box.
         """
         env = super().make_env()
         space, name = env.action_space(), type(self).__module__.rpartition(".")[2]
         if not isinstance(space, Box):
-            raise ValueError(
+            raise TypeError(
                 f"{self.env} has actions in {space}, and {name} needs those of a Box; use dqn, ppo or ippo."
             )
         low, high = bounds_of(space)

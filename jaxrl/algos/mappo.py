@@ -154,9 +154,9 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
 
     def init(key: jax.Array) -> Any:
         key_actor, key_critic = jax.random.split(key)
-        space, seen, one = env.observation_space(), state_shape(env), (1, 1)
+        space, whole, one = env.observation_space(), state_shape(env), (1, 1)
         obs, reset = jnp.zeros((*one, *space.shape), space.dtype), jnp.ones(one, bool)
-        state = jnp.zeros((*one, *seen.shape), seen.dtype)
+        state = jnp.zeros((*one, *whole.shape), whole.dtype)
         return {
             "actor": init_param_sets(lambda k: actor.init(k, carry_of(1), obs, reset, None), key_actor, param_sets),
             "critic": critic.init(key_critic, carry_of(1, *team_axis), state, reset),

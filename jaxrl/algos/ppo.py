@@ -157,10 +157,11 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
 def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
     """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
     h = agent.config.hyperparams_now(agent, state)
-    state, seen = collect(agent, state, h)
-    advantage = gae(seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.gae_lambda)
-    batch = sequences(seen.traj, advantage, agent.config.train_length)
-    return learn(agent, state, h, batch, seen, agent.config.target_kl)
+    state, experience = collect(agent, state, h)
+    traj, reward, discount, cut, next_value, *_ = experience
+    advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
+    batch = sequences(traj, advantage, agent.config.train_length)
+    return learn(agent, state, h, batch, experience, agent.config.target_kl)
 
 
 def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
@@ -218,11 +219,11 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         loss: Another loss, with the signature of `loss` above.
 
     Raises:
-        ValueError: The environment has several agents.
+        TypeError: The environment has several agents.
     """
     env = config.make_env()
     if isinstance(env, MultiAgentEnvironment):
-        raise ValueError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
+        raise TypeError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
     team = as_multi_agent(env)
     agent = Agent(config, team, (0,), actor_critic(config, team, (0,)), loss)
     return Algorithm(partial(init, agent), partial(update, agent), partial(act_alone, agent))

@@ -109,13 +109,12 @@ def update(agent: Agent, state: ppo.TrainState) -> tuple[ppo.TrainState, Metrics
     config = agent.config
     h = config.annealed(state.hyperparams, state.update)
     epsilon = config.epsilon(h, state.update)
-    state, seen = collect(agent, state, h)
-    target = lambda_returns(
-        seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.q_lambda
-    )
-    steps = (seen.traj.observation, seen.traj.reset, seen.traj.action, target)
-    batch = Batch(*to_sequences(steps, config.train_length), carry=to_sequences(seen.traj.carry, 1))
-    state, metrics = learn(agent, state, h, batch, seen)
+    state, experience = collect(agent, state, h)
+    traj, reward, discount, cut, next_value, *_ = experience
+    target = lambda_returns(reward, discount, cut, traj.extras["value"], next_value, h.q_lambda)
+    steps = (traj.observation, traj.reset, traj.action, target)
+    batch = Batch(*to_sequences(steps, config.train_length), carry=to_sequences(traj.carry, 1))
+    state, metrics = learn(agent, state, h, batch, experience)
     return state, {**metrics, "losses": {**metrics["losses"], "epsilon": epsilon}}
 
 

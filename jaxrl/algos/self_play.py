@@ -139,15 +139,16 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     chance = chances(state.pool, config.opponents, len(config.roles), met)
     past_share = jnp.where(is_main(config.roles, state.number), config.past_share, 1.0)
     policy = against_opponents(agent, state, chance, past_share, scripted=config.script_share > 0)
-    state, seen = collect(agent, state, h, policy)
-    pool, score = count_results(state.pool, seen.traj, state.score, agent.env.teams)
+    state, experience = collect(agent, state, h, policy)
+    traj, reward, discount, cut, next_value, *_ = experience
+    pool, score = count_results(state.pool, traj, state.score, agent.env.teams)
 
-    learns = seen.traj.observation.agent_mask & seen.traj.extras["learns"]
-    observation = seen.traj.observation._replace(agent_mask=learns)
-    traj = seen.traj._replace(observation=observation, carry=seen.traj.carry.carry)
-    advantage = gae(seen.reward, seen.discount, seen.cut, traj.extras["value"], seen.next_value, h.gae_lambda)
+    learns = traj.observation.agent_mask & traj.extras["learns"]
+    observation = traj.observation._replace(agent_mask=learns)
+    traj = traj._replace(observation=observation, carry=traj.carry.carry)
+    advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
     batch = ppo.sequences(traj, advantage, config.train_length)
-    state, metrics = learn(agent, state, h, batch, seen, config.target_kl)
+    state, metrics = learn(agent, state, h, batch, experience, config.target_kl)
 
     pool = add_snapshot(pool, *newest(config, state), state.update % config.snapshot_every == 0)
     against_past = pool.wins.sum() / jnp.maximum(pool.games.sum(), 1.0)

@@ -59,10 +59,11 @@ class StreamLayer(NetworkLayer, HyperparamsLayer):
         """The environment that `env` names.
 
         Raises:
-            ValueError: There is none, it has several agents, or a field makes no sense in it.
+            ValueError: There is none, or a field makes no sense in it.
+            TypeError: It has several agents.
         """
         env = super().make_env()
         if isinstance(env, MultiAgentEnvironment):
             name = type(self).__module__.rpartition(".")[2]
-            raise ValueError(f"{self.env} has {env.num_agents} agents and {name} trains one; use ippo, mappo or pqn.")
+            raise TypeError(f"{self.env} has {env.num_agents} agents and {name} trains one; use ippo, mappo or pqn.")
         return env

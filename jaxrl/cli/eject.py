@@ -56,6 +56,7 @@ _READING = (
     "jaxrl.algos.streaming",
 )
 _WIDTH = 120
+_IMPORTS = 88  # which also suits who formats with the default of black and ruff
 
 _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
 _PLACES = {  # of definitions; the rest follows from the module or the kind of definition
@@ -215,7 +216,7 @@ class _Book:
                 statements.append((import_group(module), True, module, text))
             else:
                 names.setdefault(module, []).append(imported if imported == bound else f"{imported} as {bound}")
-        statements += [(import_group(m), False, m, from_import(m, each, _WIDTH)) for m, each in names.items()]
+        statements += [(import_group(m), False, m, from_import(m, each, _IMPORTS)) for m, each in names.items()]
         groups = itertools.groupby(sorted(statements, key=lambda s: (s[0], not s[1], s[2])), key=lambda s: s[0])
         return "\n\n".join("\n".join(s[3] for s in group) for _, group in groups)
 

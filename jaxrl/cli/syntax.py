@@ -92,9 +92,8 @@ def needed_at_once(node: ast.stmt) -> Iterator[str]:
 
 
 def import_group(module: str) -> int:
-    """Standard library, other packages, jaxrl."""
-    package = module.partition(".")[0]
-    return 0 if package in sys.stdlib_module_names else 2 if package == "jaxrl" else 1
+    """Standard library, then packages: in a folder of the user's own, jaxrl is one of them."""
+    return 0 if module.partition(".")[0] in sys.stdlib_module_names else 1
 
 
 def from_import(module: str, names: list[str], width: int) -> str:

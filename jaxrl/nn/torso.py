@@ -130,7 +130,7 @@ class Torso(nn.Module):
             parts = [jax.nn.one_hot(obs[..., k], n, dtype=jnp.float32) for k, n in enumerate(space.nvec)]
             x = jnp.concatenate(parts, axis=-1)
         elif not isinstance(space, Box):
-            raise ValueError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
+            raise TypeError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
         elif is_picture(space):
             x = as_floats(space, obs)
             x = CNN(self.activation, self.channels, self.layer_norm)(x) if self.network is None else x

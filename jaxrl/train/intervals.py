@@ -1,4 +1,4 @@
-"""The schedule of a run: how many updates the next chunk has, and when to log, evaluate and save."""
+"""The intervals of a run: how many updates the next chunk has, and when to log, evaluate and save."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from jaxrl.algorithm import Algorithm, Metrics, RunConfig, without_replay
 from jaxrl.rl.devices import MEMBER, SIDE_BY_SIDE
 from jaxrl.train.devices.hosts import gather
-from jaxrl.train.devices.mesh import everywhere, place, spread
+from jaxrl.train.devices.mesh import check_replicas, everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
 from jaxrl.train.members import Members, seed_keys
 
@@ -102,10 +102,7 @@ def compile_programs(
             raise ValueError("Programs serve only the config that they were compiled for, and as many members.")
         return Programs(
             init=lambda: compiled_init(who.keys(), who.hyperparams),
-            # JAX loses the sharding of empty arrays.
-            chunk=lambda state, n: compiled_chunk(
-                state if places is None else jax.device_put(state, places), np.int32(n)
-            ),
+            chunk=_placed(compiled_chunk, places),
             evaluate=lambda state: compiled_play(gathered(state), who.keys(stream=1)),
             state_shape=state,
             max_chunk=max_chunk,
@@ -166,6 +163,22 @@ def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: 
         return jax.lax.fori_loop(0, n, one, (state, kept))
 
     return chunk
+
+
+def _placed(chunk: Callable[..., Any], places: Any) -> Callable[[Any, int], tuple[Any, Metrics]]:
+    """`chunk` on a mesh, whose devices have to agree after the first one; `places` is None for a single device."""
+    checked = places is None
+
+    def placed(state: Any, n: int) -> tuple[Any, Metrics]:
+        nonlocal checked
+        state = state if places is None else jax.device_put(state, places)  # JAX loses the sharding of empty arrays
+        state, metrics = chunk(state, np.int32(n))
+        if not checked:
+            check_replicas(state, metrics)
+            checked = True
+        return state, metrics
+
+    return placed
 
 
 def _followed(update: Callable[[Any], tuple[Any, Metrics]], across: Callable[[Any], Any]) -> Callable[[Any], Any]:

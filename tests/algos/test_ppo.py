@@ -205,7 +205,7 @@ def test_no_step_is_taken_once_the_policy_has_moved_by_target_kl():
 
 
 def test_ppo_trains_one_agent_only():
-    with pytest.raises(ValueError, match="smax/3m has 3 agents and ppo trains one; use ippo or mappo"):
+    with pytest.raises(TypeError, match="smax/3m has 3 agents and ppo trains one; use ippo or mappo"):
         ppo.make(ppo.Config(env="smax/3m"))
 
 

@@ -132,7 +132,7 @@ def test_a_team_has_one_error_and_the_dead_have_no_part_in_it():
 
 
 def test_what_has_no_list_of_actions_is_refused():
-    with pytest.raises(ValueError, match=r"actions in Box.* and pqn needs Discrete ones; use sac, td3, ppo or ippo"):
+    with pytest.raises(TypeError, match=r"actions in Box.* and pqn needs Discrete ones; use sac, td3, ppo or ippo"):
         pqn.make(pqn.Config(env="classic/pendulum"))
 
 

@@ -197,7 +197,7 @@ def test_members_differ_in_their_noise():
 def test_what_makes_no_sense_is_explained(fields, message):
     with pytest.raises(ValueError, match=message):
         td3.Config(**fields)
-    with pytest.raises(ValueError, match="td3 needs those of a Box; use dqn, ppo or ippo"):
+    with pytest.raises(TypeError, match="td3 needs those of a Box; use dqn, ppo or ippo"):
         td3.make(td3.Config(env="classic/cartpole"))
 
 

@@ -103,7 +103,7 @@ def test_what_else_there_is_to_see_is_appended():
 
 
 def test_observations_of_unknown_kind_are_refused():
-    with pytest.raises(ValueError, match="There is no network for observations in"):
+    with pytest.raises(TypeError, match="There is no network for observations in"):
         Torso(Space(), (6,)).init(jax.random.key(0), jnp.ones(3))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Script, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
@@ -151,7 +152,7 @@ class Hanabi(MultiAgentEnvironment):
         return global_state(self.game, state)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw(self.game, self.name, states)
+        return draw(self.game, self.name, states, float(np.asarray(self._params(params).lost_share)))
 
     def text(self, state: State, viewer: int | None = None) -> str:
         """One state as text; `viewer` is the player whose own cards are hidden, None sees all."""

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from jaxrl.algorithm import Role, map_fields
+from jaxrl.algorithm import Role, field_names, map_fields
 from jaxrl.rl.devices import AXIS, MEMBER
 
-__all__ = ["MeshShape", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
+__all__ = ["MeshShape", "check_replicas", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
 
 
 class MeshShape(NamedTuple):
@@ -101,14 +101,81 @@ def everywhere(mesh: Mesh) -> NamedSharding:
 def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members: int) -> Callable[[Any], Any]:
     """`update(state) -> (state, metrics)` spread over all devices of the mesh, each with its part of the state.
 
-    Replication is not checked (`check_vma=False`): it would refuse environments that start a loop from a constant.
-    Tests compare the parameters of different numbers of devices instead.
+    Replication is not checked here (`check_vma=False`): it would refuse environments that start a loop from a constant.
+    See `check_replicas`.
+
+    Raises:
+        ValueError: A field cannot be split as its role says.
     """
     if mesh is None:
         return update
     specs = _specs(state, members)
+    _check_split(state, mesh.shape[AXIS], members)
     metrics = PartitionSpec(MEMBER) if members > 1 else PartitionSpec()
-    return jax.shard_map(update, mesh=mesh, in_specs=(specs,), out_specs=(specs, metrics), check_vma=False)
+
+    def part(state: Any) -> Any:
+        try:
+            return update(state)
+        except (TypeError, ValueError) as error:
+            error.add_note(
+                f"This is an update on one of {mesh.shape[AXIS]} devices, which has its part of the environments: "
+                f"fields of {type(state).__name__} that begin with their axis have to be declared PerEnvironment."
+            )
+            raise
+
+    return jax.shard_map(part, mesh=mesh, in_specs=(specs,), out_specs=(specs, metrics), check_vma=False)
+
+
+def check_replicas(state: Any, metrics: Any) -> None:
+    """Raise ValueError unless all devices agree on what is not split: learned and replicated fields, and metrics.
+
+    An algorithm that forgets a sum over devices would otherwise train, on each of them, on its part of the data alone.
+    Rounding may differ.
+    """
+    for name, value in {**_replicas(state), "the metrics": metrics}.items():
+        for leaf in jax.tree.leaves(value):
+            first: dict[str, Any] = {}
+            for shard in leaf.addressable_shards:
+                if not _alike(shard.data, first.setdefault(str(shard.index), shard.data)):
+                    raise ValueError(
+                        f"After the first updates {name} of {type(state).__name__} differ between devices, so each "
+                        f"learns by itself: sum gradients, statistics and metrics by psum of jaxrl.rl.devices, or "
+                        f"train on one device with --mesh.data 1."
+                    )
+
+
+def _replicas(state: Any) -> dict[str, Any]:
+    """The fields that every device has whole."""
+    found = {name: getattr(state, name) for role in ("learned", "replicated") for name in field_names(state, role)}
+    for name in field_names(state, "nested"):
+        found |= {f"{name}.{inner}": value for inner, value in _replicas(getattr(state, name)).items()}
+    return found
+
+
+def _alike(a: jax.Array, b: jax.Array) -> bool:
+    """Whether two arrays are equal up to rounding; NaN equals itself."""
+    if a is b:
+        return True
+    if jax.numpy.issubdtype(a.dtype, jax.dtypes.prng_key):
+        a, b = jax.random.key_data(a), jax.random.key_data(b)
+    if not jax.numpy.issubdtype(a.dtype, jax.numpy.inexact):
+        return np.array_equal(a, b)
+    return np.allclose(a, b, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
+def _check_split(state: Any, devices: int, members: int) -> None:
+    """Raise ValueError if a field of the environments has a leaf that does not begin with an axis to split."""
+    for name in (*field_names(state, "per_environment"), *field_names(state, "replayed")):
+        for leaf in jax.tree.leaves(getattr(state, name)):
+            shape = leaf.shape[members > 1 :]
+            if not shape or shape[0] % devices:
+                raise ValueError(
+                    f"{type(state).__name__}.{name} belongs to the environments by its role, and {devices} devices "
+                    f"cannot split its shape {shape}: begin it with the axis of environments, or declare it "
+                    f"Replicated[Any] if it is the same for all."
+                )
+    for name in field_names(state, "nested"):
+        _check_split(getattr(state, name), devices, members)
 
 
 def _specs(state: Any, members: int) -> Any:

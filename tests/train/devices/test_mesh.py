@@ -15,11 +15,11 @@ from jaxrl.rl.devices import shard_keys
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 
 
-def on_8_devices(*arguments: str) -> dict:
-    """What on_devices.py prints, run by itself: the number of devices is fixed when JAX starts."""
+def on_8_devices(*arguments: str, script: str = "on_devices.py") -> dict:
+    """What a script prints, run by itself: the number of devices is fixed when JAX starts."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, str(Path(__file__).parent / "on_devices.py"), *arguments]
+    command = [sys.executable, str(Path(__file__).parent / script), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -94,6 +94,15 @@ def test_a_checkpoint_of_8_devices_goes_on_with_fewer():
 def test_seeds_and_environments_are_spread_at_once(name):
     found = on_8_devices("members", name)
     np.testing.assert_allclose(found["8"], found["1"], rtol=1e-5, atol=1e-5)
+
+
+def test_an_algorithm_that_is_wrong_on_several_devices_is_refused():
+    said = on_8_devices(script="own_states.py")
+    assert said["none"] == "240.0"  # 0 + 1 + … + 15, twice
+    assert "params of State differ between devices" in said["gradient"]
+    assert "the metrics of State differ between devices" in said["metrics"]
+    assert "Uneven.tally belongs to the environments by its role, and 8 devices cannot split" in said["uneven"]
+    assert "fields of State that begin with their axis have to be declared PerEnvironment" in said["undeclared"]
 
 
 def test_one_device_needs_no_mesh():
