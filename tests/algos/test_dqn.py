@@ -215,6 +215,18 @@ def test_the_buffer_holds_what_was_seen_and_done(which, request):
     np.testing.assert_array_equal(after.runner.reset, ended[:, -1])
 
 
+@pytest.mark.parametrize(
+    ("env", "dtype"),
+    [("minatar/breakout", bool), ("toy/alone?seen=picture", np.uint8), ("classic/cartpole", np.float32)],
+)
+def test_the_buffer_holds_observations_in_their_own_dtype(env, dtype, toys):
+    """A bool or a byte takes a quarter of the memory of a float."""
+    algo = dqn.make(dqn.Config(**{**SMALL, "env": env}))
+    obs = jax.eval_shape(algo.init, jax.random.key(0)).replay.steps.observation.obs
+    assert obs.dtype == dtype
+    assert obs.shape[1:4] == (4, 4, 1)  # rollouts, steps, agents
+
+
 def test_learning_starts_when_it_should_and_until_then_actions_are_random(alone):
     """Two rollouts of 16 steps hold the 32 that it waits for, so the second update is the first that learns."""
     _, states, metrics = alone

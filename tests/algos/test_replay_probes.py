@@ -1,12 +1,21 @@
 """What learns from a replay buffer finds the right value and action of every probe task that applies to it."""
 
+import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import agent_of
 from probed import REPLAY_FIELDS, check, greedy_score, train, value_and_action
+
+import jaxrl
+from jaxrl.acting.collector import Observation
+from jaxrl.algos import dqn
+from jaxrl.environment import Step
+from jaxrl.envs.probe.base import State, outcome
+from jaxrl.envs.probe.single import ActionMask
 
 GRU: dict[str, Any] = {
     "memory": "gru",
@@ -77,7 +86,7 @@ def test_memory_recalls_a_cue():
     assert greedy_score(algo, state) > 0.95 * solution.score
 
 
-def test_masked_actions_are_neither_chosen_nor_bootstrapped_from():
+def test_masked_actions_are_never_chosen():
     solution, algo, state = train("dqn", "action_mask", **REPLAY_FIELDS | {"total_timesteps": 64 * 30})
     env = agent_of(algo).config.make_env()
     obs, env_state = env.batch_reset(jax.random.split(jax.random.key(2), 64))
@@ -86,3 +95,38 @@ def test_masked_actions_are_neither_chosen_nor_bootstrapped_from():
         action, _ = algo.act(state, obs, None, key, action_mask=mask)
         assert not np.isin(action, solution.never).any()
     assert not np.isin(state.replay.steps.action, solution.never).any()
+
+
+class MaskedLater(ActionMask):
+    """A step without a reward, seen as 0, before that of `ActionMask`, seen as 1."""
+
+    observation_bounds = (0.0, 1.0)
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.minimum(state.step, 1)[None].astype(jnp.float32)
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        reward = jnp.where(state.step > 0, jnp.array([-1.0, 1.0, 10.0])[action], 0.0)
+        return outcome(self, state, reward=reward, terminated=state.step > 0)
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_values_do_not_bootstrap_from_masked_actions(double, toys):
+    """Both networks begin with a high value of the masked action, which nothing that is done can correct."""
+    jaxrl.register("toy/masked_later", MaskedLater)
+    config = dqn.Config(env="toy/masked_later", gamma=0.9, double=double, **REPLAY_FIELDS)
+    algo = dqn.make(config)
+
+    def train(key: jax.Array) -> Any:
+        state = algo.init(key)
+        raised = jax.tree.map(lambda leaf: leaf.at[2].set(10.0) if leaf.shape == (3,) else leaf, state.params)
+        state = dataclasses.replace(state, params=raised, target=raised)
+        return jax.lax.scan(lambda state, _: algo.update(state), state, length=config.num_updates)[0]
+
+    state, agent = jax.jit(train)(jax.random.key(0)), agent_of(algo)
+    observation = Observation(jnp.array([0.0, 1.0]).reshape(1, 2, 1, 1), None, None, jnp.ones((1, 2, 1), bool))
+    _, policy, _ = agent.networks.apply(state.params, (), observation, jnp.ones((1, 2), bool))
+    first, second = policy.values[0, :, 0]
+    np.testing.assert_allclose(first[:2], 0.9, atol=0.1)
+    np.testing.assert_allclose(second[:2], [-1.0, 1.0], atol=0.1)
+    assert min(first[2], second[2]) > 5.0

@@ -1,4 +1,4 @@
-"""Adam and RAdam on one vector, and Muon, against slow NumPy versions."""
+"""Adam and RAdam on one vector, Muon, and a gradient's norm, against slow NumPy versions."""
 
 import jax
 import jax.numpy as jnp
@@ -123,6 +123,26 @@ def test_muon_turns_each_groups_matrix_by_itself():
             direction,
             own,
         )
+
+
+def test_a_gradient_is_scaled_down_to_a_global_norm():
+    """The first is far beyond it, and so are some of its entries alone; the second is within, and stays as it is."""
+    most, lr = 0.5, 0.1
+    gradients = [jax.tree.map(lambda g, scale=scale: np.float32(scale) * g, parameters(1)) for scale in (30.0, 0.01)]
+    params = jax.tree.map(np.zeros_like, gradients[0])
+    loss = lambda p, g: (ravel_pytree(jax.tree.map(jnp.multiply, p, g))[0].sum(), {})  # noqa: E731
+    opt_state, clipped, wanted = new_opt_state(params, "adam"), [], np.zeros(ravel_pytree(params)[0].size)
+    for gradient in gradients:
+        params, opt_state, losses = gradient_step(loss, params, opt_state, gradient, "adam", lr, most)
+        flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)])
+        norm = np.sqrt(np.sum(np.square(flat)))
+        np.testing.assert_allclose(losses["grad_norm"], norm, rtol=1e-5)  # as it was
+        clipped.append(flat * min(1.0, most / norm))
+        wanted -= lr * slow_adam(clipped)[-1]
+        np.testing.assert_allclose(ravel_pytree(params)[0], wanted, rtol=1e-3, atol=1e-5)
+    first, second = (np.linalg.norm(gradient) for gradient in clipped)
+    assert second < most
+    assert first == pytest.approx(most)
 
 
 def test_each_parameter_set_has_a_learning_rate():

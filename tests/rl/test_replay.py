@@ -1,4 +1,4 @@
-"""The replay buffer against a deque: pairs of numbered observations, wrap-around, the seam, uniform draws, copies."""
+"""The replay buffer against a deque: pairs of numbered observations, wrap-around, the seam, uniform draws, costs."""
 
 from collections import deque
 from functools import partial
@@ -87,6 +87,21 @@ def test_shards_draw_the_same_wherever_they_are():
         return minibatch(own, jax.random.clone(keys)[0, 2 * half : 2 * half + 2], 8)[0]
 
     np.testing.assert_array_equal(np.concatenate([part(0), part(1)], axis=1), whole)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_draw_costs_the_same_however_large_the_buffer_is(memory):
+    """It makes random numbers for the rows of its minibatches, and touches nothing else."""
+    steps, carry = jax.eval_shape(rollout, 0)
+    costs = []
+    for rollouts in (10, 10_000):
+        replay = jax.eval_shape(lambda size=rollouts: new_replay(steps, carry if memory else (), size))
+        keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 2))
+        drawing = jax.jit(draw, static_argnums=(2, 3, 4)).lower(replay, keys, 8, 16, 3)
+        counted = drawing.compile().cost_analysis()
+        assert counted is not None
+        costs.append((counted["flops"], counted["bytes accessed"]))
+    np.testing.assert_allclose(costs[1], costs[0], rtol=0.01)
 
 
 @pytest.mark.parametrize("members", [1, 3])
