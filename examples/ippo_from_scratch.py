@@ -90,11 +90,8 @@ def make(env_id: str, num_updates: int) -> tuple[Any, Any]:
     env = jaxrl.make(env_id)
     venv = jaxrl.VectorEnv(env, NUM_ENVS)
     network = ActorCritic(env.action_space().n)
-    steps = num_updates * EPOCHS * NUM_MINIBATCHES
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(MAX_GRAD_NORM),
-        optax.adam(optax.linear_schedule(LR, 0.0, steps), eps=1e-5),
-    )
+    lr = optax.linear_schedule(LR, 0.0, num_updates * EPOCHS * NUM_MINIBATCHES)
+    optimizer = optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.adam(lr, eps=1e-5))
 
     def init(key: jax.Array) -> TrainState:
         key_params, key_env, key = jax.random.split(key, 3)
