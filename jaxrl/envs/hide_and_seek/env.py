@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.batch_axis import batch_first, batch_last
 from jaxrl.envs.hide_and_seek import hands, observe, rules
@@ -94,6 +95,16 @@ class HideAndSeek(MultiAgentEnvironment):
 
     def observation_space(self, params: Params | None = None) -> Box:
         return Box(-np.inf, np.inf, (observe.observation_size(self.cast, self.num_rays),))
+
+    @property
+    def entities(self) -> Entities:
+        return observe.entities(self.cast, self.num_rays)
+
+    @property
+    def state_entities(self) -> Entities:
+        draws = jax.ShapeDtypeStruct((self.layout.num_draws,), np.float32)
+        walls, doors = jax.eval_shape(lambda draws: self.layout.plan(draws, self._default_params)[:2], draws)
+        return observe.state_entities(self.cast, len(walls), len(doors))
 
     def action_space(self, params: Params | None = None) -> MultiDiscrete:
         """Push along x, push along y, turn; with objects, also grab and lock, each yes (1) or no."""

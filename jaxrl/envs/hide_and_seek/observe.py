@@ -11,12 +11,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.entities import Entities, Group
 from jaxrl.envs.hide_and_seek.bodies import Agents, Objects
 from jaxrl.envs.hide_and_seek.geometry import FAR, Rect
 from jaxrl.envs.hide_and_seek.senses import lidar
-from jaxrl.envs.hide_and_seek.world import HIDER, SEEKER, Cast, Params, State
+from jaxrl.envs.hide_and_seek.world import HALF_SIZES, HIDER, SEEKER, Cast, Params, State
 
-__all__ = ["OBJECT", "OTHER", "OWN", "agents_of", "global_state", "observation", "observation_size", "walls_of"]
+__all__ = [
+    "OBJECT",
+    "OTHER",
+    "OWN",
+    "agents_of",
+    "entities",
+    "global_state",
+    "objects_of",
+    "observation",
+    "observation_size",
+    "state_entities",
+    "walls_of",
+]
 
 OWN = ("x", "y", "vx", "vy", "cos", "sin", "spin", "height", "holds", "prepares", "time_left", "is_seeker")
 """What an agent knows of itself."""
@@ -70,6 +83,13 @@ def observation(state: State, cast: Cast, num_rays: int, params: Params) -> jax.
     return jnp.concatenate([own, rays, *lists], 1)
 
 
+def entities(cast: Cast, num_rays: int) -> Entities:
+    """What `observation` is made of: other agents and the objects of each kind, absent while they are not seen."""
+    others, after = _blocks({"agent": cast.num_agents - 1}, (len(OTHER),), len(OWN) + num_rays)
+    objects, after = _blocks(_counts(cast), (len(OBJECT),), after)
+    return Entities(after, (*others, *objects))
+
+
 def global_state(state: State, params: Params) -> jax.Array:
     """float32 `[G, …]`: everything as it is, whoever sees it.
 
@@ -87,6 +107,40 @@ def global_state(state: State, params: Params) -> jax.Array:
         *(walls, doors, state.sight * 1.0, *(share[None] for share in _clock(state, params))),
     ]
     return jnp.concatenate([part.reshape(-1, *state.step.shape) for part in parts]).astype(jnp.float32)
+
+
+def state_entities(cast: Cast, num_walls: int, num_doors: int) -> Entities:
+    """What `global_state` is made of: the agents of each team, the objects of each kind, walls and doors.
+
+    Who sees whom is unused: it follows from the rest, and its numbers are about two of them, in an order of both.
+    """
+    counts = {"hider": cast.num_hiders, "seeker": cast.num_seekers}
+    agents, after = _blocks(counts, (2, 2, 2, 1, 1, 1), 0)
+    objects, after = _blocks(_counts(cast), (2, 2, 2, 1, 1), after)
+    walls, after = _blocks({"wall": num_walls}, (4,), after)
+    doors, after = _blocks({"door": num_doors}, (3,), after)
+    sight = cast.num_agents * (cast.num_agents + cast.num_objects)
+    return Entities(after + sight + 2, (*agents, *objects, *walls, *doors), unused=((after, sight),))
+
+
+def _counts(cast: Cast) -> dict[str, int]:
+    """How many objects of each kind there are, in their order."""
+    return {kind: cast.kinds.count(kind) for kind in HALF_SIZES}
+
+
+def _blocks(counts: dict[str, int], sizes: tuple[int, ...], start: int) -> tuple[list[Group], int]:
+    """A group of each kind that has members, and where the numbers about them end.
+
+    From `start` on there are `sizes[0]` numbers about each entity, one kind after another, then `sizes[1]` about each,
+    and so on.
+    """
+    total, groups, before = sum(counts.values()), [], 0
+    starts = [start + total * sum(sizes[:i]) for i in range(len(sizes))]
+    for kind, count in counts.items():
+        parts = tuple((first + before * size, size) for first, size in zip(starts, sizes, strict=True))
+        groups += [Group(kind, count, parts)] if count else []
+        before += count
+    return groups, start + total * sum(sizes)
 
 
 def _own(state: State, cast: Cast, params: Params) -> list[Any]:
