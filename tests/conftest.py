@@ -35,7 +35,7 @@ from jaxrl import registry
 jax.config.update("jax_debug_key_reuse", True)
 
 # Helpers that tests of several folders share.
-SHARED = ("algos", "check", "envs/overcooked", "envs/social", "train", "tuning")
+SHARED = ("algos", "check", "envs/overcooked", "envs/social", "train", "train/folder", "tuning")
 sys.path += [str(Path(__file__).parent / folder) for folder in SHARED]
 
 

@@ -1,5 +1,6 @@
 """The package as it is installed: complete, and light to import."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,17 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("jaxrl/")}
     tree = {path.relative_to(ROOT).as_posix() for path in (ROOT / "jaxrl").rglob("*") if path.is_file()}
     assert packed == {name for name in tree if "__pycache__" not in name}
+
+
+def test_files_and_functions_can_be_read_at_once() -> None:
+    """No file has over 320 lines, no function over 70 with its docstring."""
+    folders = ("jaxrl", "tests", "examples", "baselines", "docs")
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 320, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < 70, f"{path}: {node.name}"
 
 
 @pytest.mark.quick

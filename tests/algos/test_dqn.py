@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 from functools import partial
 from typing import Any
 
@@ -17,9 +16,8 @@ from jaxrl.acting.agent import next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import field_names
 from jaxrl.algos import dqn, iql, qmix, vdn
-from jaxrl.algos.off_policy import Batch, Steps, TrainState
+from jaxrl.algos.off_policy import TrainState
 from jaxrl.cli.plan import main as plan
-from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.rl.replay import Index, new_replay, num_stored, take, write
 from jaxrl.spaces import Discrete
 from jaxrl.train.folder.load import load
@@ -58,118 +56,6 @@ def alone():
 @pytest.fixture(scope="module")
 def team():
     return updates(dqn.Config(**TEAM), 6)
-
-
-def linear_agent(config):
-    """DQN whose outputs are linear in the observation, with parameters [D, A] or [D, A, num_bins]."""
-    agent = agent_of(dqn.make(config))
-
-    def apply(params, carry, observation, reset):
-        outputs = jnp.tensordot(observation.obs, params, 1)
-        policy = EpsilonGreedy(config.value.each.decode(outputs), observation.action_mask)
-        return carry, policy, outputs
-
-    return agent._replace(networks=agent.networks._replace(apply=apply))
-
-
-def histories(n):
-    """Windows of two agents, one of whom may be dead, with all histories of terminated and truncated steps."""
-    rng, ends = np.random.default_rng(0), list(itertools.product(("", "terminated", "truncated"), repeat=n + 1))
-    shape = (n + 1, len(ends), 2)
-    obs, reward, action = rng.normal(size=(*shape, 3)), rng.normal(size=shape), rng.integers(0, 2, shape)
-    mask, alive = rng.random((*shape, 2)) < 0.7, rng.random(shape) < 0.8
-    mask[..., 0] = True
-    return obs, reward, action, mask, alive, np.array(ends).T
-
-
-def slow_targets(config, windows, params, target, values):
-    """A loop over all living agents' first steps: what their values are to become, the window and the agent."""
-    obs, reward, _, mask, alive, ends = windows
-    n, found = config.n_step, []
-    for row, i in itertools.product(range(ends.shape[1]), range(2)):
-        if not alive[0, row, i] or ends[0, row] == "truncated":
-            continue
-        total, factor = 0.0, 1.0
-        for t in range(n + 1):
-            if t == n or (t and ends[t, row] == "truncated"):
-                best = []
-                for j in range(2):  # the dead have their living mates' mean
-                    chooser = values(obs[t, row, j], params if config.double else target)
-                    chosen = np.where(mask[t, row, j], chooser, -np.inf).argmax()
-                    best.append(values(obs[t, row, j], target)[chosen])
-                living = [best[j] for j in range(2) if alive[t, row, j]]
-                total += factor * (best[i] if alive[t, row, i] else np.mean(living) if living else 0.0)
-                break
-            total += factor * reward[t, row, i]
-            if ends[t, row] == "terminated":
-                break
-            factor *= config.gamma
-        found.append((total, row, i))
-    return found
-
-
-def loss_and_slopes(config, windows, params, target):
-    """Those of the library."""
-    obs, reward, action, mask, alive, ends = windows
-    mask = mask.copy()
-    mask[0] = True  # what was done was allowed
-    observation = Observation(jnp.float32(obs), None, jnp.asarray(mask), jnp.asarray(alive))
-    flags = (jnp.asarray(ends == "terminated"), jnp.asarray(ends == "truncated"))
-    no_reset = jnp.zeros(ends.shape, bool)
-    steps = Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
-    loss = partial(dqn.loss, linear_agent(config), config.hyperparams)
-    return jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0])(jnp.float32(params))
-
-
-@pytest.mark.parametrize(("n", "double", "value_loss"), [(1, True, "mse"), (3, True, "huber"), (2, False, "mse")])
-def test_the_loss_and_its_gradient_are_those_of_a_loop(n, double, value_loss):
-    config = dqn.Config(env="probe/death", n_step=n, double=double, value_loss=value_loss, gamma=0.9)
-    windows = obs, _, action, *_ = histories(n)
-    params, target = np.random.default_rng(1).normal(size=(2, 3, 2))
-    targets = slow_targets(config, windows, params, target, lambda obs, params: obs @ params)
-    size = np.array([(obs[0, row, i] @ params)[action[0, row, i]] - total for total, row, i in targets])
-    huber = np.where(np.abs(size) < 1, 0.5 * size**2, np.abs(size) - 0.5)
-    expected = np.mean(huber if value_loss == "huber" else 0.5 * size**2)
-    slope, gradient = np.clip(size, -1, 1) if value_loss == "huber" else size, np.zeros((3, 2))
-    for (_, row, i), each in zip(targets, slope / len(targets), strict=True):
-        gradient[:, action[0, row, i]] += each * obs[0, row, i]
-    got, slopes = loss_and_slopes(config, windows, params, target)
-    np.testing.assert_allclose(got, expected, rtol=1e-5)
-    np.testing.assert_allclose(slopes, gradient, atol=1e-5)
-
-
-@pytest.mark.parametrize("double", [True, False])
-def test_with_bins_the_loss_and_its_gradient_are_those_of_a_loop(double):
-    """Actions are compared by the means of their distributions; some targets lie beyond the range."""
-    config = dqn.Config(
-        env="probe/death", n_step=2, double=double, value_loss="hlgauss", value_range=(-1.0, 1.5), gamma=0.9
-    )
-    windows = obs, _, action, *_ = histories(2)
-    params, target = 2.0 * np.random.default_rng(1).normal(size=(2, 3, 2, 51))
-    width = 2.5 / (51 - 6 * 0.75)  # three deviations, each of 0.75 bins, lie beyond either end
-    edges = -1.0 + width * (np.arange(52) - 3 * 0.75)
-
-    def softmax(obs, params):
-        exp = np.exp(np.tensordot(obs, params, 1))
-        return exp / exp.sum(-1, keepdims=True)
-
-    def values(obs, params):
-        return softmax(obs, params) @ ((edges[1:] + edges[:-1]) / 2)
-
-    losses, gradient = [], np.zeros((3, 2, 51))
-    targets = slow_targets(config, windows, params, target, values)
-    assert min(targets)[0] < -1
-    assert max(targets)[0] > 1.5
-    for total, row, i in targets:
-        centre = np.clip(total, -1.0, 1.5)
-        below = np.array([math.erf((edge - centre) / (0.75 * width * math.sqrt(2))) for edge in edges])
-        wanted = np.diff(below) / (below[-1] - below[0])
-        said = softmax(obs[0, row, i], params)[action[0, row, i]]
-        losses.append(-(wanted * np.log(said)).sum())
-        gradient[:, action[0, row, i]] += np.outer(obs[0, row, i], said - wanted) / len(targets)
-    got, slopes = loss_and_slopes(config, windows, params, target)
-    np.testing.assert_allclose(got, np.mean(losses), rtol=1e-5)
-    np.testing.assert_allclose(slopes, gradient, atol=1e-5)
 
 
 def test_values_of_replayed_sequences_are_those_that_acted(team):

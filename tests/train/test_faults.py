@@ -1,7 +1,7 @@
 """What can go wrong around a run, done to real ones: it is said clearly, and nothing is lost.
 
 docs/reliability.md lists the faults; those of single checkpoints are in test_checkpoint.py, NaN in test_skip.py and
-test_fit.py, another configuration in test_continuation.py, killed processes in test_kills.py.
+test_fit.py, another configuration in test_same_run.py, killed processes in test_kills.py.
 """
 
 import json

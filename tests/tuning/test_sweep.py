@@ -1,94 +1,25 @@
-"""Seeds times hyperparameters: members equal their own runs, groups, sampling, divergence, going on, the command."""
+"""Seeds times hyperparameters: members equal their own runs, groups, points, the command."""
 
 import dataclasses
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-import toy_algorithm as toy
+from swept import CONFIG, OPTIONS, PPO_CONFIG, TOY, curves, make, sweep_toys
 
 import jaxrl
-from jaxrl import algos
-from jaxrl.algorithm import Algorithm, Nested, Replicated
 from jaxrl.algos import ppo
 from jaxrl.cli import main
 from jaxrl.errors import MissingExtraError
 from jaxrl.report import collect
 from jaxrl.train.fit import fit
-from jaxrl.train.folder.run_folder import JsonLines, RunFolder
-from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.loggers import Logger
-from jaxrl.train.metrics import columns
 from jaxrl.tuning.search_space import points
-
-# The toy with a learning rate that members may differ in; with lr = 0 its loss is infinite.
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Hyperparams:
-    lr: Any
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class State:
-    toy: Nested[toy.State]
-    hyperparams: Replicated[Hyperparams]
-
-    @property
-    def params(self) -> Any:
-        return self.toy.params
-
-
-@dataclasses.dataclass(frozen=True)
-class Config(toy.Config):
-    @property
-    def hyperparams(self) -> Hyperparams:
-        return Hyperparams(np.float32(self.lr))
-
-
-def make(config: Config) -> Algorithm:
-    plain = toy.make(config)
-
-    def init(key: jax.Array, hyperparams: Any = None) -> State:
-        chosen = config.hyperparams if hyperparams is None else hyperparams
-        return State(plain.init(key), jax.tree.map(jnp.float32, chosen))
-
-    def update(state: State) -> Any:
-        after, metrics = toy.make(dataclasses.replace(config, lr=state.hyperparams.lr)).update(state.toy)
-        return State(after, state.hyperparams), metrics
-
-    def act(state: State, obs: Any, carry: Any = None, key: Any = None, **given: Any) -> Any:
-        return plain.act(state.toy, obs, carry, key, **given)
-
-    return Algorithm(init, update, act)
-
-
-PRESETS = {"default": Config()}
-TOY = sys.modules[__name__]
-CONFIG = Config()
-OPTIONS: dict[str, Any] = {"eval_episodes": 8, "quiet": True}
-PPO_CONFIG = ppo.Config(
-    env="probe/observation_action", num_envs=4, num_steps=8, total_timesteps=4 * 8 * 3, hidden=(4,), num_shards=1
-)
-
-
-def curves(run: Path) -> dict[str, np.ndarray]:
-    """The columns of a run that do not tell the time."""
-    table = columns(JsonLines(run / "metrics.jsonl").read())
-    return {name: values for name, values in table.items() if name not in ("seconds", "steps_per_second")}
 
 
 @pytest.fixture(scope="module")
@@ -157,22 +88,6 @@ def test_a_diverged_member_is_named_and_leaves_the_others_as_they_are(
 # Groups
 
 
-@pytest.fixture(scope="module")
-def toy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("toy") / "sweep"
-
-
-@pytest.fixture(scope="module")
-def toy_sweep(toy_folder: Path) -> Any:
-    """Two groups of four members, each trained in two halves."""
-    return sweep_toys(toy_folder)
-
-
-def sweep_toys(folder: Path | None, **changed: Any) -> Any:
-    options = {"lr": [0.25, 1.0], "num_envs": [2, 4], "seeds": 2, "max_members": 2, **OPTIONS, **changed}
-    return jaxrl.sweep(TOY, CONFIG, folder, **options)
-
-
 def test_all_members_can_start_from_another_run(tmp_path: Path) -> None:
     """With ten updates of 0.25 or 1 on top of its ten of 1. The groups and sweep.json remember it."""
     fit(make(CONFIG), CONFIG, tmp_path / "source", pictures=False, **OPTIONS)
@@ -231,145 +146,15 @@ def test_a_group_that_diverges_as_a_whole_does_not_end_the_sweep(tmp_path: Path)
 def test_seeds_are_spread_over_devices() -> None:
     """By itself: the number of devices is fixed when JAX starts."""
     program = (
-        "import jaxrl, test_sweep as t\n"
+        "import jax, jaxrl, swept as t\n"
         "one, two = (jaxrl.sweep(t.TOY, t.CONFIG, lr=[0.25, 1.0], mesh=(n, 1), **t.OPTIONS)"
         " for n in (1, 2))\n"
-        "assert len(t.jax.devices()) == 2 and one.table == two.table, (one, two)"
+        "assert len(jax.devices()) == 2 and one.table == two.table, (one, two)"
     )
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-
-
-# Going on
-
-
-def test_what_is_finished_is_not_run_again(toy_sweep: Any, toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jaxrl.tuning.member_groups.fit", None)
-    assert sweep_toys(toy_folder).table == toy_sweep.table
-
-
-def test_a_stopped_sweep_goes_on_where_it_was(
-    toy_sweep: Any, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ChunkSizer, "next", lambda self, limit: 1)
-    folder, rows = tmp_path / "sweep", []
-
-    def on_row(row: dict[str, Any]) -> None:
-        rows.append(row)
-        if len(rows) == 30:  # the first two runs have 20 updates, so this is in the middle of the second
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "jaxrl.tuning.member_groups.fit", lambda *args, **options: fit(*args, **options, callbacks=[on_row])
-        )
-        stopped = sweep_toys(folder, log_every=1)
-    assert stopped.stopped == "SIGTERM"
-    assert stopped.table == toy_sweep.table[:2]
-    assert json.loads((folder / "sweep.json").read_text())["status"] == "stopped"
-    assert 30 <= len(rows) < 35
-    whole = sweep_toys(folder, log_every=1)
-    assert whole.table == toy_sweep.table
-    for run in sorted(folder.glob("group-*")):
-        for name, values in curves(run).items():
-            np.testing.assert_array_equal(values, curves(toy_folder / run.name)[name])
-
-
-def test_a_group_without_a_checkpoint_begins_anew(
-    toy_sweep: Any, toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = shutil.copytree(toy_folder, tmp_path / "sweep")
-    about = json.loads((folder / "group-003" / "run.json").read_text())
-    (folder / "group-003" / "run.json").write_text(json.dumps({**about, "status": "running"}))
-    shutil.rmtree(folder / "group-003" / "checkpoints")
-    rows = (folder / "group-003" / "metrics.jsonl").read_bytes()
-    assert sweep_toys(folder).table == toy_sweep.table
-    assert "group-003 was interrupted before its first checkpoint, so it begins anew" in capsys.readouterr().err
-    assert (folder / "group-003" / "interrupted-1" / "metrics.jsonl").read_bytes() == rows
-
-
-def test_another_sweep_does_not_continue_this_one(toy_sweep: Any, toy_folder: Path) -> None:
-    with pytest.raises(FileExistsError) as error:
-        sweep_toys(toy_folder, lr=[0.5], seeds=3, eval_episodes=4)
-    for text in (
-        "already holds another sweep: space.lr.values is [0.25, 1.0] there and [0.5] here",
-        "seeds is [0, 1] there and [0, 1, 2] here",
-        "eval_episodes is 8 there and 4 here",
-        f"continue that one with its own command: {json.loads((toy_folder / 'sweep.json').read_text())['command']}",
-    ):
-        assert text in str(error.value)
-    other = dataclasses.replace(CONFIG, act_from=4.0)
-    with pytest.raises(FileExistsError, match=r"act_from is 5.0 there and 4.0 here"):
-        jaxrl.sweep(TOY, other, toy_folder, lr=[0.25, 1.0], num_envs=[2, 4], seeds=2, max_members=2, **OPTIONS)
-
-
-def test_how_often_to_save_may_change(toy_sweep: Any, toy_folder: Path) -> None:
-    again = sweep_toys(toy_folder, checkpoint_every_updates=5, checkpoint_every_minutes=1.0, mesh=(1, 1))
-    assert again.table == toy_sweep.table
-    kept = json.loads((toy_folder / "sweep.json").read_text())
-    assert (kept["checkpoint_every_updates"], kept["status"]) == (5, "finished")
-    assert kept["resumed"] >= 1
-
-
-def test_a_group_of_other_members_is_refused_and_left_as_it_is(
-    toy_sweep: Any, toy_folder: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(toy_folder, tmp_path / "sweep")
-    file = folder / "group-001" / "run.json"
-    about = json.loads(file.read_text())
-    about["members"][1]["lr"] = 0.75
-    file.write_text(json.dumps(about))
-    with pytest.raises(FileExistsError, match=r"member 1 is seed 1, lr=0\.75 there and seed 1, lr=1 here"):
-        sweep_toys(folder)
-    assert json.loads(file.read_text()) == about
-
-
-def test_a_second_process_leaves_a_sweep_that_goes_on_alone(tmp_path: Path) -> None:
-    """The first is then killed, which is no obstacle: its group goes on where its newest checkpoint is."""
-    group = tmp_path / "swept" / "group-000"
-
-    code = "import sys; from jaxrl import algos, cli; algos._MODULES['toy'] = 'toy_algorithm'; cli.main(sys.argv[1:])"
-    flags = "--sizes 1,2 3 --total-timesteps 8000000 --work 32 --log-every 20 --checkpoint-every-updates 40"
-
-    def sweep() -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-c", code, "sweep", "toy", *flags.split(), "--run-dir", "swept", "--quiet"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": f"{Path(toy.__file__).parent}:{os.environ.get('PYTHONPATH', '')}"},
-            text=True,
-            stderr=subprocess.PIPE,
-        )
-
-    first = sweep()
-    until = time.monotonic() + 300
-    while not list(group.glob("checkpoints/[0-9]*")) and first.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    place = group.stat().st_ino
-    second = sweep()
-    _, said = second.communicate(timeout=300)
-    assert second.returncode == 2
-    assert f"Another process is training in swept: process {first.pid} on {socket.gethostname()}, since" in said
-    assert first.poll() is None
-    assert group.stat().st_ino == place
-    first.kill()
-    first.communicate(timeout=60)
-    saved = set(group.glob("checkpoints/[0-9]*"))
-    third = sweep()
-    # A new checkpoint shows that it trains, so the signal finds its handler in place.
-    while not set(group.glob("checkpoints/[0-9]*")) - saved and third.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    third.terminate()
-    _, said = third.communicate(timeout=300)
-    assert third.returncode == 75, said
-    assert "Continues after update" in (group / "events.jsonl").read_text()
-    assert not list(group.glob("interrupted-*"))
-
-
-def test_a_sweep_is_no_single_run(toy_sweep: Any, toy_folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"holds a sweep, not one run: name a run in it such as .*group-000"):
-        RunFolder.open(toy_folder)
 
 
 # Points
@@ -435,14 +220,6 @@ def test_members_of_a_run_cannot_differ_in_what_needs_a_program_of_its_own() -> 
 
 
 # The command
-
-
-@pytest.fixture
-def _toy_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, Config.__module__, TOY)
-    monkeypatch.setitem(algos._MODULES, "toy", Config.__module__)
-    monkeypatch.setenv("JAXRL_CACHE", "0")
 
 
 @pytest.mark.usefixtures("_toy_command")

@@ -1,4 +1,4 @@
-"""SMAX as an environment: ends, batches, resets, both sides alike, battles of one's own."""
+"""SMAX as an environment: ends, batches, resets, both sides alike."""
 
 import dataclasses
 
@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.smax import SCENARIOS, UnitType
-from jaxrl.errors import UnknownNameError
+from jaxrl.envs.smax import SCENARIOS
 
 B = 16
 
@@ -213,43 +212,6 @@ def test_a_thousand_different_battles_in_one_program():
     out = jax.jit(jax.vmap(env.step, (0, 0, 0, axes)))(keys(1, 1000), state, jnp.ones((1000, 3), int), params)
     assert out[0].shape == (1000, 3, 75)
     assert np.isfinite(out[0]).all()
-
-
-def test_battles_of_your_own():
-    env = jaxrl.make("smax", allies="3s5z", enemies="3s6z", map_size=24, max_steps=50, see_enemy_actions=False)
-    assert env.num_agents == 8
-    assert env.action_space().n == 14
-    tank = UnitType(health=300, damage=30, range=7, cooldown=2.0, speed=1.5, radius=1.0, sight=12)
-    env = jaxrl.make("smax", allies="2tank1m", enemies=["zealot"] * 4, unit_types={"tank": tank}, map_size=(40, 20))
-    _, state = env.reset(jax.random.key(0))
-    np.testing.assert_allclose(state.health, [300, 300, 45, 150, 150, 150, 150])
-    assert env.observation_space().shape == (6 * 14 + 11,)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"scenario": "3marines"}, UnknownNameError, "3m"),
-        ({"allies": "3q"}, ValueError, "3s5z"),
-        ({"allies": "marines"}, ValueError, "3s5z"),
-        ({"enemies": "3m"}, ValueError, "allies"),
-        ({"scenario": "3m", "allies": "3m"}, ValueError, "not both"),
-        ({"mode": "solo"}, ValueError, "selfplay"),
-        ({"max_steps": 0}, ValueError, "at least 1"),
-        ({"max_steps": "soon"}, ValueError, "max_steps must be a whole number"),
-        ({"damage_reward": "much"}, ValueError, "damage_reward must be a finite number"),
-        ({"map_size": "big"}, ValueError, "map_size must be"),
-        ({"map_size": 3}, ValueError, "at least 8"),
-        ({"mode": "selfplay", "own_losses": -1.0}, ValueError, "from 0 on"),
-        ({"own_losses": 0.5}, ValueError, 'for mode="selfplay"'),
-        ({"compat": "jaxmarl"}, ValueError, "jaxmarl-0.2"),
-        ({"unit_types": {"tank": (1.0, 2.0)}}, ValueError, "seven numbers"),
-        ({"unit_types": {"tank": (0.0, 1, 1, 1, 1, 1, 1)}}, ValueError, "health"),
-    ],
-)
-def test_bad_options_say_what_to_give(options, error, words):
-    with pytest.raises(error, match=words):
-        jaxrl.make("smax", **options)
 
 
 @pytest.mark.parametrize("compat", [None, "jaxmarl-0.2"])
