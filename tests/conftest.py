@@ -33,6 +33,7 @@ import jaxrl
 from jaxrl import registry
 
 jax.config.update("jax_debug_key_reuse", True)
+jax.devices()  # JAX starts with one device, whichever test comes first: commands would give it one for each core
 
 # Helpers that tests of several folders share.
 SHARED = ("algos", "check", "envs/overcooked", "envs/social", "train", "train/folder", "tuning")
