@@ -291,7 +291,7 @@ class SharingLayer(RunLayer):
     def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:
         """The number of the parameter set of each agent in what `make_env` made, from 0."""
         shared = number_param_sets(self.sharing, env.roles)
-        return named_param_sets(env.agents, self.policies, shared) if self.policies else shared
+        return named_param_sets(env, self.policies, shared) if self.policies else shared
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,7 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
         shared = super().hyperparams_now(agent, state)
         if not (self.policies and self.policy_hyperparams):
             return shared
-        names = policy_names(agent.env.agents, self.policies)
+        names = policy_names(agent.env, self.policies)
         sets = [names[agent.param_sets.index(number)] for number in range(max(agent.param_sets) + 1)]
         initial = {
             name: jnp.stack([jnp.float32(own.get(policy, getattr(state.hyperparams, name))) for policy in sets])

@@ -49,9 +49,10 @@ def main(argv: list[str]) -> int:
     check_folder(flags.out)
     use_cores()
     use_cache()
-    from jaxrl.report.arena import SCRIPTED, as_markdown, between_runs, draw_matrix, facts
+    from jaxrl.report.arena import as_markdown, between_runs, draw_matrix, facts
     from jaxrl.train.folder.disk import writing
     from jaxrl.train.folder.json_file import to_json
+    from jaxrl.wrappers.players import SCRIPTED
 
     folders = [name for name in flags.runs if name != SCRIPTED]
     if not folders:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_SCRIPTED = "scripted"
 _PAUSE = 0.3  # seconds between moments in which the person has no choice
 
 
@@ -85,18 +84,19 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
     from jaxrl.registry import canonical
     from jaxrl.train.folder.load import load
     from jaxrl.wrappers import as_multi_agent
+    from jaxrl.wrappers.players import SCRIPTED
 
     here = as_multi_agent(env)
     if here.num_agents == 1:
         raise ValueError(f"{flags.env} has a single agent, and it is yours; leave out --with.")
-    if flags.partner == _SCRIPTED:
+    if flags.partner == SCRIPTED:
         if here.scripted_policy is None:
             raise ValueError(f"{flags.env} has no rules by which the others could act; give --with a run, or nothing.")
         return ByRules(here.scripted_policy)
     run = load(flags.partner, trust=flags.trust).member()
     there = as_multi_agent(run.env)
     base = [canonical(name).partition("?")[0] for name in (flags.env, run.config.env)]
-    forms = [(each.observation_space(), each.action_space()) for each in (here, there)]
+    forms = [(each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
         raise ValueError(
             f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; type "
@@ -104,13 +104,10 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
         )
     if there.num_agents == here.num_agents:
         return run.policy
-    seat = here.agents[flags.seat]
-    if {*there.agents, seat} != {*here.agents} or seat in there.agents:
-        free = [number for number, agent in enumerate(here.agents) if agent not in there.agents]
-        hint = (
-            f"; take the other seat: --seat {free[0]}" if len(free) == 1 else ", which leaves others without a policy"
-        )
-        raise ValueError(f"The run in {run.folder.path} acts for {', '.join(there.agents)} alone{hint}.")
+    free = [number for number, agent in enumerate(here.agents) if agent not in there.agents]
+    if free != [flags.seat]:
+        hint = f"take the other seat: --seat {free[0]}" if len(free) == 1 else "that leaves others without a policy"
+        raise ValueError(f"The run in {run.folder.path} acts for {', '.join(there.agents)} alone; {hint}.")
     return ForSome(run.policy, [here.agents.index(agent) for agent in there.agents])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -58,8 +57,6 @@ def resume(argv: list[str]) -> int:
     use_cache()
     use_cores()
     with joined(flags.hosts):
-        for sentence in _lengthened(run, config):
-            print(sentence, file=sys.stderr)
         return train(run.module, config, run.folder.path, options)
 
 
@@ -79,18 +76,3 @@ def _longer(run: Run, total_timesteps: int) -> Any:
             f"--total-timesteps {total_timesteps}."
         )
     return dataclasses.replace(run.config, total_timesteps=total_timesteps)
-
-
-def _lengthened(run: Run, config: Any) -> list[str]:
-    """What the user should know of a run that `config` makes longer, one sentence each; process 0 alone says it."""
-    from jaxrl.train.devices.hosts import is_main
-    from jaxrl.train.folder.checkpoint import CheckpointReader
-
-    done = CheckpointReader(run.folder.checkpoints).updates[-1:]
-    if not done or not is_main() or not hasattr(config, "lengthened"):
-        return []
-    said: dict[str, None] = {}
-    for own in run.about["members"] or [{}]:
-        before, now = (dataclasses.replace(each, **own) for each in (run.config, config))
-        said |= dict.fromkeys(now.lengthened(before, done[-1]))
-    return list(said)

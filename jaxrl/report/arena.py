@@ -25,11 +25,9 @@ from jaxrl.train.matches import (
 )
 from jaxrl.train.pictures.curve import new_figure
 from jaxrl.wrappers import as_multi_agent
+from jaxrl.wrappers.players import SCRIPTED
 
-__all__ = ["SCRIPTED", "Arena", "as_markdown", "between_runs", "draw_matrix", "facts", "hold", "tables"]
-
-SCRIPTED = "scripted"
-"""The name of the contender that is the environment's own script."""
+__all__ = ["Arena", "as_markdown", "between_runs", "draw_matrix", "facts", "hold", "tables"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,13 +78,14 @@ def hold(
         ValueError: There are fewer than two contenders, or one does not fit the environment.
         NotImplementedError: The environment has no script.
     """
-    competitive, by_rules = len(set(env.teams)) > 1, script_of(env, SCRIPTED) if scripted else None
-    contenders = (*contenders, *(() if by_rules is None else (by_rules,)))
-    names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted and by_rules is None else ()))
+    competitive, by_rules = len(set(env.teams)) > 1, script_of(env, SCRIPTED)
+    if scripted and by_rules is not None:  # a contender like all others
+        contenders, scripted = (*contenders, by_rules), False
+    names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted else ()))
     if len(names) < 2 and competitive:
         raise ValueError("An arena needs two contenders: give two runs, a run with several seeds, or scripted.")
     check_fit(env, contenders, (0, 1) if len(contenders) > 1 or not competitive else (0,))
-    if scripted and by_rules is None:
+    if scripted:
         env.against_script()  # raises now what would end the arena after many games
     results = np.zeros((len(names), len(names), 3), np.int64)
     returns = np.full(results.shape[:2], np.nan)

@@ -94,9 +94,10 @@ def script_of(env: MultiAgentEnvironment, name: str) -> Contender | None:
 
 def check_fit(env: MultiAgentEnvironment, contenders: Sequence[Contender], sides: Sequence[int] = (0, 1)) -> None:
     """Raise ValueError if a contender cannot act for one of these sides."""
+    played = [sides_of(env)[side] for side in sides]
     for contender in contenders:
-        for side in sides:
-            _on_side(contender, sides_of(env)[side], env)
+        for side in played:
+            _on_side(contender, side, env)
 
 
 def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -274,8 +274,21 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
     [last] = hosts.main_says(evaluations) or [{"timesteps": 0}]
     if begun.longer_than is not None:
         about["lengthened"][-1]["timesteps"] = loop.rows.timesteps
+        for sentence in _said_of_length(training, begun.longer_than, loop.rows.update):
+            loop.tell("config", sentence)
         if last["timesteps"] < loop.rows.timesteps:
             loop.evaluate(state)  # as at the end of the shorter run
     if goal.evaluation(last):
         loop.stopped = goal.reason
     return state
+
+
+def _said_of_length(training: Training, before: int, update: int) -> list[str]:
+    """What the config says of a run of `before` steps that is made longer after `update` updates, for all members."""
+    if not hasattr(training.config, "lengthened"):
+        return []
+    said: dict[str, None] = {}
+    for own in training.own or [{}]:
+        now: Any = dataclasses.replace(training.config, **own)  # pyright: ignore[reportArgumentType]
+        said |= dict.fromkeys(now.lengthened(dataclasses.replace(now, total_timesteps=before), update))
+    return list(said)

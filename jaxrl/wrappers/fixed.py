@@ -69,7 +69,7 @@ class FixedPolicies(Wrapper):
             raise TypeError(f"FixedPolicies needs an environment with several agents, and {env.name} has one.")
         super().__init__(env)
         self._inner = env
-        matched = matching(env.agents, policies)
+        matched = matching(env, policies)
         self._learners = np.array([i for i, pattern in enumerate(matched) if pattern is None], int)
         if not self._learners.size:
             raise ValueError(f"Nobody is left to act in {env.name}: {', '.join(policies)} match all agents.")
@@ -201,19 +201,20 @@ class FixedPolicies(Wrapper):
         return obs[here], Wrapped(after, seats), reward[here], terminated, truncated, info
 
 
-def matching(agents: Sequence[str], patterns: Mapping[str, Any]) -> list[str | None]:
-    """The pattern that the whole name of each agent matches, or None; `"adversary"` is for all `"adversary_…"`.
+def matching(env: MultiAgentEnvironment, patterns: Mapping[str, Any]) -> list[str | None]:
+    """The pattern that the whole name of each agent matches, or its kind (see `kinds`); None without one.
 
     Raises:
         ValueError: Two patterns match the same agent, or one matches nobody or is no regular expression.
     """
+    agents, kinds = env.agents, env.kinds
     matched: list[str | None] = [None] * len(agents)
     for pattern in patterns:
         try:
             found = [i for i, agent in enumerate(agents) if re.fullmatch(pattern, agent)]
-            found = found or [i for i, agent in enumerate(agents) if pattern == agent.rstrip("0123456789").rstrip("_")]
         except re.error as error:
             raise ValueError(f"policies: {pattern!r} is no regular expression: {error}.") from None
+        found = found or kinds.get(pattern, ())
         if not found:
             raise ValueError(f"policies: {pattern!r} matches no agent; there are {', '.join(agents)}.")
         for i in found:

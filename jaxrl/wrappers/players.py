@@ -11,6 +11,7 @@ from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy_in
 
 __all__ = [
+    "SCRIPTED",
     "ambiguous_names",
     "as_pairs",
     "learning_policies",
@@ -21,7 +22,8 @@ __all__ = [
 ]
 
 _RANDOM = "random"
-_SCRIPTED = "scripted"
+SCRIPTED = "scripted"
+"""The name of the environment's own script, wherever a policy is named."""
 
 
 def as_pairs(policies: Mapping[str, str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -53,35 +55,35 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
         NotImplementedError: The environment has no script.
     """
     by_pattern = _split(pairs)
-    matched = matching(env.agents, by_pattern)
+    matched = matching(env, by_pattern)
     fixed = {pattern: policy for pattern, policy in by_pattern.items() if not learns(policy)}
-    if _SCRIPTED in fixed.values() and env.scripted_policy is None:
+    if SCRIPTED in fixed.values() and env.scripted_policy is None:
         against = env.against_script()
         second = [i for i, team in enumerate(env.teams) if team != env.teams[0]]
-        played = [i for i, pattern in enumerate(matched) if pattern and by_pattern[pattern] == _SCRIPTED]
+        played = [i for i, pattern in enumerate(matched) if pattern and by_pattern[pattern] == SCRIPTED]
         if played != second:
             raise ValueError(f"The script of {env.name} plays {', '.join(env.agents[i] for i in second)}.")
         env = against
-        fixed = {pattern: policy for pattern, policy in fixed.items() if policy != _SCRIPTED}
+        fixed = {pattern: policy for pattern, policy in fixed.items() if policy != SCRIPTED}
     if not fixed:
         return env
-    by_rule = {_RANDOM: random_policy_in(env.action_space()), _SCRIPTED: env.scripted_policy}
+    by_rule = {_RANDOM: random_policy_in(env.action_space()), SCRIPTED: env.scripted_policy}
     players = {pattern: by_rule.get(policy) or _of_run(policy) for pattern, policy in fixed.items()}
     return FixedPolicies(env, players)  # pyright: ignore[reportReturnType]
 
 
-def named_param_sets(agents: tuple[str, ...], pairs: tuple[str, ...], otherwise: tuple[int, ...]) -> tuple[int, ...]:
+def named_param_sets(env: MultiAgentEnvironment, pairs: tuple[str, ...], otherwise: tuple[int, ...]) -> tuple[int, ...]:
     """The parameter set of each of N agents: those of one policy share one; the others are as in `otherwise`."""
-    names = policy_names(agents, pairs)
+    names = policy_names(env, pairs)
     owners = [number if name is None else name for number, name in zip(otherwise, names, strict=True)]
     first: dict[Any, int] = {}
     return tuple(first.setdefault(owner, len(first)) for owner in owners)
 
 
-def policy_names(agents: tuple[str, ...], pairs: tuple[str, ...]) -> tuple[str | None, ...]:
+def policy_names(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> tuple[str | None, ...]:
     """The policy that learns to play each of N agents; None for those that no pattern matches."""
     learning = {pattern: policy for pattern, policy in _split(pairs).items() if learns(policy)}
-    return tuple(None if pattern is None else learning[pattern] for pattern in matching(agents, learning))
+    return tuple(None if pattern is None else learning[pattern] for pattern in matching(env, learning))
 
 
 def learning_policies(pairs: tuple[str, ...]) -> tuple[str, ...]:
@@ -105,7 +107,7 @@ def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
     """
 
     def found(policy: str) -> str:
-        if learns(policy) or policy in (_RANDOM, _SCRIPTED) or (Path(policy) / "run.json").is_file():
+        if learns(policy) or policy in (_RANDOM, SCRIPTED) or (Path(policy) / "run.json").is_file():
             return policy
         above = (parent / policy for parent in folder.absolute().parents)
         return next((str(run) for run in above if (run / "run.json").is_file()), policy)
@@ -115,7 +117,7 @@ def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
 
 def learns(policy: str) -> bool:
     """Whether it is the name of a policy that is trained, and not something that is held fixed."""
-    return policy.isidentifier() and policy not in (_RANDOM, _SCRIPTED)
+    return policy.isidentifier() and policy not in (_RANDOM, SCRIPTED)
 
 
 def _split(pairs: Iterable[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ _WIDTH, _BOARD, _ROW = 15.0, 4.0, 3.0  # of the picture; of the board above the 
 _FADED = 0.1  # what a card cannot be
 
 
-def draw(game: Game, name: str, states: State, lost_share: float = 1.0) -> Scene:
+def draw(game: Game, name: str, states: State, lost_share: float) -> Scene:
     """The episode `states` (NumPy leaves `[F, …]`) as a scene; the last life costs a `lost_share` of the points."""
     states = jax.tree.map(np.asarray, states)
     frames = len(states.step)

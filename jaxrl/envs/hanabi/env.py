@@ -152,11 +152,14 @@ class Hanabi(MultiAgentEnvironment):
         return global_state(self.game, state)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw(self.game, self.name, states, float(np.asarray(self._params(params).lost_share)))
+        return draw(self.game, self.name, states, self._lost_share(params))
 
-    def text(self, state: State, viewer: int | None = None) -> str:
+    def text(self, state: State, viewer: int | None = None, params: Params | None = None) -> str:
         """One state as text; `viewer` is the player whose own cards are hidden, None sees all."""
-        return describe(self.game, state, viewer)
+        return describe(self.game, state, viewer, lost_share=self._lost_share(params))
+
+    def _lost_share(self, params: Params | None) -> float:
+        return float(np.asarray(self._params(params).lost_share))
 
     def _max_information(self, params: Params) -> jax.Array:
         return jnp.clip(params.information_tokens, 0, self.game.information_tokens)

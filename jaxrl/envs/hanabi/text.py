@@ -11,7 +11,7 @@ from jaxrl.envs.hanabi.rules import State
 __all__ = ["describe", "last_move", "may_be", "points", "told"]
 
 
-def describe(game: Game, state: State, viewer: int | None = None, lost_share: float = 1.0) -> str:
+def describe(game: Game, state: State, viewer: int | None = None, *, lost_share: float) -> str:
     """The board, the last move, and each hand with what its owner has been told, some lines of text.
 
     Args:

@@ -6,8 +6,8 @@ same on every device along it. An algorithm whose config has no `shards` uses on
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, get_args
 
 import jax
 import numpy as np
@@ -17,6 +17,9 @@ from jaxrl.algorithm import Role, field_names, map_fields
 from jaxrl.rl.devices import AXIS, MEMBER
 
 __all__ = ["MeshShape", "check_replicas", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
+
+
+_SPLIT: tuple[Role, ...] = ("per_environment", "replayed")
 
 
 class MeshShape(NamedTuple):
@@ -132,7 +135,8 @@ def check_replicas(state: Any, metrics: Any) -> None:
     An algorithm that forgets a sum over devices would otherwise train, on each of them, on its part of the data alone.
     Rounding may differ.
     """
-    for name, value in {**_replicas(state), "the metrics": metrics}.items():
+    whole = [(name, value) for name, role, value in _fields(state) if role in ("learned", "replicated")]
+    for name, value in [*whole, ("the metrics", metrics)]:
         for leaf in jax.tree.leaves(value):
             first: dict[str, Any] = {}
             for shard in leaf.addressable_shards:
@@ -144,12 +148,17 @@ def check_replicas(state: Any, metrics: Any) -> None:
                     )
 
 
-def _replicas(state: Any) -> dict[str, Any]:
-    """The fields that every device has whole."""
-    found = {name: getattr(state, name) for role in ("learned", "replicated") for name in field_names(state, role)}
-    for name in field_names(state, "nested"):
-        found |= {f"{name}.{inner}": value for inner, value in _replicas(getattr(state, name)).items()}
-    return found
+def _fields(state: Any) -> Iterator[tuple[str, Role, Any]]:
+    """Name, role and value of each field of a train state; of a nested one, those of its fields."""
+    roles: tuple[Role, ...] = get_args(Role)
+    for role in roles:
+        for name in field_names(state, role):
+            value = getattr(state, name)
+            if role == "nested":
+                for inner, own, leaf in _fields(value):
+                    yield f"{name}.{inner}", own, leaf
+            else:
+                yield name, role, value
 
 
 def _alike(a: jax.Array, b: jax.Array) -> bool:
@@ -165,8 +174,8 @@ def _alike(a: jax.Array, b: jax.Array) -> bool:
 
 def _check_split(state: Any, devices: int, members: int) -> None:
     """Raise ValueError if a field of the environments has a leaf that does not begin with an axis to split."""
-    for name in (*field_names(state, "per_environment"), *field_names(state, "replayed")):
-        for leaf in jax.tree.leaves(getattr(state, name)):
+    for name, role, value in _fields(state):
+        for leaf in jax.tree.leaves(value) if role in _SPLIT else ():
             shape = leaf.shape[members > 1 :]
             if not shape or shape[0] % devices:
                 raise ValueError(
@@ -174,8 +183,6 @@ def _check_split(state: Any, devices: int, members: int) -> None:
                     f"cannot split its shape {shape}: begin it with the axis of environments, or declare it "
                     f"Replicated[Any] if it is the same for all."
                 )
-    for name in field_names(state, "nested"):
-        _check_split(getattr(state, name), devices, members)
 
 
 def _specs(state: Any, members: int) -> Any:
@@ -187,7 +194,7 @@ def _specs(state: Any, members: int) -> Any:
     lead = (MEMBER,) if members > 1 else ()
 
     def specs(role: Role, value: Any) -> Any:
-        axes = (*lead, AXIS) if role in ("per_environment", "replayed") else lead
+        axes = (*lead, AXIS) if role in _SPLIT else lead
         return jax.tree.map(lambda _: PartitionSpec(*axes), value)
 
     return map_fields(specs, state)
