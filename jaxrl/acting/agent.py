@@ -37,14 +37,14 @@ class Networks(NamedTuple):
 
     init: Callable[[jax.Array], Any]
     """`init(key) -> params`. Consumes `key`."""
-    apply: Callable[[Any, Any, Observation, jax.Array], tuple[Any, Any, jax.Array]]
+    apply: Callable[[Any, Any, Observation, jax.Array], tuple[Any, Any, Any]]
     """`apply(params, carry, observation, reset) -> (carry, distribution, prediction)`, with observations `[T, B, ...]`,
-    `reset[T, B]` and predictions of the value `[T, B, N, ...]`."""
+    `reset[T, B]` and predictions of the value `[T, B, N, ...]`, or None where critics take actions."""
     new_carry: Callable[[int], Any]
     """`new_carry(B)`: the memory at the beginning of B episodes."""
     evaluate: Callable[[Any, Observation, jax.Array], jax.Array] | None = None
-    """`evaluate(params, observation, action[T, B, N, ...]) -> q[T, B, N, K]`: the values of actions by K critics, where
-    critics take actions."""
+    """`evaluate(params, observation, action[T, B, N, ...]) -> prediction[T, B, N, K, ...]`: of actions' values by K
+    critics, where critics take actions."""
     by_set: Any = True
     """Whether parameters belong to single parameter sets: for all of them, or for each part of their tree."""
 

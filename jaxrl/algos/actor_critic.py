@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, Networks
+from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Observation
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows, step_weights
@@ -23,36 +24,39 @@ from jaxrl.nn.distributions import MaybeUniform, maybe_uniform
 from jaxrl.nn.heads import ValueHead, bounds_of
 from jaxrl.nn.sharing import per_agent
 from jaxrl.rl.optimizer import gradient_step
+from jaxrl.rl.value import C51, HLGauss, cross_entropy
 from jaxrl.spaces import Box, Space
 
-__all__ = ["actor_critics", "box_of", "critic_loss", "explore", "learn_part", "part_of", "q_of"]
+__all__ = ["actor_critics", "box_of", "critic_loss", "explore", "learn_part", "part_of", "predictions_of", "q_of"]
 
 
 class Critic(nn.Module):
-    """Maps observations `[T, B, ...]` and actions `[T, B, A]`, in half-widths from the centre, to values `[T, B]`."""
+    """Maps observations `[T, B, ...]` and `known[T, B, F]`, the action and what else it knows, to predictions of the
+    value, `[T, B]` or logits `[T, B, num_bins]`.
+    """
 
     config: BoxLayer
     observation_space: Space
     entities: Entities | None
 
     @nn.compact
-    def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
+    def __call__(self, obs: jax.Array, known: jax.Array) -> jax.Array:
         c = self.config
         encoder = c.encoder(self.observation_space, c.critic_hidden, own=False, entities=self.entities)
-        _, features, _ = encoder(name="torso")((), obs, jnp.zeros(action.shape[:-1], bool), action)
-        return ValueHead(c.head_hidden, c.activation, name="value")(features)
+        _, features, _ = encoder(name="torso")((), obs, jnp.zeros(known.shape[:-1], bool), known)
+        return ValueHead(c.head_hidden, c.activation, c.value.num_bins, name="value")(features)
 
 
 class ActorCritics(nn.Module):
-    """Maps observations `[T, B, ...]` to a policy and to the values `[T, B]` of its modes; actor and critics share
-    nothing.
-    """
+    """Maps observations `[T, B, ...]` to a policy, and with actions to what critics predict; they share nothing."""
 
     config: BoxLayer
     head: Callable[..., nn.Module]
     observation_space: Space
     action_space: Box
     entities: Entities | None
+    state_size: int
+    """G, the entries of the global state that critics see; 0 if they see none."""
 
     def setup(self) -> None:
         self.actor = Actor(self.config, self.head, self.observation_space, self.action_space, self.entities)
@@ -61,21 +65,26 @@ class ActorCritics(nn.Module):
             variable_axes={"params": 0},
             split_rngs={"params": True},
             in_axes=None,  # pyright: ignore[reportArgumentType]
-            out_axes=-1,
+            out_axes=-1 if self.config.value.num_bins is None else -2,
             axis_size=self.config.num_critics,
         )
         self.critic = several(self.config, self.observation_space, self.entities)
 
-    def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array, mask: Any) -> tuple[Any, Any, jax.Array]:
+    def __call__(self, carry: Any, obs: jax.Array, reset: jax.Array, mask: Any) -> tuple[Any, Any, None]:
         del mask
         policy = self.actor(obs, reset)
-        return carry, policy, self.config.joint(self.evaluate(obs, policy.mode()))
+        if self.is_initializing():
+            self.evaluate(obs, policy.mode(), jnp.zeros((*reset.shape, self.state_size), jnp.float32))
+        return carry, policy, None
 
-    def evaluate(self, obs: jax.Array, action: jax.Array) -> jax.Array:
-        """The values of actions `[T, B, ...]` by each critic, `[T, B, K]`."""
+    def evaluate(self, obs: jax.Array, action: jax.Array, global_state: jax.Array) -> jax.Array:
+        """What critics predict of actions `[T, B, ...]`, given global states `[T, B, G]`: `[T, B, K]` or
+        `[T, B, K, num_bins]`.
+        """
         low, high = bounds_of(self.action_space)
-        scaled = (action - (high + low) / 2) / ((high - low) / 2)
-        return self.critic(obs, scaled.reshape(*action.shape[: action.ndim - low.ndim], -1))
+        scaled = (action - (high + low) / 2) / ((high - low) / 2)  # in half-widths from the centre
+        scaled = scaled.reshape(*action.shape[: action.ndim - low.ndim], -1)
+        return self.critic(obs, jnp.concatenate([scaled, global_state], axis=-1))
 
 
 class Actor(nn.Module):
@@ -99,12 +108,15 @@ def actor_critics(
     config: BoxLayer, head: Callable[..., nn.Module], env: MultiAgentEnvironment, param_sets: tuple[int, ...]
 ) -> Networks:
     """An actor with the policy `head` and critics for each parameter set."""
-    network = ActorCritics(config, head, env.observation_space(), box_of(env), env.entities)
-    evaluate = per_agent(partial(network.apply, method="evaluate"), param_sets, agent_axes=(2, 2), out_axes=2)
+    state_size = global_state_size(env) if config.central_critic else 0
+    network = ActorCritics(config, head, env.observation_space(), box_of(env), env.entities, state_size)
+    evaluate = per_agent(partial(network.apply, method="evaluate"), param_sets, agent_axes=(2, 2, 2), out_axes=2)
 
     @jax.jit  # traced once for both sides of an error
     def of_actions(params: Any, observation: Observation, action: jax.Array) -> jax.Array:
-        return evaluate(params, observation.obs, action)
+        shape = (*observation.agent_mask.shape, state_size)
+        seen = jnp.zeros((), jnp.float32) if observation.global_state is None else observation.global_state[:, :, None]
+        return evaluate(params, observation.obs, action, jnp.broadcast_to(seen, shape))
 
     return own_networks(network, lambda *_: (), env, param_sets)._replace(evaluate=of_actions)
 
@@ -126,16 +138,27 @@ def part_of(params: Any, *names: str) -> Any:
     return {"params": {name: params["params"][name] for name in names}}
 
 
-def q_of(agent: Agent, params: Any, observation: Observation, action: jax.Array) -> jax.Array:
-    """The values of actions `[L, R, N, ...]` by each critic, `[L, R, N, K]`."""
+def predictions_of(agent: Agent, params: Any, observation: Observation, action: jax.Array) -> jax.Array:
+    """What each critic predicts of actions `[L, R, N, ...]`: `[L, R, N, K]`, or logits `[L, R, N, K, num_bins]`."""
     assert agent.networks.evaluate is not None
     return agent.networks.evaluate(params, observation, action)
 
 
+def q_of(agent: Agent, params: Any, observation: Observation, action: jax.Array) -> jax.Array:
+    """What the values of actions `[L, R, N, ...]` by all critics amount to, `[L, R, N]`."""
+    return agent.config.joint(agent.config.value.decode(predictions_of(agent, params, observation, action)))
+
+
 def critic_loss(
-    agent: Agent, gamma: Any, params: Any, batch: Batch, after: Steps, next_value: jax.Array
+    agent: Agent,
+    gamma: Any,
+    params: Any,
+    batch: Batch,
+    after: Steps,
+    next_prediction: jax.Array,
+    bonus: jax.Array | float = 0.0,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """Half the squared errors of all critics: this device's share of the mean over all devices.
+    """The errors of all critics, added up: this device's share of the mean over all devices.
 
     Args:
         agent: What the configuration is made into.
@@ -143,15 +166,40 @@ def critic_loss(
         params: The parameters that are learned.
         batch: The minibatch.
         after: Its `bootstrap_steps`.
-        next_value: `[1, R, N]` of what they observe.
+        next_prediction: Of the target critics for what they observe, see `predictions_of`.
+        bonus: `[1, R, N]`, added to its values.
     """
-    now = rows(batch.steps, 0, 1)
-    next_value = agent.team_value(next_value, after.observation.agent_mask, agent.env.teams)
-    returns = replayed_returns(agent, gamma, batch.steps, next_value)
+    config, now = agent.config, rows(batch.steps, 0, 1)
+    prediction = predictions_of(agent, params, now.observation, now.action)
+    q = config.value.decode(prediction)
+    if isinstance(config.value, C51):
+        target = _distribution_of_returns(agent, gamma, batch.steps, after, next_prediction, bonus)
+        errors = cross_entropy(prediction, target[..., None, :])
+    else:
+        next_value = config.joint(config.value.decode(next_prediction)) + bonus
+        next_value = agent.team_value(next_value, after.observation.agent_mask, agent.env.teams)
+        returns = replayed_returns(agent, gamma, batch.steps, next_value)[..., None]
+        bins = isinstance(config.value, HLGauss)
+        errors = config.value.loss(prediction, q, returns, jnp.inf) if bins else 0.5 * jnp.square(q - returns)
     weight = step_weights(now)
-    q = q_of(agent, params, now.observation, now.action)
-    value_loss = jnp.sum(0.5 * jnp.square(q - returns[..., None]).sum(axis=-1) * weight)
+    value_loss = jnp.sum(errors.sum(axis=-1) * weight)
     return value_loss, {"value": value_loss, "q": jnp.sum(q.mean(axis=-1) * weight)}
+
+
+def _distribution_of_returns(
+    agent: Agent, gamma: Any, steps: Steps, after: Steps, next_prediction: jax.Array, bonus: jax.Array | float
+) -> jax.Array:
+    """The targets of distributions over atoms, `[L, R, N, num_bins]`; for the arguments see `critic_loss`.
+
+    The dead have the mixture of their living mates' distributions, and if there are none, the value 0.
+    """
+    alive, teams, value = after.observation.agent_mask, agent.env.teams, agent.config.value
+    by_atom = jax.vmap(lambda of_atom: agent.team_value(of_atom, alive, teams), -1, -1)
+    atoms = by_atom(jnp.broadcast_to(bonus, alive.shape)[..., None] + value.atoms)
+    probabilities = by_atom(agent.config.joint_distribution(next_prediction))
+    probabilities = probabilities.at[..., 0].add(1.0 - probabilities.sum(axis=-1))  # without anybody, all atoms are 0
+    returns = jax.vmap(lambda of_atom: replayed_returns(agent, gamma, steps, of_atom), -1, -1)(atoms)
+    return jax.lax.stop_gradient(value.project(probabilities, returns))
 
 
 def learn_part(
@@ -183,6 +231,7 @@ def learn_part(
         agent.config.optimizer,
         h.lr,
         h.max_grad_norm,
+        agent.config.weight_decay,
     )
     losses[f"{first}_grad_norm"] = losses.pop("grad_norm")
     params, opt_states = {"params": {**rest, **own["params"]}}, {**learner.opt_state, first: opt_state}

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algos.layers import ActivationName, SharingLayer
+from jaxrl.algos.learning import BinsLayer
 from jaxrl.algos.replay_config import ReplayLayer
-from jaxrl.checked import COUNT, SIZES, Allowed
+from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import bounds_of
-from jaxrl.rl.value import ScalarValue
+from jaxrl.rl.value import C51, HLGauss, ScalarValue
 from jaxrl.spaces import Box
+from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["BoxLayer"]
 
 _NO_MEMORY = Allowed(lambda memory: memory == "none", "be none: actor and critics see single steps; dqn has a memory")
 
 
+_BINS: dict[str, type[HLGauss] | type[C51]] = {"hlgauss": HLGauss, "c51": C51}
+
+
+def _has_global_state(_: Any, env: Callable[[], Environment]) -> bool:
+    return as_multi_agent(env()).has_global_state
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BoxLayer(SharingLayer, ReplayLayer):
+class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     """An actor that chooses points of a box, and critics that value them."""
 
     activation: ActivationName = "relu"
@@ -32,8 +43,14 @@ class BoxLayer(SharingLayer, ReplayLayer):
     """K, the critics, which differ only in their initial weights."""
     critic_hidden: tuple[int, ...] = ()
     """Layers of the critics; () means those of hidden."""
+    central_critic: bool = False
+    """Let the critics see the global state besides the agent's own observation."""
+    value_loss: Literal["mse", "hlgauss", "c51"] = "mse"
+    """Loss of a value: half the square of its error (mse), or a cross-entropy, where a value is a distribution over 51
+    bins: hlgauss spreads the return around its mean, c51 learns the distribution of returns."""
     pessimism: Literal["min", "mean"] = "min"
-    """What the critics' values of an action amount to: the smallest, or their mean."""
+    """What the critics' values of an action amount to: the smallest, or their mean; of distributions, that with the
+    smallest mean, or their mixture."""
     policy_delay: int = 1
     """Optimiser steps of the critics for each one of the actor."""
 
@@ -42,19 +59,30 @@ class BoxLayer(SharingLayer, ReplayLayer):
         "critic_hidden": SIZES,
         "memory": _NO_MEMORY,
     }
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("central_critic", ("env",), _has_global_state, "choose an environment with a global state"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_divisible("gradient_steps", "policy_delay")
 
     @property
-    def value(self) -> ScalarValue:
+    def value(self) -> ScalarValue | HLGauss | C51:
         """What the critics predict."""
-        return ScalarValue()
+        return _BINS[self.value_loss](*self.value_range) if self.value_loss in _BINS else ScalarValue()
 
     def joint(self, q: jax.Array) -> jax.Array:
         """What the values `q[..., K]` of all critics amount to, `[...]`."""
         return q.min(axis=-1) if self.pessimism == "min" else q.mean(axis=-1)
+
+    def joint_distribution(self, logits: jax.Array) -> jax.Array:
+        """What all critics' distributions, `logits[..., K, num_bins]`, amount to: probabilities `[..., num_bins]`."""
+        probabilities = jax.nn.softmax(logits)
+        if self.pessimism == "mean":
+            return probabilities.mean(axis=-2)
+        least = self.value.decode(logits).argmin(axis=-1)[..., None, None]
+        return jnp.take_along_axis(probabilities, least, axis=-2)[..., 0, :]
 
     def make_env(self) -> Environment:
         """The environment that `env` names.

@@ -23,12 +23,15 @@ class LearningLayer(NetworkLayer, HyperparamsLayer):
     without momentum's bias."""
     max_grad_norm: float = 0.5
     """Scale gradients down to this global norm; 1e9 leaves them unchanged."""
+    weight_decay: float = 0.0
+    """Share of a layer's weights that each step of length 1 takes off them, so lr times this at every step: with adam
+    it is AdamW."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "max_grad_norm": POSITIVE,
-        "sequence_length": NOT_NEGATIVE,
+        **dict.fromkeys(("weight_decay", "sequence_length"), NOT_NEGATIVE),
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sequence_length", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
@@ -69,13 +72,15 @@ class BinsLayer(CheckedConfig):
     """Values that can be distributions over bins: a field `value_loss` says whether they are."""
 
     value_range: tuple[float, float] = (-10.0, 10.0)
-    """Range of returns that the bins of hlgauss cover."""
+    """Range of returns that the bins of hlgauss or c51 cover."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "value_range": Allowed(lambda ends: ends[0] < ends[1], "have its lower end first"),
     }
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("value_range", ("value_loss",), lambda c, _: c.value_loss == "hlgauss", "choose value_loss=hlgauss"),
+        Effect(
+            "value_range", ("value_loss",), lambda c, _: c.value_loss in ("hlgauss", "c51"), "choose value_loss=hlgauss"
+        ),
     )
 
 

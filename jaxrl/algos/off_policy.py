@@ -153,6 +153,7 @@ def descend(
         config.optimizer,
         h.lr,
         h.max_grad_norm,
+        config.weight_decay,
     )
     target = update_target(params, target, h.tau, number, config.target_update_interval)
     return Learner(params, target, opt_state), losses

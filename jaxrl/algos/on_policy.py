@@ -100,6 +100,7 @@ def learn(
         optimizer=config.optimizer,
         lr=h.lr,
         max_grad_norm=h.max_grad_norm,
+        weight_decay=config.weight_decay,
         target_kl=target_kl,
     )
     state = dataclasses.replace(state, params=params, opt_state=opt_state, update=state.update + 1)

@@ -22,7 +22,16 @@ from jaxrl.acting.agent import Agent, act, act_alone
 from jaxrl.acting.rollout import draw_by_shard
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
-from jaxrl.algos.actor_critic import actor_critics, box_of, critic_loss, explore, learn_part, part_of, q_of
+from jaxrl.algos.actor_critic import (
+    actor_critics,
+    box_of,
+    critic_loss,
+    explore,
+    learn_part,
+    part_of,
+    predictions_of,
+    q_of,
+)
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
 from jaxrl.checked import POSITIVE, Allowed
@@ -128,8 +137,9 @@ def loss(
     """
     after = bootstrap_steps(agent.config, batch.steps)
     action, log_prob = draw_actions(agent, params, after, keys)
-    q = agent.config.joint(q_of(agent, target, after.observation, action))
-    return critic_loss(agent, h.gamma, params, batch, after, q - alpha_of(agent, params) * log_prob)
+    prediction = predictions_of(agent, target, after.observation, action)
+    bonus = -alpha_of(agent, params) * log_prob
+    return critic_loss(agent, h.gamma, params, batch, after, prediction, bonus)
 
 
 def policy_loss(
@@ -143,7 +153,7 @@ def policy_loss(
     now = rows(batch.steps, 0, 1)
     weight = step_weights(now)
     action, log_prob = draw_actions(agent, params, now, keys)
-    q = agent.config.joint(q_of(agent, params, now.observation, action))
+    q = q_of(agent, params, now.observation, action)
     alpha = jax.lax.stop_gradient(alpha_of(agent, params))
     loss = jnp.sum(weight * (alpha * log_prob - q))
     wanted = h.target_entropy * np.prod(agent.env.action_space().shape, dtype=np.float32)
@@ -182,7 +192,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)
     networks = actor_critics(config, SquashedHead, team, param_sets)
-    agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(explore, config, team))
+    agent = Agent(config, team, param_sets, networks, loss, config.central_critic, partial(explore, config, team))
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
     return Algorithm(partial(off_policy.init, agent, begin=begin), partial(update, agent), partial(acting, agent))
 

@@ -20,7 +20,7 @@ from jaxrl.acting.agent import Agent, act, act_alone
 from jaxrl.acting.rollout import draw_by_shard
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
-from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, q_of
+from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, predictions_of, q_of
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
 from jaxrl.checked import NOT_NEGATIVE, Allowed
@@ -28,6 +28,7 @@ from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.distributions import MaybeUniform
 from jaxrl.nn.heads import DeterministicHead
+from jaxrl.rl.devices import device_index, num_devices
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.rl.targets import update_target
 from jaxrl.wrappers import as_multi_agent
@@ -62,6 +63,9 @@ class Config(BoxLayer):
     policy_delay: int = 2
     exploration_noise: float = 0.1
     """Deviation of the noise in the actions of a rollout, in half-widths of their box."""
+    exploration_noise_min: float | None = None
+    """Deviation in the first of the environments, from which it grows to exploration_noise in the last; None for the
+    same in all."""
     target_noise: float = 0.2
     """Deviation of the noise in the actions that targets are made of, likewise."""
     noise_clip: float = 0.5
@@ -69,8 +73,16 @@ class Config(BoxLayer):
 
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
     allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(
-        ("exploration_noise", "target_noise", "noise_clip"), NOT_NEGATIVE
+        ("exploration_noise", "exploration_noise_min", "target_noise", "noise_clip"), NOT_NEGATIVE
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.exploration_noise_min is not None and self.exploration_noise_min > self.exploration_noise:
+            raise ValueError(
+                f"exploration_noise_min={self.exploration_noise_min} is more than exploration_noise="
+                f"{self.exploration_noise}; use at most that."
+            )
 
 
 PRESETS: dict[str, Config] = {"default": Config()}
@@ -132,23 +144,32 @@ def loss(
     _, policy, _ = agent.networks.apply(target, (), after.observation, after.reset)
     noisy = policy.with_noise(h.target_noise, h.noise_clip)
     action = draw_by_shard(lambda part, key: part.sample(seed=key), noisy, keys)
-    q = agent.config.joint(q_of(agent, target, after.observation, action))
-    return critic_loss(agent, h.gamma, params, batch, after, q)
+    return critic_loss(agent, h.gamma, params, batch, after, predictions_of(agent, target, after.observation, action))
 
 
 def policy_loss(agent: Agent, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The actor's loss, whose actions are to have a high value: this device's share of the mean over all devices."""
     now = rows(batch.steps, 0, 1)
     weight = step_weights(now)
-    _, _, value = agent.networks.apply(params, (), now.observation, now.reset)
-    loss = -jnp.sum(weight * value)
+    _, policy, _ = agent.networks.apply(params, (), now.observation, now.reset)
+    loss = -jnp.sum(weight * q_of(agent, params, now.observation, policy.mode()))
     return loss, {"policy": loss}
 
 
 def behave(config: Config, env: MultiAgentEnvironment, state: Any, policy: Any) -> MaybeUniform:
     """The behaviour of a policy: its actions with noise and, until learning starts, any actions."""
-    noise = config.annealed(state.hyperparams, state.update).exploration_noise
+    noise, least = config.annealed(state.hyperparams, state.update).exploration_noise, config.exploration_noise_min
+    if least is not None:
+        noise = least + (noise - least) * env_shares(policy.action)
     return explore(config, env, state, policy.with_noise(noise))
+
+
+def env_shares(batch: jax.Array) -> jax.Array:
+    """From 0 in the first environment on all devices to 1 in the last, to multiply this device's `batch[T, B, ...]`."""
+    num_envs = batch.shape[1]
+    number = device_index() * num_envs + jnp.arange(num_envs)
+    share = number / max(num_envs * num_devices() - 1, 1)
+    return jnp.expand_dims(share, tuple(range(1, batch.ndim - 1)))
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:
@@ -162,7 +183,8 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)
     networks = actor_critics(config, DeterministicHead, team, param_sets)
-    agent = Agent(config, team, param_sets, networks, loss, behaviour=partial(behave, config, team))
+    behaviour = partial(behave, config, team)
+    agent = Agent(config, team, param_sets, networks, loss, config.central_critic, behaviour)
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
     return Algorithm(partial(off_policy.init, agent, begin=begin), partial(update, agent), partial(acting, agent))
 

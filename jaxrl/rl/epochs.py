@@ -36,6 +36,7 @@ def update_epochs(
     optimizer: str,
     lr: Any,
     max_grad_norm: jax.Array,
+    weight_decay: float = 0.0,
     target_kl: float | None = None,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
     """Run all epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
@@ -51,13 +52,14 @@ def update_epochs(
         optimizer: A name in `OPTIMIZERS`.
         lr: Learning rate, or several: see `gradient_step`.
         max_grad_norm: Gradients are scaled down to this global norm.
+        weight_decay: See `gradient_step`.
         target_kl: Stop learning once `loss` reports a larger `approx_kl`.
     """
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
         minibatch = take_rows(batch, index, axis=1)
         params, opt_state, losses = gradient_step(
-            loss, learner.params, learner.opt_state, minibatch, optimizer, lr, max_grad_norm
+            loss, learner.params, learner.opt_state, minibatch, optimizer, lr, max_grad_norm, weight_decay
         )
         return _stop_at(target_kl, learner, _Learner(params, opt_state, learner.stopped), losses)
 

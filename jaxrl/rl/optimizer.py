@@ -78,6 +78,7 @@ def gradient_step(
     optimizer: str,
     lr: Any,
     max_grad_norm: jax.Array | float,
+    weight_decay: float = 0.0,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One gradient step on a minibatch, over all devices: `(params, opt_state, losses)`.
 
@@ -90,6 +91,7 @@ def gradient_step(
         lr: Learning rate; or one for each entry along the leaves' first axis, `[P]`; or a tree with one of these for
             each part of the parameters.
         max_grad_norm: The gradient is scaled down to this global norm.
+        weight_decay: What is added to the direction of a layer's weights, as a share of them; biases have none.
 
     Returns:
         Losses are this device's share and include `grad_norm`.
@@ -101,8 +103,23 @@ def gradient_step(
     scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
     direction, opt_state = OPTIMIZERS[optimizer](as_params).update(gradient * scale, opt_state)
     step = as_params(jnp.asarray(direction))
+    step = _with_decay(step, params, weight_decay) if weight_decay else step
     params = jax.tree.map(lambda p, u, rate: p - _along(rate, u) * u, params, step, jax.tree.broadcast(lr, params))
     return params, opt_state, {**losses, "grad_norm": norm / num_devices()}
+
+
+def _with_decay(step: Any, params: Any, weight_decay: float) -> Any:
+    """The step with decoupled weight decay (Loshchilov & Hutter 2019, https://arxiv.org/abs/1711.05101)."""
+
+    def decayed(path: tuple[Any, ...], u: jax.Array, p: jax.Array) -> jax.Array:
+        return u + weight_decay * p if _is_kernel(path) else u
+
+    return jax.tree_util.tree_map_with_path(decayed, step, params)
+
+
+def _is_kernel(path: tuple[Any, ...]) -> bool:
+    """Whether parameters are the weights of a layer, as opposed to biases, scales and the like."""
+    return path[-1].key in ("kernel", "recurrent")
 
 
 def _along(rate: Any, step: jax.Array) -> Any:
@@ -114,9 +131,8 @@ def _labels(params: Any) -> Any:
     """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G parameter sets, `[P, D, H]`."""
 
     def label(path: tuple[Any, ...], leaf: jax.Array) -> str:
-        names = [entry.key for entry in path]
-        matrix = names[-1] in ("kernel", "recurrent") and leaf.ndim in (2, 3)
-        return "muon" if matrix and "output" not in names else "adam"
+        matrix = _is_kernel(path) and leaf.ndim in (2, 3)
+        return "muon" if matrix and "output" not in [entry.key for entry in path] else "adam"
 
     return jax.tree_util.tree_map_with_path(label, params)
 

@@ -1,7 +1,8 @@
 """The predictions of a value head, how they become values, and their loss: a scalar, or a distribution over bins.
 
-Both kinds have the same three members, so one field of an algorithm's configuration selects either:
-`num_bins` (for the head), `decode(prediction)` and `loss(prediction, old_value, target, clip_eps)`.
+All kinds have `num_bins` (for the head) and `decode(prediction)`, so one field of an algorithm's configuration selects
+one of them. Those that learn the mean of returns have `loss(prediction, old_value, target, clip_eps)`; `C51` learns
+their distribution.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from jaxrl.rl.losses import clipped_value_loss
 
-__all__ = ["VALUES", "GreedyValue", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to_bins"]
+__all__ = ["C51", "VALUES", "GreedyValue", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to_bins"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,49 @@ class HLGauss:
         del old_value, clip_eps
         target = jnp.clip(target, self.low, self.high)
         return cross_entropy(prediction, to_bins(target, self.edges, self.ratio * self.width))
+
+
+@dataclasses.dataclass(frozen=True)
+class C51:
+    """The prediction is logits `[..., num_bins]` of the return's distribution over equally spaced values, the atoms.
+
+    A target is a distribution too: that of what follows, whose atoms are discounted and shifted by rewards, and then
+    projected onto those of the prediction (Bellemare et al. 2017, https://arxiv.org/abs/1707.06887).
+
+    Args:
+        low: The smallest atom, in the units of the (scaled) returns.
+        high: The largest atom. Returns outside count as the nearest end.
+        num_bins: Number of atoms.
+    """
+
+    low: float = -10.0
+    high: float = 10.0
+    num_bins: int = 51
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"C51 needs low < high, got {self.low} and {self.high}.")
+        if self.num_bins < 2:
+            raise ValueError(f"C51 needs at least num_bins=2, got {self.num_bins}.")
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """The values that a return can have, float32 `[num_bins]`."""
+        return np.linspace(self.low, self.high, self.num_bins, dtype=np.float32)
+
+    def decode(self, prediction: jax.Array) -> jax.Array:
+        """The expected value `[...]`."""
+        return jax.nn.softmax(prediction) @ self.atoms
+
+    def project(self, probabilities: jax.Array, returns: jax.Array) -> jax.Array:
+        """The distribution over the atoms, `[..., num_bins]`, of returns `[..., K]` with `probabilities[..., K]`.
+
+        Each return is shared between its two neighbours, so that the mean stays what it is.
+        """
+        returns = jnp.clip(returns, self.low, self.high)
+        width = (self.high - self.low) / (self.num_bins - 1)
+        share = jnp.maximum(1.0 - jnp.abs(returns[..., None] - self.atoms) / width, 0.0)
+        return jnp.einsum("...k,...kb->...b", probabilities, share)
 
 
 @dataclasses.dataclass(frozen=True)

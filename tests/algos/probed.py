@@ -11,6 +11,7 @@ import jaxrl
 from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
 from jaxrl.algorithm import scan_updates
+from jaxrl.algos.actor_critic import q_of
 from jaxrl.train.evaluate import evaluate
 
 REPLAY_FIELDS: dict[str, Any] = {
@@ -41,7 +42,7 @@ def train(algorithm, probe, **fields):
 def value_and_action(algo, state, solution, case):
     """What the trained agent thinks of one situation: the value, and the greedy action."""
     agent = agent_of(algo)
-    agents = range(agent.env.num_agents)
+    config, agents = agent.config, range(agent.env.num_agents)
     shared = {(c.agent, c.observation) for c in solution.cases}
     others = [
         case.observation if case.agent is None or (a, case.observation) in shared else (0.0,) * len(case.observation)
@@ -53,8 +54,9 @@ def value_and_action(algo, state, solution, case):
     observation = normalised(state.normaliser, observation, agent.param_sets)
     reset = jnp.ones((1, 1), bool)
     _, policy, prediction = agent.networks.apply(state.params, agent.networks.new_carry(1), observation, reset)
-    number = case.agent or 0
-    return float(agent.config.value.decode(prediction)[0, 0, number]), np.asarray(policy.mode()[0, 0, number])
+    number, takes_actions = case.agent or 0, agent.networks.evaluate is not None
+    value = q_of(agent, state.params, observation, policy.mode()) if takes_actions else config.value.decode(prediction)
+    return float(value[0, 0, number]), np.asarray(policy.mode()[0, 0, number])
 
 
 def check(solution, algo, state, cases):

@@ -22,6 +22,7 @@ FIELDS: dict[str, Any] = {
     "tau": 0.1,
     "hidden": (32,),
 }
+C51 = {"value_loss": "c51", "value_range": (0.0, 4.0)}
 PROBES = {
     "continuous_action": single.ContinuousAction,
     "constant_reward": single.ConstantReward,
@@ -56,6 +57,10 @@ def boxed(monkeypatch):
         pytest.param("td3", "continuous_action", {}, marks=pytest.mark.slow),
         pytest.param("sac", "boxed_truncation", {"n_step": 3}, marks=pytest.mark.slow),  # as an end it would be 1.61
         ("td3", "boxed_discounting", {"n_step": 3}),
+        ("sac", "boxed_discounting", {"value_loss": "c51", "value_range": (-2.0, 2.0), "n_step": 2}),
+        pytest.param("td3", "boxed_truncation", C51 | {"n_step": 3}, marks=pytest.mark.slow),
+        pytest.param("td3", "continuous_action", C51, marks=pytest.mark.slow),
+        pytest.param("sac", "boxed_truncation", C51 | {"value_loss": "hlgauss"}, marks=pytest.mark.slow),
         *(
             pytest.param(algorithm, f"boxed_{probe}", {"n_step": n}, marks=pytest.mark.slow)
             for algorithm in ("sac", "td3")

@@ -69,6 +69,7 @@ OTHER: dict[str, Any] = {
     "update_epochs": 2,
     "num_minibatches": 2,
     "optimizer": "adam",
+    "weight_decay": 0.125,
     **dict.fromkeys(("lr", "gamma", "gae_lambda", "clip_eps", "ent_coef", "vf_coef", "max_grad_norm"), 0.125),
     "anneal_lr": False,
     "anneal_ent": True,

@@ -46,7 +46,7 @@ def linear_agent(config):
     def apply(params, carry, observation, reset):
         action = jnp.asarray(CENTRE) + HALF * jnp.tanh(observation.obs @ params["params"]["actor"])
         policy = Noisy(action, jnp.broadcast_to(LOW, action.shape), jnp.broadcast_to(HIGH, action.shape))
-        return carry, policy, agent.config.joint(values(params, observation, action))
+        return carry, policy, None
 
     return agent._replace(networks=agent.networks._replace(apply=apply, evaluate=values))
 

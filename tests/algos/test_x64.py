@@ -50,8 +50,12 @@ VARIANTS = {
     "iql": (iql, iql.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
     "vdn": (vdn, vdn.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
     "qmix": (qmix, qmix.Config(**SMALL, **REPLAY, **NORMALISED, env="mpe/simple_tag")),
-    "sac": (sac, sac.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
+    "sac": (sac, sac.Config(**SMALL, **REPLAY, **NORMALISED, **BOX, value_loss="c51", weight_decay=0.1)),
     "td3": (td3, td3.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
+    "td3, central critics": (
+        td3,
+        td3.Config(**SMALL, **REPLAY, **BOX, central_critic=True, value_loss="hlgauss", exploration_noise_min=0.01),
+    ),
     "pqn_vdn, gru": (pqn_vdn, pqn_vdn.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag")),
     "stream_q": (stream_q, stream_q.Config(**STREAM, reset="pool")),
     "stream_ac": (stream_ac, stream_ac.Config(**STREAM, env="classic/mountain_car_continuous", squash=True)),

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -155,3 +156,28 @@ def test_each_parameter_set_has_a_learning_rate():
     np.testing.assert_allclose(stepped["actor"]["w"], expected["actor"]["w"], rtol=1e-4)
     np.testing.assert_allclose(stepped["actor"]["b"], expected["actor"]["b"], rtol=1e-4)
     np.testing.assert_allclose(stepped["critic"], expected["critic"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("sets", [(), (2,)])
+def test_weight_decay_is_adamw_of_weights_alone(sets):
+    """AdamW of optax is the reference; biases are learned without decay."""
+    lr, decay, params = 0.05, 0.3, parameters(0, sets)
+    weights = {name: jax.tree_util.tree_map_with_path(_is_weight, each) for name, each in params.items()}
+    reference = optax.adamw(lr, eps=1e-5, weight_decay=decay, mask=weights)
+    theirs, state = params, reference.init(params)
+    mine, opt_state = params, new_opt_state(params, "adam")
+    for seed in range(1, STEPS):
+        gradient = parameters(seed, sets)
+        updates, state = reference.update(gradient, state, theirs)
+        theirs = optax.apply_updates(theirs, updates)
+        mine, opt_state, _ = gradient_step(_linear, mine, opt_state, gradient, "adam", lr, 1e9, decay)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), mine, theirs)
+
+
+def _is_weight(path, leaf):
+    return path[-1].key in ("kernel", "recurrent")
+
+
+def _linear(params, gradient):
+    """A loss with this gradient."""
+    return jnp.vdot(ravel_pytree(params)[0], ravel_pytree(gradient)[0]), {}

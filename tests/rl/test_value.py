@@ -1,4 +1,4 @@
-"""HL-Gauss against a slow version, and both kinds of value behind one interface."""
+"""HL-Gauss and C51 against slow versions, and all kinds of value behind one interface."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrl.rl.losses import clipped_value_loss
-from jaxrl.rl.value import VALUES, HLGauss, ScalarValue, cross_entropy, from_bins, to_bins
+from jaxrl.rl.value import C51, VALUES, HLGauss, ScalarValue, cross_entropy, from_bins, to_bins
 
 HL = HLGauss(low=-5.0, high=5.0, num_bins=31)
 
@@ -93,3 +93,30 @@ def test_a_scalar_is_its_own_value_and_has_the_clipped_loss():
 def test_ranges_without_sense_are_explained(arguments, message):
     with pytest.raises(ValueError, match=message):
         HLGauss(**arguments)
+
+
+def slow_projection(c51, probabilities, returns):
+    """Algorithm 1 of Bellemare et al. 2017, atom by atom."""
+    width, found = (c51.high - c51.low) / (c51.num_bins - 1), np.zeros(c51.num_bins)
+    for p, y in zip(probabilities, returns, strict=True):
+        place = (min(max(y, c51.low), c51.high) - c51.low) / width
+        below = min(int(place), c51.num_bins - 2)
+        found[below] += p * (below + 1 - place)
+        found[below + 1] += p * (place - below)
+    return found
+
+
+def test_a_projection_is_that_of_a_loop_and_keeps_the_mean_of_what_is_in_range():
+    c51, rng = C51(-2.0, 3.0, 11), np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.ones(7), size=(2, 4))
+    returns = rng.uniform(-2.0, 3.0, size=(2, 4, 7))
+    returns[0, 0] = [-9.0, -2.0, -1.5, 0.0, 2.75, 3.0, 9.0]  # atoms, ends and what is outside
+    projected = c51.project(jnp.float32(probabilities), jnp.float32(returns))
+    for index in np.ndindex(2, 4):
+        np.testing.assert_allclose(
+            projected[index], slow_projection(c51, probabilities[index], returns[index]), atol=1e-6
+        )
+    inside = np.ones((2, 4), bool)
+    inside[0, 0] = False
+    means = c51.decode(jnp.log(projected + 1e-12))
+    np.testing.assert_allclose(means[inside], (probabilities * returns).sum(-1)[inside], atol=1e-5)

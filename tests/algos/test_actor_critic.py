@@ -1,0 +1,157 @@
+"""What actors and critics of continuous actions share: distributions of returns by slow NumPy, what critics see."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of
+from observed import DONE, Team
+from replayed import windows
+
+from jaxrl.acting.collector import Observation
+from jaxrl.algos import sac, td3
+from jaxrl.algos.actor_critic import critic_loss, predictions_of
+from jaxrl.algos.off_policy import bootstrap_steps
+from jaxrl.nn.distributions import Noisy
+from jaxrl.nn.heads import bounds_of
+from jaxrl.rl.value import C51
+
+LOW, HIGH = bounds_of(DONE["wide"])
+AGENTS, CRITICS, GAMMA = 2, 2, 0.9
+ATOMS = C51(-2.0, 3.0, 51).atoms.astype(float)
+WIDTH = ATOMS[1] - ATOMS[0]
+SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "num_steps": 4,
+    "total_timesteps": 16 * 10,
+    "buffer_size": 16 * 4,
+    "learning_starts": 32,
+    "batch_size": 8,
+    "gradient_steps": 4,
+    "hidden": (8,),
+}
+
+
+def softmax(logits):
+    shifted = np.exp(logits - logits.max(-1, keepdims=True))
+    return shifted / shifted.sum(-1, keepdims=True)
+
+
+def slow_target(seen, row, i, probabilities, bonus, pessimism):
+    """The distribution of the return of agent `i` in a window, atom by atom."""
+
+    def joint(t, j):
+        own = probabilities[t, row, j]
+        return own.mean(0) if pessimism == "mean" else own[np.argmin(own @ ATOMS)]
+
+    total, factor, target = 0.0, 1.0, np.zeros(len(ATOMS))
+    outcomes = None
+    for t, ends in enumerate(seen.ends[:, row]):
+        if t == len(seen.ends) - 1 or (t and ends == "truncated"):
+            living = [j for j in range(AGENTS) if seen.alive[t, row, j]]
+            who = [i] if seen.alive[t, row, i] else living
+            if who:
+                mixture = np.mean([joint(t, j) for j in who], axis=0)
+                shift = np.mean([bonus[t, row, j] for j in who])
+                outcomes = [(p, total + factor * (z + shift)) for p, z in zip(mixture, ATOMS, strict=True)]
+            break
+        total += factor * seen.reward[t, row, i]
+        if ends == "terminated":
+            break
+        factor *= GAMMA
+    for p, outcome in outcomes or [(1.0, total)]:
+        place = (np.clip(outcome, ATOMS[0], ATOMS[-1]) - ATOMS[0]) / WIDTH
+        below = min(int(place), len(ATOMS) - 2)
+        target[below] += p * (below + 1 - place)
+        target[below + 1] += p * (place - below)
+    return target
+
+
+@pytest.mark.parametrize(("n", "pessimism"), [(1, "min"), (2, "mean"), (2, "min")])
+def test_the_distribution_of_returns_is_that_of_a_loop(n, pessimism):
+    """All histories of terminated and truncated steps, with the living, the dead, and whole teams of them."""
+    fields = {"value_loss": "c51", "value_range": (-2.0, 3.0), "pessimism": pessimism, "n_step": n}
+    agent = agent_of(td3.make(td3.Config(**SMALL, env=Team(done="wide"), **fields)))
+    seen, rng = windows(n, AGENTS, 4, LOW, HIGH), np.random.default_rng(1)
+    seen = dataclasses.replace(seen, alive=seen.alive & (rng.random(seen.ends.shape) < 0.7)[..., None])
+    shape = (*seen.alive.shape, CRITICS, len(ATOMS))
+    logits, bonus = rng.normal(size=shape), rng.normal(size=shape[:3])
+    params = rng.normal(size=(4 + 2, CRITICS, len(ATOMS)))
+
+    def linear(params, observation, action):
+        return jnp.tensordot(jnp.concatenate([observation.obs, action], axis=-1), params, 1)
+
+    agent = agent._replace(networks=agent.networks._replace(evaluate=linear))
+    after = bootstrap_steps(agent.config, seen.batch.steps)
+    # What bootstrap_steps takes of the observations, it takes of anything that lies beside them.
+    beside = seen.batch.steps._replace(action=jnp.float32(logits), reward=jnp.float32(bonus))
+    taken = bootstrap_steps(agent.config, beside)
+    loss, _ = critic_loss(agent, GAMMA, jnp.float32(params), seen.batch, after, jnp.asarray(taken.action), taken.reward)
+
+    inputs = np.concatenate([seen.obs[0], seen.action[0]], axis=-1)
+    predicted = np.log(softmax(np.tensordot(inputs, params, 1)))
+    expected = []
+    for row, i in seen.learned:
+        target = slow_target(seen, row, i, softmax(logits), bonus, pessimism)
+        np.testing.assert_allclose(target.sum(), 1.0)
+        expected.append(-sum(target @ predicted[row, i, k] for k in range(CRITICS)))
+    np.testing.assert_allclose(loss, np.mean(expected), rtol=1e-5)
+
+
+class Hidden(Team):
+    """The global state tells what the observations do not."""
+
+    def global_state(self, state: Any, params: Any = None) -> jax.Array:
+        return jnp.stack([jnp.float32(state), jnp.float32(state) ** 2, jnp.float32(1)])
+
+
+@pytest.mark.parametrize("sharing", ["all", "none"])
+@pytest.mark.parametrize("module", [sac, td3])
+def test_central_critics_see_the_global_state_and_actors_do_not(module, sharing):
+    """Of three numbers in it, each changes the value of an action, and none the action."""
+    env = Hidden(done="wide")
+    algo = module.make(module.Config(**SMALL, env=env, central_critic=True, sharing=sharing))
+    agent, state = agent_of(algo), jax.jit(algo.init)(jax.random.key(0))
+    for _ in range(2):
+        state, _ = jax.jit(algo.update)(state)
+    state, metrics = jax.jit(algo.update)(state)
+    assert metrics["losses"]["value"] > 0
+    stored = state.replay.steps.observation.global_state
+    assert stored.shape[-1] == 3
+    assert set(np.unique(stored[..., 0])) == {0, 1, 2}
+
+    rng, one = np.random.default_rng(0), (1, 5)
+    obs, action = jnp.float32(rng.normal(size=(*one, 2, 6))), jnp.float32(rng.uniform(LOW, HIGH, size=(*one, 2, 2)))
+    alive, reset = jnp.ones((*one, 2), bool), jnp.zeros(one, bool)
+    values, actions = [], []
+    for world in np.concatenate([np.zeros((1, 3)), np.eye(3)]):
+        seen = Observation(obs, jnp.broadcast_to(jnp.float32(world), (*one, 3)), None, alive)
+        values.append(predictions_of(agent, state.params, seen, action))
+        actions.append(agent.networks.apply(state.params, (), seen, reset)[1].mode())
+    assert values[0].shape == (*one, 2, 2)
+    for a, b in itertools.combinations(values, 2):
+        assert np.abs(a - b).min() > 0
+    for other in actions[1:]:
+        np.testing.assert_array_equal(actions[0], other)
+
+
+def test_central_critics_need_a_global_state():
+    with pytest.raises(ValueError, match=r"central_critic=True has no effect with env=.*a global state"):
+        td3.make(td3.Config(central_critic=True))
+
+
+def test_noise_grows_from_environment_to_environment():
+    """From its least in the first to its most in the last, over all devices."""
+    config = td3.Config(**SMALL, env=Team(done="bounded"), exploration_noise=0.4, exploration_noise_min=0.1)
+    agent = agent_of(td3.make(config))
+    state = jax.jit(td3.make(config).init)(jax.random.key(0))
+    still = Noisy(*(jnp.full((1, 4, AGENTS, 2), bound) for bound in (0.0, -1.0, 1.0)))
+    noisy = agent.behaviour(dataclasses.replace(state, update=jnp.int32(9)), still).policy
+    np.testing.assert_allclose(noisy.std[0, :, 0, 0], [0.1, 0.2, 0.3, 0.4], rtol=1e-6)
+    np.testing.assert_array_equal(noisy.std, np.broadcast_to(noisy.std[:, :, :1, :1], noisy.std.shape))
+    with pytest.raises(ValueError, match=r"exploration_noise_min=0.5 is more than exploration_noise=0.1; use at most"):
+        td3.Config(exploration_noise_min=0.5)
