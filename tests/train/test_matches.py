@@ -89,8 +89,9 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     assert not arena.competitive
     assert np.isfinite(arena.matrix).all()
     with pytest.raises(ValueError, match="A match has two sides"):
-        sides_of(jaxrl.make("mpe/simple_crypto"))  # eve, alice and bob
-    assert sides_of(jaxrl.make("mpe/simple_tag")) == ((0, 1, 2), (3,))  # by their kinds
+        sides_of(jaxrl.make("mpe/simple_world_comm"))  # leadadversary, adversary and agent
+    assert sides_of(jaxrl.make("mpe/simple_tag")) == ((0, 1, 2), (3,))
+    assert sides_of(jaxrl.make("mpe/simple_tag?num_good=2")) == ((0, 1, 2), (3, 4))  # by their kinds
 
 
 def test_rules_for_single_agents_play_any_side_of_a_team():

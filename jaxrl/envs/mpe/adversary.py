@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
-from jaxrl.envs.mpe.features import join, others, rows
+from jaxrl.envs.mpe.features import join, others, rows, teams_of
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
 from jaxrl.envs.options import whole
@@ -48,6 +48,11 @@ class SimpleAdversary(ParticleEnv):
         agents += [Agent(f"agent_{i}", size=0.15, collides=False, team=1) for i in range(good)]
         world = World(agents, landmarks=[Landmark(size=0.08)] * landmarks)
         super().__init__(world, action_type=action_type, max_steps=max_steps, choices=(landmarks,))
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """The good agents share their reward, and each adversary has its own."""
+        return teams_of(*[1] * self.num_adversaries, self.num_agents - self.num_adversaries)
 
     def observe(self, state: State, params: Params) -> list[jax.Array]:
         agents, landmarks = state.position[: self.num_agents], state.position[self.num_agents :]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
-from jaxrl.envs.mpe.features import identities, join, rows
+from jaxrl.envs.mpe.features import identities, join, rows, teams_of
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
 from jaxrl.envs.options import whole
 
@@ -47,6 +47,11 @@ class SimpleCrypto(ParticleEnv):
         self._codes = identities(count, 0.0, 1.0, words)
         world = World(agents, landmarks=[Landmark()] * count)
         super().__init__(world, action_type=action_type, max_steps=max_steps, choices=(count, count))
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """Bob and Alice share their reward."""
+        return teams_of(1, 2)
 
     def observe(self, state: State, params: Params) -> list[jax.Array]:
         message, key = jnp.asarray(self._codes)[state.goal]

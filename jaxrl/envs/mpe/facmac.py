@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
-from jaxrl.envs.mpe.features import join, others
+from jaxrl.envs.mpe.features import join, others, teams_of
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.tag import catches, predators, prey
 from jaxrl.envs.mpe.world import Landmark, Params, State, World
@@ -69,6 +69,11 @@ class SimpleFacmac(ParticleEnv):
         world = World(predators(hunters), prey(good), [obstacle] * obstacles)
         rules = Rules(float(view_radius))
         super().__init__(world, action_type=action_type, max_steps=max_steps, rules=rules)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """All agents share their reward."""
+        return teams_of(self.num_agents)
 
     def observe(self, state: State, params: Params) -> list[jax.Array]:
         count = len(self.world.movers)

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxrl.envs.mpe.physics import distance
 
-__all__ = ["identities", "join", "leaving", "nearest", "others", "rows", "touches"]
+__all__ = ["identities", "join", "leaving", "nearest", "others", "rows", "teams_of", "touches"]
 
 
 def join(*parts: jax.Array | np.ndarray) -> jax.Array:
@@ -30,6 +30,11 @@ def others(array: jax.Array, i: int) -> jax.Array:
 def rows(*groups: jax.Array) -> jax.Array:
     """Rewards of groups of agents, float32 vectors, one after another: `[N]`."""
     return jnp.concatenate([jnp.atleast_1d(group) for group in groups])
+
+
+def teams_of(*sizes: int) -> tuple[int, ...]:
+    """The team of each agent, given how many agents in a row share one reward."""
+    return tuple(team for team, size in enumerate(sizes) for _ in range(size))
 
 
 def nearest(points: jax.Array, to: jax.Array) -> jax.Array:

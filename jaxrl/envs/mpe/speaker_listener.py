@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
-from jaxrl.envs.mpe.features import identities, join
+from jaxrl.envs.mpe.features import identities, join, teams_of
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
 from jaxrl.envs.options import whole
 
@@ -44,6 +44,11 @@ class SimpleSpeakerListener(ParticleEnv):
         self._colors = identities(count, 0.15, 0.65)
         world = World([speaker, listener], landmarks=[Landmark(size=0.04)] * count)
         super().__init__(world, action_type=action_type, max_steps=max_steps, choices=(count,))
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """Both agents share their reward."""
+        return teams_of(self.num_agents)
 
     def observe(self, state: State, params: Params) -> list[jax.Array]:
         listener, landmarks = state.position[1], state.position[2:]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxrl.entities import Group
 from jaxrl.envs.mpe.env import ActionType, ParticleEnv
-from jaxrl.envs.mpe.features import join, leaving, others, rows, touches
+from jaxrl.envs.mpe.features import join, leaving, others, rows, teams_of, touches
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
 from jaxrl.envs.options import whole
 
@@ -61,6 +61,11 @@ class SimpleTag(ParticleEnv):
         obstacle = Landmark("obstacle", size=0.2, collides=True, start=0.9)
         world = World(agents, landmarks=[obstacle] * whole("num_obstacles", num_obstacles, 0))
         super().__init__(world, action_type=action_type, max_steps=max_steps)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """The adversaries share their reward, and each good agent has its own."""
+        return teams_of(self.num_adversaries, *[1] * (self.num_agents - self.num_adversaries))
 
     def observe(self, state: State, params: Params) -> list[jax.Array]:
         hunters, count = self.num_adversaries, self.num_agents

@@ -1,6 +1,8 @@
 """Spaces, masks, options, ends, parameters: what users and algorithms rely on."""
 
 import dataclasses
+import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -59,8 +61,28 @@ def test_roles_follow_from_names(env, name):
     assert env(name, action_type="discrete").roles == ROLES[name]
 
 
-def test_every_agent_is_a_team_of_its_own_since_its_reward_is(env):
-    assert env("simple_tag", action_type="discrete").teams == (0, 1, 2, 3)
+def test_agents_are_a_team_where_they_always_earn_the_same():
+    """Over random play, and only there: members of different teams earn something else at least once."""
+    for name in [*SCENARIOS, "simple_tag?num_good=2", "simple_adversary?num_adversaries=2"]:
+        team = jaxrl.make(f"mpe/{name}")
+        reward = np.asarray(jax.jit(partial(_random_rewards, team))(jax.random.key(0)))  # [T, N]
+        for i, j in itertools.combinations(range(team.num_agents), 2):
+            same = bool(np.all(reward[:, i] == reward[:, j]))
+            assert same == (team.teams[i] == team.teams[j]), (name, i, j)
+
+
+def _random_rewards(team, key):
+    """The rewards of 4,000 random steps, `[T, N]`."""
+    key_reset, key_play = jax.random.split(key)
+    _, state = team.reset(key_reset)
+
+    def step(state, key):
+        key_action, key_step = jax.random.split(key)
+        action = jax.vmap(team.action_space().sample)(jax.random.split(key_action, team.num_agents))
+        _, state, reward, *_ = team.step(key_step, state, action)
+        return state, reward
+
+    return jax.lax.scan(step, state, jax.random.split(key_play, 4000))[1]
 
 
 def test_names_and_aliases():
