@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent, Networks, next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import Policy, Transition
+from jaxrl.acting.rollout import Policy, Transition, draw_by_shard
 from jaxrl.algorithm import Metrics
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.sharing import init_param_sets, per_agent
@@ -25,7 +25,7 @@ from jaxrl.rl.advantage import bootstrap_values
 from jaxrl.rl.devices import num_devices, psum
 from jaxrl.rl.epochs import update_epochs
 
-__all__ = ["Experience", "collect", "learn", "own_networks"]
+__all__ = ["Experience", "collect", "draw_agents", "learn", "own_networks"]
 
 
 class Experience(NamedTuple):
@@ -38,9 +38,12 @@ class Experience(NamedTuple):
     next_value: jax.Array  # [T, B, N] of what the step led to in the same episode
     keys: jax.Array  # [E, R / S, S / devices] for the shuffles of E epochs
     sums: dict[str, Any]  # over the episodes that ended
+    spare_keys: jax.Array  # [spare, S / devices]
 
 
-def collect(agent: Agent, state: Any, h: Any, policy: Policy | None = None) -> tuple[Any, Experience]:
+def collect(
+    agent: Agent, state: Any, h: Any, policy: Policy | None = None, *, spare: int = 0
+) -> tuple[Any, Experience]:
     """Act for T steps: the train state with what acting changes (environments, normaliser, key), and the experience.
 
     Args:
@@ -48,12 +51,13 @@ def collect(agent: Agent, state: Any, h: Any, policy: Policy | None = None) -> t
         state: The train state.
         h: The hyperparameters of this update.
         policy: How to act; None for the agent's own policy.
+        spare: How many random keys each shard needs besides those for the shuffles.
     """
     config, param_sets = agent.config, agent.param_sets
     policy = rollout_policy(agent, state) if policy is None else policy
     rows = config.num_envs * config.num_steps // config.train_length // config.shards
     streams = config.update_epochs * rows
-    after, traj, sums, keys = next_rollout(agent, state, policy, streams)
+    after, traj, sums, keys = next_rollout(agent, state, policy, streams + spare)
     discounted = after.runner.discounted
     normaliser, discounted, reward = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
 
@@ -64,8 +68,9 @@ def collect(agent: Agent, state: Any, h: Any, policy: Policy | None = None) -> t
         discount=h.gamma * (1.0 - traj.terminated[..., None]),
         cut=cut,
         next_value=bootstrap_values(traj.extras["value"], traj.bootstrap, cut),
-        keys=keys.reshape(config.update_epochs, rows, -1),
+        keys=keys[:streams].reshape(config.update_epochs, rows, -1),
         sums=sums,
+        spare_keys=keys[streams:],
     )
     state = dataclasses.replace(
         after,
@@ -73,6 +78,32 @@ def collect(agent: Agent, state: Any, h: Any, policy: Policy | None = None) -> t
         runner=after.runner._replace(discounted=discounted),
     )
     return state, experience
+
+
+def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: int) -> tuple[Transition, jax.Array]:
+    """A rollout of `count` of the N agents: in each step the living are drawn first, all of them equally likely.
+
+    Each of those that are drawn stands for as many of the living, which is its `weight` in the extras.
+
+    Args:
+        traj: Transitions `[T, B, ...]`, without a global state.
+        advantage: `[T, B, N]`.
+        keys: `[S / devices]`. Consumed.
+        count: How many agents are kept.
+    """
+    alive = traj.observation.agent_mask
+    rank = draw_by_shard(lambda part, key: jax.random.uniform(key, part.shape, jnp.float32), alive, keys)
+    index = jax.lax.top_k(rank + alive, count)[1]
+
+    def of_drawn(leaf: jax.Array) -> jax.Array:
+        return jnp.take_along_axis(leaf, index.reshape(*index.shape, *(1,) * (leaf.ndim - index.ndim)), axis=2)
+
+    kept = (traj.observation, traj.action, traj.extras["log_prob"], traj.extras["value"], advantage)
+    observation, action, log_prob, value, advantage = jax.tree.map(of_drawn, kept)
+    num_alive, drawn = alive.sum(axis=-1, keepdims=True), observation.agent_mask
+    weight = drawn * num_alive / jnp.maximum(drawn.sum(axis=-1, keepdims=True), 1).astype(jnp.float32)
+    extras = {"log_prob": log_prob, "value": value, "weight": weight}
+    return traj._replace(observation=observation, action=action, extras=extras), advantage
 
 
 def learn(

@@ -22,7 +22,7 @@ from jaxrl.acting.normaliser import Normaliser, new_normaliser
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.on_policy import collect, learn, own_networks
+from jaxrl.algos.on_policy import collect, draw_agents, learn, own_networks
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -106,6 +106,9 @@ class Batch(NamedTuple):
     log_prob: jax.Array  # [L, R, N] under the policy that acted
     value: jax.Array  # [L, R, N] by the critic at that time
     advantage: jax.Array  # [L, R, N]
+    weight: (
+        jax.Array
+    )  # [L, R, N] of each agent's step in all means: 1, or 0 for the dead, if all agents are learned from
     carry: Any  # [1, R, ...] memory before the first step
 
 
@@ -154,12 +157,20 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
     return TrainState(params, new_opt_state(params, config.optimizer), h, normaliser, runner, key, jnp.int32(0))
 
 
-def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
-    """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
+def update(agent: Agent, state: TrainState, agents_per_step: int = 0) -> tuple[TrainState, Metrics]:
+    """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`.
+
+    Args:
+        agent: What the configuration is made into.
+        state: The train state.
+        agents_per_step: How many agents of each step are learned from; 0 for all.
+    """
     h = agent.config.hyperparams_now(agent, state)
-    state, experience = collect(agent, state, h)
+    state, experience = collect(agent, state, h, spare=int(agents_per_step > 0))
     traj, reward, discount, cut, next_value, *_ = experience
     advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
+    if agents_per_step:
+        traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], agents_per_step)
     batch = sequences(traj, advantage, agent.config.train_length)
     return learn(agent, state, h, batch, experience, agent.config.target_kl)
 
@@ -167,15 +178,15 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
     """Cut a rollout `[T, B, ...]` into sequences of L = `length` steps."""
     log_prob, value = traj.extras["log_prob"], traj.extras["value"]
-    steps = to_sequences((traj.observation, traj.reset, traj.action, log_prob, value, advantage), length)
+    weight = traj.extras.get("weight", traj.observation.agent_mask.astype(jnp.float32))
+    steps = to_sequences((traj.observation, traj.reset, traj.action, log_prob, value, advantage, weight), length)
     return Batch(*steps, carry=to_sequences(traj.carry, 1))
 
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PPO's loss on sequences, averaged over living agents' steps: this device's share of the mean over all devices."""
-    alive = batch.observation.agent_mask.astype(jnp.float32)
-    advantage, target = normalise(batch.advantage, alive), batch.advantage + batch.value
-    weight = mean_weights(alive)
+    advantage, target = normalise(batch.advantage, batch.weight), batch.advantage + batch.value
+    weight = mean_weights(batch.weight)
 
     def mean(x: jax.Array) -> jax.Array:
         return jnp.sum(x * weight)

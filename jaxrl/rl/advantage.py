@@ -62,13 +62,13 @@ def bootstrap_values(value: jax.Array, final_value: jax.Array, cut: jax.Array) -
 
 
 def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """The mean of `x` where `weight` (0 or 1, same shape) is 1, over all devices; 0 if it is 1 nowhere."""
+    """The mean of `x` with weights (same shape, mostly 0 or 1) over all devices; 0 if they are 0 everywhere."""
     summed, count = psum((jnp.sum(x * weight), jnp.sum(weight)))
     return summed / jnp.maximum(count, 1.0)
 
 
 def normalise(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """`x` shifted and scaled to mean 0 and standard deviation 1 over the entries of weight 1, on all devices."""
+    """`x` shifted and scaled to mean 0 and standard deviation 1, both with weights, over all devices."""
     mean = masked_mean(x, weight)
     variance = masked_mean(jnp.square(x - mean), weight)
     return (x - mean) * jax.lax.rsqrt(variance + 1e-8)

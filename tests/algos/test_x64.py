@@ -33,7 +33,7 @@ VARIANTS = {
     ),
     "ppo, lstm": (ppo, ppo.Config(**SMALL, **FRESH, env="classic/pendulum", memory="lstm", memory_size=8)),
     "ppo, several choices": (ppo, ppo.Config(**SMALL, **FRESH, env="probe/multi_discrete_action")),
-    "ippo": (ippo, ippo.Config(**SMALL, **FRESH, env="smax/3m")),
+    "ippo": (ippo, ippo.Config(**SMALL, **FRESH, env="smax/3m", agents_per_step=2)),
     "ippo, gru, several kinds": (
         ippo,
         ippo.Config(**SMALL, **FRESH, **GRU, env="mpe/simple_tag", sequence_length=4),

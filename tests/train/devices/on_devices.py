@@ -25,7 +25,7 @@ VARIANTS = {
     "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
     "ppo worlds": (ppo, ppo.Config(env="classic/cartpole", params=f"{WORLDS}:draw", **SMALL)),
     "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
-    "ippo": (ippo, ippo.Config(env="smax/3m", **SMALL)),
+    "ippo": (ippo, ippo.Config(env="smax/3m", agents_per_step=2, **SMALL)),
     "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
     # These two by Adam: Muon turns weak directions as far as strong ones, and in probes this simple they are rounding.
     "mappo": (mappo, mappo.Config(env="probe/death", optimizer="adam", target_kl=0.05, **NORMALISED, **SMALL)),

@@ -1,0 +1,110 @@
+"""Learning from some of a large team: who is drawn, for whom they stand, and that nothing else changes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from family import agent_of, collect
+
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Transition
+from jaxrl.algos import ippo, ppo
+from jaxrl.algos.on_policy import draw_agents
+
+T, B, N, KEPT, SHARDS = 20, 60, 6, 3, 2
+SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 128, "num_minibatches": 2, "hidden": (16,)}
+
+
+def drawn(alive, seed=0, count=KEPT):
+    """What is kept of a rollout in which everything tells whose it is, and the number of its step."""
+    number = np.broadcast_to(np.arange(N, dtype=np.float32) + 10 * np.arange(T)[:, None, None], (T, B, N))
+    numbers = jnp.asarray(number)
+    mask = jnp.broadcast_to(numbers[..., None] >= 0, (T, B, N, 4))
+    observation = Observation(jnp.stack([numbers, -numbers], -1), None, mask, jnp.asarray(alive))
+    extras = {"log_prob": numbers + 1, "value": numbers + 2, "learns": jnp.ones((T, B, N), bool)}
+    never = jnp.zeros((T, B), bool)
+    traj = Transition(observation, never, (), numbers + 3, extras, numbers, never, never, ())
+    keys = jax.random.split(jax.random.key(seed), SHARDS)
+    return jax.jit(lambda keys: draw_agents(traj, numbers + 4, keys, count))(keys)
+
+
+def living():
+    """One agent or more of each team."""
+    rng = np.random.default_rng(0)
+    alive = rng.random((T, B, N)) < 0.6
+    return alive | (np.arange(N) == rng.integers(N, size=(T, B, 1)))
+
+
+def test_everything_that_is_kept_of_an_agent_is_its_own():
+    traj, advantage = drawn(living())
+    who = np.asarray(traj.observation.obs[..., 0])
+    assert who.shape == (T, B, KEPT)
+    np.testing.assert_array_equal(who // 10, np.broadcast_to(np.arange(T)[:, None, None], who.shape))
+    assert np.all(np.diff(np.sort(who, axis=-1)) > 0)  # nobody twice
+    np.testing.assert_array_equal(traj.observation.obs[..., 1], -who)
+    assert traj.observation.action_mask is not None
+    for offset, kept in ((1, traj.extras["log_prob"]), (2, traj.extras["value"]), (3, traj.action), (4, advantage)):
+        np.testing.assert_array_equal(kept, who + offset)
+
+
+def test_the_living_are_drawn_first_and_stand_for_all_of_them():
+    alive = living()
+    traj, _ = drawn(alive)
+    kept, weight = np.asarray(traj.observation.agent_mask), np.asarray(traj.extras["weight"])
+    np.testing.assert_array_equal(kept.sum(-1), np.minimum(alive.sum(-1), KEPT))
+    np.testing.assert_allclose(weight.sum(-1), alive.sum(-1), rtol=1e-6)
+    assert np.all(weight[~kept] == 0)
+
+
+def test_sums_over_those_who_are_drawn_are_right_on_average():
+    """Each living agent's mean weight over many draws is 1, in every step and environment."""
+    alive, seeds = living(), 300
+    traj, _ = jax.vmap(lambda seed: drawn(alive, seed))(jnp.arange(seeds))
+    who = np.asarray(traj.observation.obs[..., 0]).astype(int) % 10
+    total = np.zeros((T, B, N))
+    for agent in range(N):
+        total[..., agent] = (np.asarray(traj.extras["weight"]) * (who == agent)).sum((0, -1)) / seeds
+    assert np.all(total[~alive] == 0)
+    np.testing.assert_allclose(total[alive], 1.0, atol=0.35)  # a weight is at most 2: five deviations
+    np.testing.assert_allclose([total[..., agent][alive[..., agent]].mean() for agent in range(N)], 1.0, atol=0.01)
+
+
+def test_leaving_out_the_dead_changes_nothing():
+    """Of three marines at most two live in every step, and two are drawn: the loss and its gradient are the same."""
+    algo = ippo.make(ippo.Config(env="smax/3m", **SMALL))
+    agent, state = agent_of(algo), jax.jit(algo.init)(jax.random.key(0))
+    state, _ = jax.jit(algo.update)(state)
+
+    @jax.jit
+    def both(state):
+        traj = collect(algo, state, jax.random.key(1))
+        dead = jax.random.randint(jax.random.key(2), (*traj.reset.shape, 1), 0, 3) == jnp.arange(3)
+        traj = traj._replace(observation=traj.observation._replace(agent_mask=~dead))
+        advantage = jax.random.normal(jax.random.key(3), dead.shape)
+        packed = draw_agents(traj, advantage, jax.random.split(jax.random.key(4), SHARDS), 2)
+
+        def learned_from(traj, advantage):
+            batch = ppo.sequences(traj, advantage, 1)
+            return jax.grad(lambda p: ppo.loss(agent, state.hyperparams, p, batch), has_aux=True)(state.params)
+
+        return learned_from(traj, advantage), learned_from(*packed)
+
+    plain, packed = both(state)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), plain, packed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"agents_per_step": 3}, "agents_per_step=3 leaves out none of the 3 agents of smax/3m; use at most 2, or 0"),
+        ({"agents_per_step": 2, "sharing": "none"}, "and those of smax/3m have 3 sets; use sharing=all, or"),
+        ({"agents_per_step": 2, "memory": "gru"}, "agents_per_step=2 has no effect with memory=gru"),
+        ({"agents_per_step": 1, "env": "probe/discounting"}, "has no effect with env=probe/discounting"),
+        ({"agents_per_step": -1}, "agents_per_step must not be negative"),
+    ],
+)
+def test_what_makes_no_sense_is_explained(fields, message):
+    with pytest.raises(ValueError, match=message):
+        ippo.make(ippo.Config(**{"env": "smax/3m", **SMALL, **fields}))
