@@ -25,7 +25,7 @@ __all__ = ["BoxLayer"]
 _NO_MEMORY = Allowed(lambda memory: memory == "none", "be none: actor and critics see single steps; dqn has a memory")
 
 
-_BINS: dict[str, type[HLGauss] | type[C51]] = {"hlgauss": HLGauss, "c51": C51}
+_BINS: dict[str, type[HLGauss | C51]] = {"hlgauss": HLGauss, "c51": C51}
 
 
 def _has_global_state(_: Any, env: Callable[[], Environment]) -> bool:

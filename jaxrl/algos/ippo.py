@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.layers import TeamLayer, has_memory, is_shared
+from jaxrl.algos.layers import TeamLayer, has_memory
 from jaxrl.algos.learning import OptimizerName
 from jaxrl.algos.policy_config import PolicyLayer
 from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect
+from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 
 __all__ = ["PRESETS", "Config", "TeamConfig", "make", "make_train"]
@@ -37,21 +38,39 @@ class TeamConfig(TeamLayer, PolicyLayer):
     gae_lambda: float = 0.97
     clip_eps: float = 0.1
     ent_coef: float = 0.005
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(TeamConfig):
-    """IPPO's configuration. The defaults suit all of SMAX; `PRESETS["smax"]` wins more, by networks of units."""
-
     agents_per_step: int = 0
     """Agents of each step that are learned from, drawn from the living; 0 means all. Team-mates teach much the same, so
     a few of a large team are enough, and learning from them takes less time."""
 
     allowed: ClassVar[dict[str, Allowed]] = {"agents_per_step": NOT_NEGATIVE}
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("agents_per_step", ("env",), is_shared, "choose an environment with several agents"),
         Effect("agents_per_step", ("memory",), lambda c, e: not has_memory(c, e), "choose memory=none"),
     )
+
+    def make_env(self) -> MultiAgentEnvironment:
+        """The environment that `env` names; a single-agent one becomes a team of one.
+
+        Raises:
+            ValueError: See `SharingLayer.make_env`, or `agents_per_step` agents cannot be drawn.
+        """
+        env = super().make_env()
+        param_sets, count = self.param_sets(env), self.agents_per_step
+        if count >= len(param_sets):
+            raise ValueError(
+                f"agents_per_step={count} leaves out none of {self.env}, whose agents are {len(param_sets)}; use less, "
+                f"or 0 for all."
+            )
+        if count and max(param_sets):
+            raise ValueError(
+                f"agents_per_step={count} draws from agents that share their parameters, and those of {self.env} have "
+                f"{max(param_sets) + 1} sets; use sharing=all, or agents_per_step=0."
+            )
+        return env
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(TeamConfig):
+    """IPPO's configuration. The defaults suit all of SMAX; `PRESETS["smax"]` wins more, by networks of units."""
 
 
 # In the particle world, returns are larger than SMAX's and an episode has only 25 steps: the critic must neither
@@ -158,26 +177,9 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     env = config.make_env()
     param_sets = config.param_sets(env)
-    _check_agents_per_step(config, param_sets)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
     learn = partial(ppo.update, agent, agents_per_step=config.agents_per_step)
     return Algorithm(partial(ppo.init, agent), learn, partial(act, agent))
-
-
-def _check_agents_per_step(config: Config, param_sets: tuple[int, ...]) -> None:
-    """Raise ValueError unless that many agents can be drawn."""
-    if not config.agents_per_step:
-        return
-    if config.agents_per_step >= len(param_sets):
-        raise ValueError(
-            f"agents_per_step={config.agents_per_step} leaves out none of the {len(param_sets)} agents of "
-            f"{config.env}; use at most {len(param_sets) - 1}, or 0 for all."
-        )
-    if max(param_sets):
-        raise ValueError(
-            f"agents_per_step={config.agents_per_step} draws from agents that share their parameters, and those of "
-            f"{config.env} have {max(param_sets) + 1} sets; use sharing=all, or agents_per_step=0."
-        )
 
 
 def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:

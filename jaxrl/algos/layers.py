@@ -32,7 +32,7 @@ from jaxrl.spaces import Space
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
-__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory", "is_shared"]
+__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
 
 ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
 
@@ -48,8 +48,7 @@ def has_memory(config: Any, _: Any) -> bool:
     return config.memory != "none"
 
 
-def is_shared(_: Any, env: Callable[[], Environment]) -> bool:
-    """Whether there are several agents: a rule for `Effect`."""
+def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
     return as_multi_agent(env()).num_agents > 1
 
 
@@ -266,8 +265,8 @@ class SharingLayer(RunLayer):
     renamed colours in Hanabi; see `jaxrl.wrappers.OtherPlay`."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("sharing", ("env",), is_shared, "choose an environment with several agents"),
-        Effect("policies", ("env",), is_shared, "choose an environment with several agents"),
+        Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
+        Effect("policies", ("env",), _is_shared, "choose an environment with several agents"),
         Effect("other_play", ("env",), _has_symmetries, "choose an environment with symmetries, such as hanabi/2p"),
     )
 
@@ -303,7 +302,7 @@ class TeamLayer(RunLayer):
     """Make all agents one team, in which each gets the mean of what they earn; see `jaxrl.wrappers.SharedReward`."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("shared_reward", ("env",), is_shared, "choose an environment with several agents"),
+        Effect("shared_reward", ("env",), _is_shared, "choose an environment with several agents"),
     )
 
     def make_env(self) -> MultiAgentEnvironment:

@@ -169,6 +169,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
         critic_carry, prediction = carry[1], jnp.zeros(())
         if observation.global_state is not None:  # acting alone needs no critic
             critic_carry, prediction = criticise(params["critic"], carry[1], observation.global_state, reset)
+            prediction = prediction[:, :, : observation.agent_mask.shape[-1]]  # `agents_per_step` of one team
         return (actor_carry, critic_carry), policy, prediction
 
     by_set = {"actor": True, "critic": False}
@@ -176,11 +177,21 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
 
 
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
-    """MAPPO as three pure functions of the train state."""
+    """MAPPO as three pure functions of the train state.
+
+    Raises:
+        ValueError: `agents_per_step` agents cannot be drawn.
+    """
     env = config.make_env()
     param_sets = config.param_sets(env)
+    if config.agents_per_step and max(env.teams):
+        raise ValueError(
+            f"agents_per_step={config.agents_per_step} draws from a single team, and {config.env} has "
+            f"{max(env.teams) + 1}; use agents_per_step=0."
+        )
     agent = Agent(config, env, param_sets, networks(config, env, param_sets), loss, central=True)
-    return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
+    learn = partial(ppo.update, agent, agents_per_step=config.agents_per_step)
+    return Algorithm(partial(ppo.init, agent), learn, partial(act, agent))
 
 
 def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:

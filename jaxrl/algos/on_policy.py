@@ -86,7 +86,7 @@ def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: 
     Each of those that are drawn stands for as many of the living, which is its `weight` in the extras.
 
     Args:
-        traj: Transitions `[T, B, ...]`, without a global state.
+        traj: Transitions `[T, B, ...]`.
         advantage: `[T, B, N]`.
         keys: `[S / devices]`. Consumed.
         count: How many agents are kept.
@@ -98,11 +98,13 @@ def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: 
     def of_drawn(leaf: jax.Array) -> jax.Array:
         return jnp.take_along_axis(leaf, index.reshape(*index.shape, *(1,) * (leaf.ndim - index.ndim)), axis=2)
 
-    kept = (traj.observation, traj.action, traj.extras["log_prob"], traj.extras["value"], advantage)
+    seen = traj.observation._replace(global_state=None)  # which is no agent's
+    kept = (seen, traj.action, traj.extras["log_prob"], traj.extras["value"], advantage)
     observation, action, log_prob, value, advantage = jax.tree.map(of_drawn, kept)
     num_alive, drawn = alive.sum(axis=-1, keepdims=True), observation.agent_mask
     weight = drawn * num_alive / jnp.maximum(drawn.sum(axis=-1, keepdims=True), 1).astype(jnp.float32)
     extras = {"log_prob": log_prob, "value": value, "weight": weight}
+    observation = observation._replace(global_state=traj.observation.global_state)
     return traj._replace(observation=observation, action=action, extras=extras), advantage
 
 

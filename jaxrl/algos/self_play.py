@@ -38,7 +38,7 @@ from jaxrl.acting.opponents import (
 )
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
-from jaxrl.algos.on_policy import collect, learn
+from jaxrl.algos.on_policy import collect, draw_agents, learn
 from jaxrl.checked import COUNT, SHARE, Allowed, Effect
 from jaxrl.fields import Name
 from jaxrl.rl.advantage import gae
@@ -139,7 +139,7 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     chance = chances(state.pool, config.opponents, len(config.roles), met)
     past_share = jnp.where(is_main(config.roles, state.number), config.past_share, 1.0)
     policy = against_opponents(agent, state, chance, past_share, scripted=config.script_share > 0)
-    state, experience = collect(agent, state, h, policy)
+    state, experience = collect(agent, state, h, policy, spare=int(config.agents_per_step > 0))
     traj, reward, discount, cut, next_value, *_ = experience
     pool, score = count_results(state.pool, traj, state.score, agent.env.teams)
 
@@ -147,6 +147,8 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     observation = traj.observation._replace(agent_mask=learns)
     traj = traj._replace(observation=observation, carry=traj.carry.carry)
     advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
+    if config.agents_per_step:
+        traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], config.agents_per_step)
     batch = ppo.sequences(traj, advantage, config.train_length)
     state, metrics = learn(agent, state, h, batch, experience, config.target_kl)
 

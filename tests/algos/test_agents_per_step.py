@@ -10,7 +10,7 @@ from family import agent_of, collect
 
 from jaxrl.acting.collector import Observation
 from jaxrl.acting.rollout import Transition
-from jaxrl.algos import ippo, ppo
+from jaxrl.algos import ippo, mappo, ppo, self_play
 from jaxrl.algos.on_policy import draw_agents
 
 T, B, N, KEPT, SHARDS = 20, 60, 6, 3, 2
@@ -71,9 +71,10 @@ def test_sums_over_those_who_are_drawn_are_right_on_average():
     np.testing.assert_allclose([total[..., agent][alive[..., agent]].mean() for agent in range(N)], 1.0, atol=0.01)
 
 
-def test_leaving_out_the_dead_changes_nothing():
+@pytest.mark.parametrize("module", [ippo, mappo])
+def test_leaving_out_the_dead_changes_nothing(module):
     """Of three marines at most two live in every step, and two are drawn: the loss and its gradient are the same."""
-    algo = ippo.make(ippo.Config(env="smax/3m", **SMALL))
+    algo = module.make(module.Config(env="smax/3m", **SMALL))
     agent, state = agent_of(algo), jax.jit(algo.init)(jax.random.key(0))
     state, _ = jax.jit(algo.update)(state)
 
@@ -95,13 +96,31 @@ def test_leaving_out_the_dead_changes_nothing():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), plain, packed)
 
 
+def test_self_play_draws_from_those_that_learn():
+    """Of six marines three fight for a past self, and two of the others are drawn."""
+    fields = {"past_share": 1.0, "script_share": 0.0, "torso": "entities", "agents_per_step": 2, "num_opponents": 2}
+    algo = self_play.make(self_play.Config(env="smax/3m?mode=selfplay", **SMALL, **fields))
+    state = jax.jit(algo.init)(jax.random.key(0))
+    text = jax.jit(algo.update).lower(state).as_text()
+    assert "tensor<1x16x2x" in text  # minibatches of 16 rows with two agents each
+    _, metrics = jax.jit(algo.update)(state)
+    assert np.isfinite(metrics["losses"]["total"])
+
+
+def test_a_central_critic_wants_one_team():
+    with pytest.raises(ValueError, match=r"agents_per_step=2 draws from a single team, and .* has 2; use"):
+        mappo.make(mappo.Config(env="smax/3m?mode=selfplay", torso="entities", agents_per_step=2, sharing="all"))
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"agents_per_step": 3}, "agents_per_step=3 leaves out none of the 3 agents of smax/3m; use at most 2, or 0"),
+        (
+            {"agents_per_step": 3},
+            "agents_per_step=3 leaves out none of smax/3m, whose agents are 3; use less, or 0 for all",
+        ),
         ({"agents_per_step": 2, "sharing": "none"}, "and those of smax/3m have 3 sets; use sharing=all, or"),
         ({"agents_per_step": 2, "memory": "gru"}, "agents_per_step=2 has no effect with memory=gru"),
-        ({"agents_per_step": 1, "env": "probe/discounting"}, "has no effect with env=probe/discounting"),
         ({"agents_per_step": -1}, "agents_per_step must not be negative"),
     ],
 )

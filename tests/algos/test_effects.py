@@ -69,6 +69,7 @@ OTHER: dict[str, Any] = {
     "update_epochs": 2,
     "num_minibatches": 2,
     "optimizer": "adam",
+    "agents_per_step": 1,
     "weight_decay": 0.125,
     **dict.fromkeys(("lr", "gamma", "gae_lambda", "clip_eps", "ent_coef", "vf_coef", "max_grad_norm"), 0.125),
     "anneal_lr": False,
@@ -123,6 +124,9 @@ def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
             _program(mappo.Config, {field: OTHER[field]})
         # `target_kl` is computed, only too late for anything to be left out.
         assert field == "target_kl" or _program(_Unchecked, {field: OTHER[field]}) == plain
+    elif field == "agents_per_step":
+        with pytest.raises(ValueError, match="agents_per_step=1 leaves out none of probe/constant_reward"):
+            _program(mappo.Config, {field: OTHER[field]})
     elif field == "other_play":
         with pytest.raises(ValueError, match=r"other_play=True has no effect with env="):
             _program(mappo.Config, {field: OTHER[field]})
