@@ -13,6 +13,18 @@ import numpy as np
 from jaxrl.acting.collector import Observation
 from jaxrl.algos.off_policy import Batch, Steps
 
+SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "num_steps": 4,
+    "total_timesteps": 16 * 10,
+    "buffer_size": 16 * 4,
+    "learning_starts": 32,
+    "batch_size": 8,
+    "gradient_steps": 4,
+    "hidden": (8,),
+}
+"""A short run of sac or td3, which learns from the second update on."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Windows:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from family import agent_of
 from observed import DONE, Team
-from replayed import windows
+from replayed import SMALL, windows
 
 from jaxrl.acting.collector import Observation
 from jaxrl.algos import sac, td3
@@ -24,16 +24,6 @@ LOW, HIGH = bounds_of(DONE["wide"])
 AGENTS, CRITICS, GAMMA = 2, 2, 0.9
 ATOMS = C51(-2.0, 3.0, 51).atoms.astype(float)
 WIDTH = ATOMS[1] - ATOMS[0]
-SMALL: dict[str, Any] = {
-    "num_envs": 4,
-    "num_steps": 4,
-    "total_timesteps": 16 * 10,
-    "buffer_size": 16 * 4,
-    "learning_starts": 32,
-    "batch_size": 8,
-    "gradient_steps": 4,
-    "hidden": (8,),
-}
 
 
 def softmax(logits):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from family import agent_of, greedy_returns
 from observed import DONE, Team
-from replayed import first_step, slope, windows
+from replayed import SMALL, first_step, slope, windows
 
 from jaxrl.algorithm import scan_updates
 from jaxrl.algos import off_policy, sac
@@ -22,16 +22,6 @@ from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.spaces import Box
 from jaxrl.train.programs import member_keys
 
-SMALL: dict[str, Any] = {
-    "num_envs": 4,
-    "num_steps": 4,
-    "total_timesteps": 16 * 10,
-    "buffer_size": 16 * 4,
-    "learning_starts": 32,
-    "batch_size": 8,
-    "gradient_steps": 4,
-    "hidden": (8,),
-}
 TEAM = Team(done="wide")
 AGENTS, SIZE, LOW, HIGH, SHARDS = 2, 2, *bounds_of(DONE["wide"]), 3
 LR = 0.01

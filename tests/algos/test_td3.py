@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from family import agent_of, greedy_returns
 from observed import DONE, Team
-from replayed import first_step, slope, windows
+from replayed import SMALL, first_step, slope, windows
 
 from jaxrl.algos import td3
 from jaxrl.algos.off_policy import Learner
@@ -20,16 +19,6 @@ from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.train.programs import member_keys
 
-SMALL: dict[str, Any] = {
-    "num_envs": 4,
-    "num_steps": 4,
-    "total_timesteps": 16 * 10,
-    "buffer_size": 16 * 4,
-    "learning_starts": 32,
-    "batch_size": 8,
-    "gradient_steps": 4,
-    "hidden": (8,),
-}
 TEAM = Team(done="wide")
 AGENTS, SIZE, LOW, HIGH, SHARDS = 2, 2, *bounds_of(DONE["wide"]), 3
 CENTRE, HALF = (LOW + HIGH) / 2, (HIGH - LOW) / 2
