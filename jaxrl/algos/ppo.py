@@ -106,9 +106,7 @@ class Batch(NamedTuple):
     log_prob: jax.Array  # [L, R, N] under the policy that acted
     value: jax.Array  # [L, R, N] by the critic at that time
     advantage: jax.Array  # [L, R, N]
-    weight: (
-        jax.Array
-    )  # [L, R, N] of each agent's step in all means: 1, or 0 for the dead, if all agents are learned from
+    weight: jax.Array  # [L, R, N] in all means: 1, and 0 for the dead, unless some stand for others (`draw_agents`)
     carry: Any  # [1, R, ...] memory before the first step
 
 

@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
     "gradient_steps": 4,
     "hidden": (8,),
 }
-"""A short run of sac or td3, which learns from the second update on."""
+"""A short run with a replay buffer, which learns from the second update on."""
 
 
 @dataclasses.dataclass(frozen=True)

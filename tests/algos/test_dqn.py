@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import replayed
 from family import agent_of, greedy_returns
 
 import jaxrl
@@ -23,16 +24,7 @@ from jaxrl.spaces import Discrete
 from jaxrl.train.folder.load import load
 from jaxrl.train.programs import member_keys
 
-SMALL: dict[str, Any] = {
-    "num_envs": 4,
-    "num_steps": 4,
-    "total_timesteps": 16 * 10,
-    "buffer_size": 16 * 4,
-    "learning_starts": 32,
-    "batch_size": 8,
-    "gradient_steps": 2,
-    "hidden": (8,),
-}
+SMALL: dict[str, Any] = {**replayed.SMALL, "gradient_steps": 2}
 GRU: dict[str, Any] = {"memory": "gru", "memory_size": 8, "sequence_length": 2}
 TEAM: dict[str, Any] = {**SMALL, **GRU, "env": "probe/death", "burn_in": 2, "n_step": 2, "sharing": "none"}
 
