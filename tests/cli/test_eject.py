@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +81,29 @@ def test_it_holds_all_that_is_the_algorithms_own(ejected: tuple[str, Path]) -> N
     assert {f.name for f in dataclasses.fields(mine.Config)} >= {"env", "lr", "hidden"}
 
 
-def test_all_are_formatted_and_typed(folder: Path) -> None:
-    for path in sorted(folder.iterdir()):
-        # With ruff's own settings, as in a user's folder, and with the width of this project.
-        for command in (["check"], ["format", "--check", "--line-length", "120"]):
-            done = subprocess.run(
-                [sys.executable, "-m", "ruff", *command, "--isolated", str(path)], capture_output=True, text=True
-            )
-            assert done.returncode == 0, done.stdout
+def test_all_are_formatted(folder: Path) -> None:
+    # With ruff's own settings, as in a user's folder, and with the width of this project.
+    for command in (["check"], ["format", "--check", "--line-length", "120"]):
+        python("ruff", *command, "--isolated", ".", cwd=folder)
+
+
+def test_those_of_a_family_are_typed(folder: Path) -> None:
+    pyright(folder / f"my_{name}.py" for name in FAST)
+
+
+@pytest.mark.slow
+def test_all_are_typed(folder: Path) -> None:
+    pyright(folder.iterdir())
+
+
+def pyright(files: Iterable[Path]) -> None:
     # Two files are imported from where jaxrl is, so pyright finds it wherever it is installed.
-    done = subprocess.run(
-        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, *map(str, sorted(folder.iterdir()))],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
+    python("pyright", "--pythonpath", sys.executable, *map(str, sorted(files)), cwd=ROOT)
+
+
+def python(*module_and_arguments: str, cwd: Path) -> None:
+    command = [sys.executable, "-m", *module_and_arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stdout
 
 

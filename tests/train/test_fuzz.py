@@ -180,13 +180,13 @@ def attack(
 
 
 CASES = {
-    "run.json": 150,
-    "metrics.jsonl": 70,
-    "evaluations.jsonl": 60,
-    "live.json": 80,
-    "checkpoints": 80,
-    "checklist.json": 60,
-    "sweep.json": 40,
+    "run.json": 75,
+    "metrics.jsonl": 35,
+    "evaluations.jsonl": 30,
+    "live.json": 40,
+    "checkpoints": 40,
+    "checklist.json": 30,
+    "sweep.json": 20,
 }
 
 
@@ -204,7 +204,7 @@ def test_damaged_files_get_a_sentence(
 def test_more_damaged_files_get_a_sentence(
     name: str, place: Path, originals: Originals, capsys: pytest.CaptureFixture[str], nothing_starts: None
 ) -> None:
-    attack(name, range(10_000, 10_000 + 10 * CASES[name]), place, originals, capsys)
+    attack(name, range(10_000, 10_000 + 20 * CASES[name]), place, originals, capsys)
 
 
 def test_what_is_to_be_noticed_is_noticed(place: Path, nothing_starts: None) -> None:

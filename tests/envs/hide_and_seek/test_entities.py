@@ -1,6 +1,7 @@
 """What hide-and-seek says of its observations and global states, against the world read number by number."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,10 @@ from jaxrl.nn.entities import EntityTorso
 B = 8
 WORLDS = ("chase?num_hiders=2", "room?num_rays=0", "random_walls", "quadrant?num_hiders=3&num_boxes=0&num_long_boxes=3")
 BIG = jaxrl.make("hide_and_seek/random_walls?num_hiders=3")  # 3 hiders, 2 seekers, 3 boxes, 2 long boxes, 2 ramps
+make = functools.cache(jaxrl.make)
 
 
+@functools.cache
 def worlds(env):
     """B worlds in which all sorts of things happen, and half of all is seen: NumPy leaves `[B, ...]`."""
     _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), B))
@@ -80,7 +83,7 @@ def slow_rows(env, state, b, i):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_an_observation_lists_what_the_agent_sees(name):
-    env = jaxrl.make(f"hide_and_seek/{name}")
+    env = make(f"hide_and_seek/{name}")
     assert env.entities.misfit(env.observation_space(), env.action_space()) is None
     state = worlds(env)
     obs = observations(env, state)
@@ -131,7 +134,7 @@ def slow_state_rows(env, state, b):
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_global_state_lists_everything(name):
     """What is left for nobody is the clock; who sees whom is not used."""
-    env = jaxrl.make(f"hide_and_seek/{name}")
+    env = make(f"hide_and_seek/{name}")
     state, params = worlds(env), env.default_params
     vectors = global_states(env, state)
     read = rows_of(env.state_entities, vectors)

@@ -86,7 +86,7 @@ def test_pool_resets_begin_where_fresh_ones_do():
     """Every ended episode goes on from a state of the pool, and sees what it saw there."""
     env = jaxrl.make("smax/3m", max_steps=1)
     vector = jaxrl.VectorEnv(env, B, reset="pool", pool_size=8)
-    obs, state = vector.reset(jax.random.key(0))
+    obs, state = jax.jit(vector.reset)(jax.random.key(0))
     obs, state, *_ = jax.jit(vector.step)(jax.random.key(1), state, random_actions(env, 0))
     pool_obs, pool_state = state.pool
     match = (state.env.position[:, None] == pool_state.position[None]).all((2, 3))
@@ -100,7 +100,7 @@ def test_final_observation_is_the_one_before_the_reset(three):
     state = replace(state, step=state.step + 99)
     action = random_actions(env, 5)
     *_, info = step(keys(6), state, action)
-    raw = jax.vmap(lambda k, s, a: env.step_env(jax.random.split(k)[0], s, a, env.default_params)[0])
+    raw = jax.jit(jax.vmap(lambda k, s, a: env.step_env(jax.random.split(k)[0], s, a, env.default_params)[0]))
     np.testing.assert_allclose(info["final_observation"], raw(keys(6), state, action), atol=1e-6)
 
 
@@ -164,10 +164,10 @@ def test_own_losses_say_how_much_a_team_suffers():
     names = ("smax/3m?mode=selfplay", "smax/3m?mode=selfplay&own_losses=0", "smax/3m?mode=selfplay&own_losses=0.25")
     rewards = []
     for env in map(jaxrl.make, names):
-        step, rows = jax.jit(env.batch_step), []
+        step, mask, rows = jax.jit(env.batch_step), jax.jit(jax.vmap(env.action_mask)), []
         _, state = jax.jit(env.batch_reset)(keys(0))
         for t in range(60):
-            shoots = jax.vmap(env.action_mask)(state)[..., 5:]
+            shoots = mask(state)[..., 5:]
             action = jnp.where(shoots.any(-1), 5 + jnp.argmax(shoots, -1), 1)
             _, state, reward, *_ = step(keys(t), state, action)
             rows.append(reward)
@@ -190,7 +190,7 @@ def test_a_policy_as_the_enemy():
 
     env = jaxrl.make("smax/5m_vs_6m", enemy=policy, enemy_params={"action": np.int32(1)})
     step = jax.jit(env.batch_step)
-    _, state = env.batch_reset(keys(0))
+    _, state = jax.jit(env.batch_reset)(keys(0))
     _, after, *_ = step(keys(1), state, jnp.full((B, 5), 4))
     assert seen == {"obs": (6, 140), "mask": (6, 10)}
     assert (after.move[:, 5:] == jnp.array([-1.0, 0.0])).all()  # right is left over there

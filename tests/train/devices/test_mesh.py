@@ -90,7 +90,7 @@ def test_a_checkpoint_of_8_devices_goes_on_with_fewer():
         np.testing.assert_allclose(found[count], found["8"], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["league", pytest.param("ppo", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["ppo", pytest.param("league", marks=pytest.mark.slow)])
 def test_seeds_and_environments_are_spread_at_once(name):
     found = on_8_devices("members", name)
     np.testing.assert_allclose(found["8"], found["1"], rtol=1e-5, atol=1e-5)
