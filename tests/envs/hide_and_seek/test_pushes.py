@@ -61,3 +61,14 @@ def test_a_wall_stops_who_carries_a_box_against_it():
     # Half of its diagonal is longer than half its side: there is no room to turn it on the spot.
     corners = np.abs(np.asarray(turned.object_heading[0])).sum() * 0.25
     assert turned.object_position[0, 0] + corners < 3.45 + NEAR
+
+
+def test_nobody_turns_a_box_for_which_there_is_no_room():
+    """In a corridor as wide as the box, its holder cannot turn either, until it lets go."""
+    walls = [[3, 1.305, 2.9, 0.05], [3, 0.695, 2.9, 0.05], *[NOTHING] * 10]
+    state = after(world(hiders=((2.5, 1), (1, 5)), walls=walls), hider_0="grab")
+    state = after(state, 5, hider_0="turn grab")
+    assert state.held[0] == 0
+    np.testing.assert_allclose(state.object_heading[0], [1, 0], atol=0.05)
+    np.testing.assert_allclose(state.heading[0], [1, 0], atol=0.05)
+    assert after(state, 5, hider_0="turn").heading[0, 0] < 0.9
