@@ -49,6 +49,13 @@ def test_without_support_one_falls_two_metres_a_second():
     np.testing.assert_allclose(falls, np.maximum(1 - 0.15 * np.arange(1, 9), 0), atol=1e-5)
 
 
+def test_who_stays_on_top_of_a_ramp_has_climbed_it_once():
+    state = after(world(hiders=((1, 1), (2.72, 5))), 3, hider_1="x")
+    stays = after(state, 4)
+    assert stays.height[1] >= 0.9
+    np.testing.assert_array_equal(stays.tally.climbs, [0, 1])
+
+
 @pytest.mark.parametrize("outside", [(), (0,), (0, 1), (2,)])
 def test_who_stands_on_the_wall_around_the_floor_costs_the_team(outside):
     places = [(1, 1), (1, 5), (5, 5)]
