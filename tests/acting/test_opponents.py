@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from family import agent_of
 
+from jaxrl.acting.agent import make_collector
+from jaxrl.acting.collector import Observation
+from jaxrl.acting.normaliser import normalised
 from jaxrl.acting.opponents import (
     Opponents,
     Preference,
@@ -19,9 +22,10 @@ from jaxrl.acting.opponents import (
     meets,
     new_opponents,
 )
-from jaxrl.acting.rollout import Transition
+from jaxrl.acting.rollout import Transition, rollout
 from jaxrl.algos import self_play
 from jaxrl.algos.on_policy import collect
+from jaxrl.rl.devices import shard_keys
 
 COUNT = 3
 
@@ -121,6 +125,66 @@ def test_each_seat_is_played_by_whom_the_deal_says(played):
     assert np.mean(opponent == 2) == pytest.approx(0.5, abs=0.1)
     # A game of one step: opponents are dealt anew at each.
     assert len(np.unique(opponent[:, 0])) > 1
+
+
+def self_of(algo: Any, seed: int) -> tuple[Any, Any]:
+    """Somebody with a memory who knows what to do, and what inputs are to him like."""
+    state, rng = algo.init(jax.random.key(seed)), np.random.default_rng(seed)
+    params, moments = jax.tree.map(lambda leaf: leaf, state.params), state.normaliser.obs
+    params["params"]["policy"]["output"]["kernel"] *= 1e8  # nothing is left to chance
+    scale = {"mean": rng.normal(size=moments.mean.shape), "variance": rng.uniform(0.1, 2.0, moments.mean.shape)}
+    known = dataclasses.replace(
+        moments, count=jnp.ones_like(moments.count), **{name: jnp.float32(value) for name, value in scale.items()}
+    )
+    return params, state.normaliser._replace(obs=known)
+
+
+def test_everybody_acts_as_in_an_episode_of_its_own(toys):
+    """With its own parameters, normaliser and memory, which all go on from the episode's beginning to its end."""
+    config = self_play.Config(
+        env="toy/team?rivals=true",
+        num_envs=32,
+        num_steps=8,
+        num_opponents=2,
+        hidden=(8,),
+        memory="gru",
+        memory_size=8,
+        normalise_obs=True,
+    )
+    algo = self_play.make(config)
+    agent, selves = agent_of(algo), [self_of(algo, seed) for seed in range(3)]
+    state = algo.init(jax.random.key(3))
+    pool = new_opponents(*selves[0], 2)
+    pool = add_snapshot(pool, *(generation(each) for each in selves[1]), jnp.bool_(True))
+    state = dataclasses.replace(state, params=selves[2][0], normaliser=selves[2][1], pool=pool)
+    policy, collector = against_opponents(agent, state, chances(pool, "uniform"), 0.8), make_collector(agent, 0)
+
+    @jax.jit
+    def play(state: Any, key: jax.Array) -> tuple[Any, Transition]:
+        keys = shard_keys(key, config.shards, collector.keys_per_step * config.num_steps)[1]
+        keys = keys.reshape(config.num_steps, collector.keys_per_step, -1)
+        return rollout(collector, policy, state.runner, keys, config.train_length)[:2]
+
+    runner, traj = play(state, jax.random.key(4))
+    obs, reset = jnp.append(traj.observation.obs, runner.obs[None], 0), jnp.append(traj.reset, runner.reset[None], 0)
+    everything = Observation(obs, None, None, jnp.ones(obs.shape[:3], bool))
+
+    @jax.jit
+    def replay(params: Any, normaliser: Any) -> tuple[jax.Array, jax.Array]:
+        seen = normalised(normaliser, everything, agent.param_sets)
+        _, distribution, value = agent.networks.apply(params, agent.networks.new_carry(32), seen, reset)
+        return distribution.mode()[:-1], value
+
+    would_do, values = zip(*(replay(*each) for each in selves), strict=True)
+    opponent, learns = np.asarray(traj.extras["opponent"]), np.asarray(traj.extras["learns"])
+    wanted = np.where(learns, would_do[2], np.where(opponent[..., None] == 0, would_do[0], would_do[1]))
+    np.testing.assert_array_equal(traj.action, wanted)
+    assert min((would_do[a] != would_do[b]).mean() for a, b in ((0, 1), (0, 2), (1, 2))) > 0.1
+    for name in ("opponent", "side"):
+        dealt = np.asarray(traj.extras[name])
+        np.testing.assert_array_equal(dealt[1:][~reset[1:-1]], dealt[:-1][~reset[1:-1]])
+    np.testing.assert_allclose(traj.extras["value"], values[2][:-1], atol=1e-4)
+    np.testing.assert_allclose(traj.bootstrap[-1], values[2][-1], atol=1e-4)
 
 
 def test_results_are_those_of_a_loop_over_games(played):

@@ -11,7 +11,7 @@ import pytest
 from jaxrl.rl.devices import shard_keys
 from jaxrl.rl.replay import Index, draw, new_replay, num_stored, take, write
 
-B, K, T, L = 4, 3, 4, 2  # environments, rollouts in the buffer, steps of each, steps between stored memories
+B, K, T, L = 8, 3, 4, 2  # environments, rollouts in the buffer, steps of each, steps between stored memories
 
 
 def rollout(number):
@@ -78,15 +78,20 @@ def test_observations_are_stored_once_in_their_own_dtype():
 
 
 def test_shards_draw_the_same_wherever_they_are():
-    """Two devices with two shards each, or one with all four: the minibatch has the same windows."""
+    """Two devices with two shards each, or one with all four: the minibatch has the same windows.
+
+    A shard has two neighbouring environments.
+    """
     replay, (_, keys) = filled(5), shard_keys(jax.random.key(0), 4)
     whole, _ = minibatch(replay, keys[0], 8)
 
     def part(half):
-        own = jax.tree.map(lambda leaf: leaf[2 * half : 2 * half + 2], replay)
+        own = jax.tree.map(lambda leaf: leaf[B // 2 * half :][: B // 2], replay)
         return minibatch(own, jax.random.clone(keys)[0, 2 * half : 2 * half + 2], 8)[0]
 
-    np.testing.assert_array_equal(np.concatenate([part(0), part(1)], axis=1), whole)
+    halves = np.concatenate([np.asarray(part(half)) for half in (0, 1)], axis=1)
+    np.testing.assert_array_equal(halves, whole)
+    np.testing.assert_array_equal(np.unique(halves[0] // 1000), np.arange(B))
 
 
 @pytest.mark.parametrize("memory", [False, True])

@@ -90,6 +90,19 @@ def test_numbers_of_the_info_are_those_at_the_end_of_each_episode() -> None:
     np.testing.assert_array_equal(played.info["left"], np.zeros(EPISODES))  # not those of a later episode
 
 
+def test_later_episodes_count_for_nothing() -> None:
+    """This policy loses its first episode and wins all others, which the short ones begin before the last has ended."""
+
+    def act(obs: Any, carry: Any, key: Any, mask: Any, reset: Any) -> tuple[Any, Any]:
+        begun = (jnp.zeros(obs.shape[0]) if carry is None else carry) + reset
+        return (begun > 1).astype(jnp.int32), begun
+
+    played = evaluate(algorithm(act), Told(), None, jax.random.key(3), EPISODES, log_info=("action",))
+    assert played.won is not None
+    for numbers in (played.won, played.returns, played.info["action"]):
+        np.testing.assert_array_equal(numbers, np.zeros(EPISODES))
+
+
 def test_a_number_that_the_info_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="has no number 'right'; it has action, left, won"):
         evaluate(always(1), Told(), None, jax.random.key(3), EPISODES, log_info=("right",))

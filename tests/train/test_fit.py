@@ -17,9 +17,10 @@ import toy_algorithm as toy
 from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run, timeless
 
 from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.intervals import ChunkSizer
-from jaxrl.train.programs import compile_programs
+from jaxrl.train.programs import compile_programs, member_keys
 from jaxrl.train.result import Result, UnsavedError
 
 
@@ -57,13 +58,15 @@ def test_the_result_holds_the_columns(whole: Result) -> None:
 
 
 def test_evaluation_uses_the_parameters_of_the_moment(whole: Result, folder: Path) -> None:
-    """The toy acts well from the fifth update on; the same episodes are played every time."""
+    """The toy acts well from the fifth update on; the same episodes are played every time, with keys of their own."""
     rows = read_rows(folder / "evaluations.jsonl")
     assert [row["timesteps"] for row in rows] == [0, 32, 64, 80]
     assert [row["win_rate"] for row in rows] == [0.0, 0.0, 1.0, 1.0]
     assert len({row["length_mean"] for row in rows}) == 1
     assert whole.evaluation is not None
     assert {name: rows[-1][name] for name in whole.evaluation} == whole.evaluation
+    played = evaluate(ALGO, CONFIG.make_env(), whole.state, member_keys(0, 1, stream=1), 8)
+    assert whole.evaluation == played.summary()
 
 
 def test_run_json_tells_what_was_run_and_how_it_went(whole: Result, folder: Path) -> None:

@@ -43,6 +43,17 @@ def test_everybody_plays_everybody_on_both_sides(three):
     assert len(draw_matrix(arena).axes) == 2
 
 
+def test_sides_keep_their_seats_whatever_the_order_of_agents(three):
+    """The first side is the first team, here of the second player: there, too, paper beats rock."""
+
+    class Turned(type(GAME)):
+        teams = (1, 0)
+
+    assert sides_of(Turned()) == ((1,), (0,))
+    rock, paper, _ = three
+    assert play_match(Turned(), paper, rock, jax.random.key(0), 4)[:3] == (4, 0, 0)
+
+
 def test_alike_contenders_share_a_program(three):
     programs = {}
     for first, second in ((0, 1), (1, 2), (2, 0)):

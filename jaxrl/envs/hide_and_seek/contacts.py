@@ -119,6 +119,7 @@ def free_agents(
 ) -> tuple[jax.Array, jax.Array]:
     """Where agents are once they are out of objects, each other and the walls: `(x, y)`, each `[A, …]`."""
     radius, num_objects = params.agent_radius, objects.x.shape[0]
+    number = _column(np.arange(len(before.x)), before.x)
 
     def out_of_object(o: Any, place: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         x, y = place
@@ -130,8 +131,9 @@ def free_agents(
         x, y = place
         dx, dy = x - x[i], y - y[i]
         apart = jnp.sqrt(jnp.maximum(dx * dx + dy * dy, 1e-12))
-        half = 0.5 * jnp.maximum(2 * radius / apart - 1, 0.0)  # the other half when it is that agent's turn
-        return x + half * dx, y + half * dy
+        # Of two agents the second makes way by half, then, when it is its turn, the first by all that is left.
+        share = jnp.where(number < i, 1.0, 0.5) * jnp.maximum(2 * radius / apart - 1, 0.0)
+        return x + share * dx, y + share * dy
 
     def round_of_moves(_: Any, place: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         place = jax.lax.fori_loop(0, num_objects, out_of_object, place) if num_objects else place

@@ -49,6 +49,14 @@ def test_only_what_beats_all_before_is_kept(tmp_path):
         assert restored.extra["evaluation"]["timesteps"] == kept + 1
 
 
+def test_what_was_good_before_training_is_not_in_the_way(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    folder.evaluations.append({"timesteps": 0, "return_mean": 5.0})
+    folder.evaluations.append({"timesteps": 1, "return_mean": 1.0})
+    assert keep_best(folder, 1, {"params": jnp.zeros(2)}) is None
+    assert Checkpoints(folder.best).updates == [1]
+
+
 def test_a_run_with_evaluations_can_be_loaded_at_its_best(tmp_path):
     config = toy.Config(total_timesteps=400)
     algo = toy.make(config)

@@ -107,8 +107,14 @@ def break_metadata(folder: Path) -> None:
     (folder / "state" / "_METADATA").write_bytes(b"\xff{")
 
 
+def take_the_arrays_of_another(folder: Path) -> None:
+    """These Orbax reads without an error: only the hashes of leaves tell that they are not what was saved."""
+    shutil.rmtree(folder / "state")
+    shutil.copytree(folder.parent / "10" / "state", folder / "state")
+
+
 def lie_in_the_manifest(folder: Path) -> None:
-    """As if a leaf had other bytes than were saved: what a flip that Orbax does not notice looks like."""
+    """About the hash of a leaf."""
     path = folder / "manifest" / "metadata"
     text = path.read_text()
     start = text.index('"sha256": "') + len('"sha256": "')
@@ -137,6 +143,7 @@ DAMAGES = [
     flip_a_byte,
     truncate_data,
     break_metadata,
+    take_the_arrays_of_another,
     lie_in_the_manifest,
     change_what_the_host_stored,
     remove_the_item,
