@@ -18,7 +18,6 @@ import jax.numpy as jnp
 
 import jaxrl
 from jaxrl.algos import ppo
-from jaxrl.rl.devices import num_devices
 
 
 class Residual(nn.Module):
@@ -36,10 +35,10 @@ class Residual(nn.Module):
 
 
 def regularised(agent: Any, h: Any, params: Any, batch: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss and a small penalty on the weights; each device adds its share."""
+    """PPO's loss and a small penalty on the weights, of which each part of a minibatch adds its share."""
     total, facts = ppo.loss(agent, h, params, batch)
     squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params)]
-    penalty = 1e-5 * jnp.stack(squares).sum() / num_devices()
+    penalty = 1e-5 * jnp.stack(squares).sum() * batch.weight.sum()
     return total + penalty, {**facts, "penalty": penalty}
 
 

@@ -105,8 +105,9 @@ class Batch(NamedTuple):
     action: jax.Array  # [L, R, N, ...]
     log_prob: jax.Array  # [L, R, N] under the policy that acted
     value: jax.Array  # [L, R, N] by the critic at that time
-    advantage: jax.Array  # [L, R, N]
-    weight: jax.Array  # [L, R, N] in all means: 1, and 0 for the dead, unless some stand for others (`draw_agents`)
+    advantage: jax.Array  # [L, R, N]; normalised for `loss`
+    target: jax.Array  # [L, R, N] what the value is to become
+    weight: jax.Array  # [L, R, N] in all means: the same for the living, unless some stand for others (`draw_agents`)
     carry: Any  # [1, R, ...] memory before the first step
 
 
@@ -170,24 +171,31 @@ def update(agent: Agent, state: TrainState, agents_per_step: int = 0) -> tuple[T
     if agents_per_step:
         traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], agents_per_step)
     batch = sequences(traj, advantage, agent.config.train_length)
-    return learn(agent, state, h, batch, experience, agent.config.target_kl)
+    return learn(agent, state, h, batch, experience, agent.config.target_kl, normalised_minibatch)
 
 
 def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
     """Cut a rollout `[T, B, ...]` into sequences of L = `length` steps."""
     log_prob, value = traj.extras["log_prob"], traj.extras["value"]
     weight = traj.extras.get("weight", traj.observation.agent_mask.astype(jnp.float32))
-    steps = to_sequences((traj.observation, traj.reset, traj.action, log_prob, value, advantage, weight), length)
-    return Batch(*steps, carry=to_sequences(traj.carry, 1))
+    steps = (traj.observation, traj.reset, traj.action, log_prob, value, advantage, advantage + value, weight)
+    return Batch(*to_sequences(steps, length), carry=to_sequences(traj.carry, 1))
+
+
+def normalised_minibatch(batch: Batch) -> Batch:
+    """A minibatch as `loss` takes it: its advantages have mean 0 and deviation 1, and its weights add up to 1."""
+    advantage = normalise(batch.advantage, batch.weight)
+    return batch._replace(advantage=advantage, weight=mean_weights(batch.weight))
 
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss on sequences, averaged over living agents' steps: this device's share of the mean over all devices."""
-    advantage, target = normalise(batch.advantage, batch.weight), batch.advantage + batch.value
-    weight = mean_weights(batch.weight)
+    """PPO's loss, averaged over living agents' steps: the share of these sequences in the mean over the minibatch.
+
+    Its other sequences may be on other devices, or take their turn later.
+    """
 
     def mean(x: jax.Array) -> jax.Array:
-        return jnp.sum(x * weight)
+        return jnp.sum(x * batch.weight)
 
     carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
     _, policy, prediction = agent.networks.apply(params, carry, batch.observation, batch.reset)
@@ -195,10 +203,11 @@ def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.A
     ratio = jnp.exp(log_ratio)
     value_clip = h.clip_eps if agent.config.clip_value else jnp.inf
 
-    policy_loss = mean(clipped_surrogate(ratio, advantage, h.clip_eps))
-    value_loss = agent.config.value.loss(prediction, batch.value, target, value_clip)
+    policy_loss = mean(clipped_surrogate(ratio, batch.advantage, h.clip_eps))
+    value_loss = agent.config.value.loss(prediction, batch.value, batch.target, value_clip)
     entropy = policy.entropy()
-    total_loss = policy_loss + scaled_mean(h.vf_coef, value_loss, weight) - scaled_mean(h.ent_coef, entropy, weight)
+    bonus = scaled_mean(h.ent_coef, entropy, batch.weight)
+    total_loss = policy_loss + scaled_mean(h.vf_coef, value_loss, batch.weight) - bonus
     return total_loss, {
         "total": total_loss,
         "policy": policy_loss,

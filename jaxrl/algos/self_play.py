@@ -150,7 +150,7 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     if config.agents_per_step:
         traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], config.agents_per_step)
     batch = ppo.sequences(traj, advantage, config.train_length)
-    state, metrics = learn(agent, state, h, batch, experience, config.target_kl)
+    state, metrics = learn(agent, state, h, batch, experience, config.target_kl, ppo.normalised_minibatch)
 
     pool = add_snapshot(pool, *newest(config, state), state.update % config.snapshot_every == 0)
     against_past = pool.wins.sum() / jnp.maximum(pool.games.sum(), 1.0)

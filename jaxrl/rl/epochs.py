@@ -38,6 +38,8 @@ def update_epochs(
     max_grad_norm: jax.Array,
     weight_decay: float = 0.0,
     target_kl: float | None = None,
+    prepare: Callable[[Any], Any] | None = None,
+    num_parts: int = 1,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
     """Run all epochs on one batch: `(params, opt_state, losses)`, each loss the mean over the minibatches.
 
@@ -54,12 +56,15 @@ def update_epochs(
         max_grad_norm: Gradients are scaled down to this global norm.
         weight_decay: See `gradient_step`.
         target_kl: Stop learning once `loss` reports a larger `approx_kl`.
+        prepare: What is done to each minibatch as a whole, before `loss` sees it, perhaps in parts.
+        num_parts: See `gradient_of_parts`.
     """
 
     def step(learner: _Learner, index: jax.Array) -> tuple[_Learner, dict[str, jax.Array]]:
         minibatch = take_rows(batch, index, axis=1)
+        minibatch = minibatch if prepare is None else prepare(minibatch)
         params, opt_state, losses = gradient_step(
-            loss, learner.params, learner.opt_state, minibatch, optimizer, lr, max_grad_norm, weight_decay
+            loss, learner.params, learner.opt_state, minibatch, optimizer, lr, max_grad_norm, weight_decay, num_parts
         )
         return _stop_at(target_kl, learner, _Learner(params, opt_state, learner.stopped), losses)
 

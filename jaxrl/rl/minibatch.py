@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["shuffled_indices", "take_rows", "to_sequences"]
+__all__ = ["in_parts", "shuffled_indices", "take_rows", "to_sequences"]
 
 
 def to_sequences(tree: Any, length: int) -> Any:
@@ -44,3 +44,12 @@ def shuffled_indices(keys: jax.Array, num_envs: int, num_minibatches: int) -> ja
 def take_rows(tree: Any, index: jax.Array, axis: int) -> Any:
     """The rows `index` of every leaf, counted along `axis`."""
     return jax.tree.map(lambda leaf: leaf.take(index, axis=axis, mode="clip"), tree)
+
+
+def in_parts(tree: Any, count: int) -> Any:
+    """Sequences `[L, R, ...]` in `count` equal parts: `[count, L, R / count, ...]`."""
+
+    def cut(leaf: jax.Array) -> jax.Array:
+        return leaf.reshape(leaf.shape[0], count, -1, *leaf.shape[2:]).swapaxes(0, 1)
+
+    return jax.tree.map(cut, tree)

@@ -16,8 +16,9 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from jaxrl.rl.devices import num_devices, pcast_varying, psum
+from jaxrl.rl.minibatch import in_parts
 
-__all__ = ["OPTIMIZERS", "adam", "gradient_step", "muon", "new_opt_state", "radam"]
+__all__ = ["OPTIMIZERS", "adam", "gradient_of_parts", "gradient_step", "muon", "new_opt_state", "radam"]
 
 _RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
 
@@ -79,6 +80,7 @@ def gradient_step(
     lr: Any,
     max_grad_norm: jax.Array | float,
     weight_decay: float = 0.0,
+    num_parts: int = 1,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One gradient step on a minibatch, over all devices: `(params, opt_state, losses)`.
 
@@ -92,11 +94,12 @@ def gradient_step(
             each part of the parameters.
         max_grad_norm: The gradient is scaled down to this global norm.
         weight_decay: What is added to the direction of a layer's weights, as a share of them; biases have none.
+        num_parts: See `gradient_of_parts`.
 
     Returns:
         Losses are this device's share and include `grad_norm`.
     """
-    grads, losses = jax.grad(loss, has_aux=True)(pcast_varying(params), minibatch)
+    grads, losses = gradient_of_parts(loss, pcast_varying(params), minibatch, num_parts)
     gradient, as_params = ravel_pytree(grads)
     gradient = psum(gradient)
     norm = jnp.linalg.norm(gradient)
@@ -106,6 +109,31 @@ def gradient_step(
     step = _with_decay(step, params, weight_decay) if weight_decay else step
     params = jax.tree.map(lambda p, u, rate: p - _along(rate, u) * u, params, step, jax.tree.broadcast(lr, params))
     return params, opt_state, {**losses, "grad_norm": norm / num_devices()}
+
+
+def gradient_of_parts(
+    loss: Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]], params: Any, minibatch: Any, num_parts: int
+) -> tuple[Any, dict[str, jax.Array]]:
+    """The gradient of a loss, and its facts, each the sum over parts of the minibatch that take their turns.
+
+    So an update needs the memory of one part, and a part that fits into a core's cache is faster.
+
+    Args:
+        loss: `loss(params, part) -> (scalar, {name: scalar})`, the part's share of means over the minibatch.
+        params: What the gradient is taken with respect to.
+        minibatch: Leaves `[L, R, ...]`; those of a carry are `[1, R, ...]`.
+        num_parts: A divisor of R; 1 for all at once.
+    """
+    gradient = jax.grad(loss, has_aux=True)
+    if num_parts == 1:
+        return gradient(params, minibatch)
+
+    def add(total: Any, part: Any) -> tuple[Any, dict[str, jax.Array]]:
+        grads, facts = gradient(params, part)
+        return jax.tree.map(jnp.add, total, grads), facts
+
+    grads, facts = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), in_parts(minibatch, num_parts))
+    return grads, jax.tree.map(lambda fact: fact.sum(0), facts)
 
 
 def _with_decay(step: Any, params: Any, weight_decay: float) -> Any:

@@ -87,7 +87,7 @@ def test_leaving_out_the_dead_changes_nothing(module):
         packed = draw_agents(traj, advantage, jax.random.split(jax.random.key(4), SHARDS), 2)
 
         def learned_from(traj, advantage):
-            batch = ppo.sequences(traj, advantage, 1)
+            batch = ppo.normalised_minibatch(ppo.sequences(traj, advantage, 1))
             return jax.grad(lambda p: ppo.loss(agent, state.hyperparams, p, batch), has_aux=True)(state.params)
 
         return learned_from(traj, advantage), learned_from(*packed)

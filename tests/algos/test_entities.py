@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from family import agent_of
 
 from jaxrl.acting.collector import Observation
-from jaxrl.algos import ippo, mappo, qmix, sac
+from jaxrl.algos import ippo, mappo, on_policy, ppo, qmix, sac
 
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 96, "hidden": (8,), "torso": "entities"}
 FRESH: dict[str, Any] = {"num_minibatches": 2}
@@ -48,6 +49,36 @@ def test_every_kind_of_algorithm_learns_with_them(variant):
     assert len(moved) >= 4
     assert np.min(moved) > 0
     assert not np.isclose(*np.transpose(moved)).all()
+
+
+@pytest.mark.parametrize("module", [ippo, pytest.param(mappo, marks=pytest.mark.slow)])
+def test_learning_in_parts_is_learning_at_once(module, monkeypatch):
+    """Four parts of four rows each, in which some marines may be dead: the same parameters and losses to rounding."""
+    config = module.Config(**SMALL | FRESH, env="smax/3m")
+    learned = []
+    for entities in (1 << 30, 4 * 3 * 5):  # rows, agents, others
+        monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", entities)
+        algo = module.make(config)
+        state, metrics = jax.jit(algo.update)(jax.jit(algo.init)(jax.random.key(0)))
+        learned.append((state.params, metrics["losses"]))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), *learned)
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({}, 4),
+        ({"torso": "flat"}, 1),  # which gains nothing
+        ({"memory": "gru"}, 1),  # which needs long rows
+        ({"num_minibatches": 4}, 2),
+    ],
+)
+def test_a_part_is_what_a_cache_can_hold(fields, parts, monkeypatch):
+    monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", 4 * 3 * 5 + 1)
+    config = ippo.Config(**{**SMALL, **FRESH, "env": "smax/3m", **fields})
+    agent = agent_of(ippo.make(config))
+    batch = ppo.Batch(*[None] * 7, weight=jnp.ones((1, 32, 3)), carry=())
+    assert on_policy.parts_of_minibatch(agent, batch) == parts
 
 
 def test_the_central_critic_does_not_care_about_the_order_of_units():

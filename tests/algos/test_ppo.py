@@ -71,6 +71,7 @@ def test_probabilities_of_the_rollout_are_those_of_the_first_minibatch(trained):
     def first_loss(state):
         seen = collect(algo, state, jax.random.key(7))
         batch = ppo.sequences(seen, jnp.ones_like(seen.extras["value"]), config.train_length)
+        batch = ppo.normalised_minibatch(batch)
         return ppo.loss(agent_of(algo), state.hyperparams, state.params, batch)[1]
 
     losses = first_loss(state)
@@ -100,7 +101,7 @@ def test_dead_agents_carry_no_loss(trained):
         )
 
         def grad(seen, advantage):
-            batch = ppo.sequences(seen, advantage, config.train_length)
+            batch = ppo.normalised_minibatch(ppo.sequences(seen, advantage, config.train_length))
             return jax.grad(lambda p: ppo.loss(agent_of(algo), state.hyperparams, p, batch)[0])(state.params)
 
         return grad(seen, seen.extras["value"]), grad(spoiled, jnp.where(alive, seen.extras["value"], 9.0))

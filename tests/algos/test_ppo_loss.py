@@ -68,8 +68,9 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(clip_value: bool) -> None
         return {**means, "total": means["policy"] + 0.7 * means["value"] - 0.3 * means["entropy"]}
 
     observation = Observation(jnp.float32(obs), None, None, jnp.asarray(weight > 0))
-    numbers = (jnp.float32(each) for each in (log_prob, value, advantage, weight))
+    numbers = (jnp.float32(each) for each in (log_prob, value, advantage, advantage + value, weight))
     batch = ppo.Batch(observation, jnp.zeros(SHAPE[:2], bool), jnp.asarray(action), *numbers, carry=())
+    batch = ppo.normalised_minibatch(batch)
     loss = partial(ppo.loss, linear_agent(config), config.hyperparams)
     (total, losses), slopes = jax.value_and_grad(lambda p: loss(p, batch), has_aux=True)(jnp.float32(params))
     wanted = slow(params)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxrl.rl.minibatch import shuffled_indices, take_rows, to_sequences
+from jaxrl.rl.minibatch import in_parts, shuffled_indices, take_rows, to_sequences
 
 T, B = 6, 4
 LABELS = np.arange(T)[:, None] * 10 + np.arange(B)  # step * 10 + environment
@@ -16,6 +16,11 @@ def test_a_row_is_a_run_of_steps_of_one_environment(length):
     assert rows.shape == (length, B * T // length)
     np.testing.assert_array_equal(np.diff(rows, axis=0), 10)  # consecutive steps, same environment
     np.testing.assert_array_equal(np.sort(rows.ravel()), np.sort(LABELS.ravel()))  # nothing lost, nothing twice
+
+
+def test_parts_are_neighbouring_sequences():
+    parts = np.asarray(in_parts(LABELS, 2))
+    np.testing.assert_array_equal(parts, [LABELS[:, :2], LABELS[:, 2:]])
 
 
 def test_minibatches_are_a_partition_and_shuffle():

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3
+from jaxrl.algos import dqn, ippo, mappo, on_policy, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -21,11 +21,12 @@ NORMALISED = {"normalise_obs": True, "normalise_reward": True}
 WORLDS = Path(__file__).parents[2] / "wrappers" / "worlds.py"
 GRU = {"memory": "gru", "memory_size": 8}
 REPLAY = {"buffer_size": 32 * 8 * 3, "learning_starts": 0, "batch_size": 32, "n_step": 2, "tau": 0.5}
+on_policy.ENTITIES_AT_ONCE = 128  # one device learns from a minibatch in eight parts, and each of eight from one part
 VARIANTS = {
     "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
     "ppo worlds": (ppo, ppo.Config(env="classic/cartpole", params=f"{WORLDS}:draw", **SMALL)),
     "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
-    "ippo": (ippo, ippo.Config(env="smax/3m", agents_per_step=2, **SMALL)),
+    "ippo": (ippo, ippo.Config(env="smax/3m", torso="entities", agents_per_step=2, **SMALL)),
     "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
     # These two by Adam: Muon turns weak directions as far as strong ones, and in probes this simple they are rounding.
     "mappo": (mappo, mappo.Config(env="probe/death", optimizer="adam", target_kl=0.05, **NORMALISED, **SMALL)),
