@@ -20,7 +20,7 @@ def mixer() -> Any:
     """The mixer of two teams, its parameters, and 50 states `[50, 4]`."""
     module = MonotonicMixer(TEAMS, size=5, sizes=(32,))
     state = jax.random.normal(jax.random.key(1), (50, 4))
-    params = module.init(jax.random.key(0), jnp.zeros(3), jnp.ones(3, bool), state[0])
+    params: Any = module.init(jax.random.key(0), jnp.zeros(3), jnp.ones(3, bool), state[0])
     for name in ("weights", "output_weights"):  # as after some training, when what is read off has both signs
         params["params"][name]["kernel"] *= 8.0
     return module, params, state

@@ -34,7 +34,8 @@ def test_evaluation_is_no_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_a_run_that_goes_on_counts_what_it_took_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place, options = tmp_path / "run", {"log_every": 1, "eval_every": 4}
+    place = tmp_path / "run"
+    options: dict[str, Any] = {"log_every": 1, "eval_every": 4}
     first = run(run_dir=place, callbacks=[Slow(monkeypatch, stop_at=24)], **options)
     assert first.stopped == "callback"
     result = run(run_dir=place, callbacks=[Slow(monkeypatch)], resume=True, **options)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ BESIDE = (2.5, 1)  # a quarter of a metre from the middle of the box at (3, 1) t
 
 def test_who_grabs_a_box_carries_and_turns_it():
     """Seen from its holder it stays where and as it was taken, here to the right and aslant."""
-    faces = {"heading": [[0.8, 0.6], [1, 0], [1, 0]], "object_heading": [[0.96, 0.28], [1, 0]]}
+    faces: Any = {"heading": [[0.8, 0.6], [1, 0], [1, 0]], "object_heading": [[0.96, 0.28], [1, 0]]}
     state = after(world(hiders=(BESIDE, (1, 5)), **faces), hider_0="grab")
     assert state.held.tolist() == [0, -1, -1]
 

@@ -1,5 +1,7 @@
 """Ramps, falls and what is told of an episode, in hand-made worlds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hand_made import HUNT, after, outcome, world
@@ -58,7 +60,7 @@ def test_who_stays_on_top_of_a_ramp_has_climbed_it_once():
 
 @pytest.mark.parametrize("outside", [(), (0,), (0, 1), (2,)])
 def test_who_stands_on_the_wall_around_the_floor_costs_the_team(outside):
-    places = [(1, 1), (1, 5), (5, 5)]
+    places: Any = [(1, 1), (1, 5), (5, 5)]
     for agent in outside:
         places[agent] = (0.05, 1 + agent)
     state = world(places[:2], places[2], height=[float(agent in outside) for agent in range(3)])
