@@ -1,5 +1,6 @@
 """Typing mistakes get a sentence that says what to type, and objects show themselves in a few words."""
 
+import dataclasses
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -52,6 +53,13 @@ STATE: Any = SimpleNamespace(params=None, normaliser=None)
 def test_the_wrong_thing_in_the_right_place(typed, sentence):
     with pytest.raises(TypeError, match=sentence):
         typed()
+
+
+@pytest.mark.parametrize(("name", "value"), [("lr", 2e-3), ("num_envs", 8)])
+def test_fit_refuses_an_algorithm_made_from_another_configuration(name, value):
+    other = dataclasses.replace(CONFIG, **{name: value})
+    with pytest.raises(ValueError, match=f"made from another configuration: {name} is .* there and {value} here"):
+        jaxrl.fit(ALGO, other, quiet=True)
 
 
 @pytest.mark.parametrize("name", algos.names())
