@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxrl.display import as_html
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import as_seed, typed
+from jaxrl.source_file import algorithm_name
 
 __all__ = [
     "COUNT",
@@ -25,6 +26,7 @@ __all__ = [
     "Allowed",
     "CheckedConfig",
     "Effect",
+    "check_config",
     "check_log_info",
 ]
 
@@ -85,7 +87,7 @@ class CheckedConfig:
     def __repr__(self) -> str:
         """The fields that differ from the class's defaults, as one would type them."""
         changed = (f"{name}={value!r}" for name, value in self._fields().items() if value != _default(self, name))
-        return f"{type(self).__module__.rpartition('.')[2]}.{type(self).__qualname__}({', '.join(changed)})"
+        return f"{algorithm_name(type(self))}.{type(self).__qualname__}({', '.join(changed)})"
 
     def _repr_html_(self) -> str:
         return as_html(repr(self), self._fields())
@@ -132,6 +134,22 @@ class CheckedConfig:
     def _kinds(cls) -> list[type[CheckedConfig]]:
         """The classes of the hierarchy, the most general first."""
         return [kind for kind in reversed(cls.__mro__) if issubclass(kind, CheckedConfig)]
+
+
+def check_config(config: Any, kind: type) -> None:
+    """Raise TypeError unless `config` is of the class `kind`, an algorithm's own; the message says what to give."""
+    if isinstance(config, kind):
+        return
+    name, own = algorithm_name(kind), f"{algorithm_name(kind)}.{kind.__name__}"
+    if isinstance(config, type):
+        raise TypeError(f"{name}.make takes a configuration, not the class {config.__name__}; give {own}().")
+    if not dataclasses.is_dataclass(config):
+        raise TypeError(f"{name}.make takes a configuration, such as {own}(), not a {type(config).__name__}.")
+    other = algorithm_name(type(config))
+    raise TypeError(
+        f"{name}.make takes {own}(…), not {other}.{type(config).__name__}(…); give that to {other}.make, or give "
+        f"{own}(…) here."
+    )
 
 
 def check_log_info(env: Environment, names: Collection[str]) -> None:

@@ -22,6 +22,8 @@ _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
 _LIBRARIES = ("gymnax", "jaxmarl")  # whose environments can be made by name
+_ONLY_IN_JAXMARL = ("jaxnav", "ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
+_OTHER_RULES = {"storm_2p": "storm", "storm_np": "storm?num_agents=4"}  # JaxMARL's ids, and what comes closest here
 _OBJECT = "object"  # the place of environments that are objects of this process
 _OBJECTS: dict[str, Environment] = {}
 
@@ -94,8 +96,8 @@ def make(env_id: str, **options: Any) -> Any:
     elif name.endswith(".py"):
         raise UnknownNameError(f"{name} is a file; say which class in it is the environment, {name}:CLASS.")
     else:
-        known = [*_FACTORIES, *_ALIASES]
-        raise UnknownNameError(f"There is no environment {name!r}. {nearest(name, known)} `jaxrl envs` lists all.")
+        hint = _hint_elsewhere(name) or nearest(name, [*_FACTORIES, *_ALIASES])
+        raise UnknownNameError(f"There is no environment {name!r}. {hint} `jaxrl envs` lists all.")
     _check_options(name, factory, options)
     env = factory(**_FIXED.get(name, {}), **options)
     if not isinstance(env, Environment):
@@ -163,6 +165,15 @@ def own_params(name: str) -> Any:
     if not colon:
         raise UnknownNameError(f"params={name!r} names nothing; write ./FILE.py:NAME or package.module:NAME.")
     return load_named(place, attribute)
+
+
+def _hint_elsewhere(name: str) -> str:
+    """What to type for an id of another library that is no alias here; empty for all other names."""
+    if name in _OTHER_RULES:
+        return f"What comes closest to JaxMARL's is {_OTHER_RULES[name]}, whose rules differ; see docs/social_games.md."
+    if name in _ONLY_IN_JAXMARL or name.endswith(("-bsuite", "-misc")):
+        return f"Say {'jaxmarl' if name in _ONLY_IN_JAXMARL else 'gymnax'}:{name} for that library's."
+    return ""
 
 
 def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:

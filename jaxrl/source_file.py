@@ -16,7 +16,15 @@ from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["SourceFile", "check_not_loading", "class_reference", "load_named", "load_source", "source_of"]
+__all__ = [
+    "SourceFile",
+    "algorithm_name",
+    "check_not_loading",
+    "class_reference",
+    "load_named",
+    "load_source",
+    "source_of",
+]
 
 _PREFIX = "jaxrl_file_"
 _FILES: dict[str, SourceFile] = {}  # by the name of the module
@@ -114,6 +122,12 @@ def class_reference(kind: type) -> str:
     """The name by which `load_named` finds a class: `./my_net.py:Net` or `package.module:Net`."""
     file = source_of(kind)
     return f"{kind.__module__ if file is None else file.path}:{kind.__qualname__}"
+
+
+def algorithm_name(kind: type) -> str:
+    """What an algorithm is called, by its config's class: the name of its module or of its file."""
+    file = source_of(kind)
+    return kind.__module__.rpartition(".")[2] if file is None else file.path.stem
 
 
 def check_not_loading() -> None:

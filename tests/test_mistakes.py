@@ -1,5 +1,6 @@
 """Typing mistakes get a sentence that says what to type, and objects show themselves in a few words."""
 
+import dataclasses
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,7 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxrl
-from jaxrl.algos import ppo
+from jaxrl import algos
+from jaxrl.algos import ippo, ppo, sac
 from jaxrl.cli import main
 from jaxrl.tuning.sweep import sweep
 from jaxrl.vector import VectorEnv
@@ -21,6 +23,7 @@ CONFIG: Any = ppo.Config(env="CartPole-v1", lr=1e-3)
 ALGO: Any = ppo.make(CONFIG)
 ENV: Any = CONFIG.make_env()
 PPO: Any = ppo
+IPPO: Any = ippo
 KEY = jax.random.key(0)
 evaluate: Any = jaxrl.evaluate
 STATE: Any = SimpleNamespace(params=None, normaliser=None)
@@ -40,6 +43,9 @@ STATE: Any = SimpleNamespace(params=None, normaliser=None)
         (lambda: sweep(ALGO, CONFIG, lr=[1e-3]), "such as jaxrl.algos.ppo, not what its make returned"),
         (lambda: ALGO.act(SimpleNamespace(state=STATE), jnp.zeros((2, 4))), "not a SimpleNamespace; give its .state"),
         (lambda: ALGO.act(STATE, [[0.0, 0.0, 0.0, 0.0]]), "not a list; give jnp.asarray"),
+        (lambda: IPPO.make(CONFIG), r"ippo.make takes ippo.Config\(…\), not ppo.Config\(…\); give that to ppo.make"),
+        (lambda: ppo.make(PPO.Config), r"not the class Config; give ppo.Config\(\)"),
+        (lambda: PPO.make("CartPole-v1"), r"takes a configuration, such as ppo.Config\(\), not a str"),
         (lambda: VectorEnv(PPO, 4), "such as what jaxrl.make returns, not a module"),
         (lambda: ENV.reset(0), r"give jax.random.key\(0\)"),
     ],
@@ -47,6 +53,20 @@ STATE: Any = SimpleNamespace(params=None, normaliser=None)
 def test_the_wrong_thing_in_the_right_place(typed, sentence):
     with pytest.raises(TypeError, match=sentence):
         typed()
+
+
+@pytest.mark.parametrize(("name", "value"), [("lr", 2e-3), ("num_envs", 8)])
+def test_fit_refuses_an_algorithm_made_from_another_configuration(name, value):
+    other = dataclasses.replace(CONFIG, **{name: value})
+    with pytest.raises(ValueError, match=f"made from another configuration: {name} is .* there and {value} here"):
+        jaxrl.fit(ALGO, other, quiet=True)
+
+
+@pytest.mark.parametrize("name", algos.names())
+def test_every_algorithm_refuses_the_configuration_of_another(name):
+    algorithm, other = algos.load(name), ppo if name != "ppo" else sac
+    with pytest.raises(TypeError, match=rf"{name}.make takes {name}.Config"):
+        algorithm.make(other.Config())
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,20 @@ def test_unknown_names_list_the_nearest(name, suggestion):
         jaxrl.make(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("storm_2p", "closest to JaxMARL's is storm, whose rules differ"),
+        ("storm_np", "is storm.num_agents=4, whose rules differ"),
+        ("jaxnav", "Say jaxmarl:jaxnav"),
+        ("Catch-bsuite", "Say gymnax:Catch-bsuite"),
+    ],
+)
+def test_names_of_other_libraries_say_where_they_are(name, sentence):
+    with pytest.raises(UnknownNameError, match=f"There is no environment '{name}'.*{sentence}"):
+        jaxrl.make(name)
+
+
 def test_far_off_names_list_what_there_is():
     assert nearest("zzzzzz", ["b", "a"]) == "Known: a, b."
 

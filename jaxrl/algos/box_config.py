@@ -17,6 +17,7 @@ from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.value import C51, HLGauss, ScalarValue
+from jaxrl.source_file import algorithm_name
 from jaxrl.spaces import Box
 from jaxrl.wrappers import as_multi_agent
 
@@ -92,7 +93,7 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
             TypeError: Its actions are in no box.
         """
         env = super().make_env()
-        space, name = env.action_space(), type(self).__module__.rpartition(".")[2]
+        space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Box):
             raise TypeError(
                 f"{self.env} has actions in {space}, and {name} needs those of a Box; use dqn, ppo or ippo."

@@ -13,6 +13,7 @@ from jaxrl.checked import SHARE, Allowed
 from jaxrl.environment import Environment
 from jaxrl.rl.annealing import ramp
 from jaxrl.rl.value import GreedyValue
+from jaxrl.source_file import algorithm_name
 from jaxrl.spaces import Box, Discrete
 
 __all__ = ["ExplorationLayer"]
@@ -63,7 +64,7 @@ class ExplorationLayer(HyperparamsLayer):
             TypeError: Its actions are not discrete.
         """
         env = super().make_env()
-        space, name = env.action_space(), type(self).__module__.rpartition(".")[2]
+        space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Discrete):
             others = "sac, td3, ppo" if isinstance(space, Box) else "ppo"
             raise TypeError(f"{self.env} has actions in {space}, and {name} needs Discrete ones; use {others} or ippo.")

@@ -18,7 +18,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.layers import TeamLayer, has_memory
 from jaxrl.algos.learning import OptimizerName
 from jaxrl.algos.policy_config import PolicyLayer
-from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect
+from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 
@@ -175,6 +175,7 @@ PRESETS: dict[str, Config] = {
 
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """IPPO as three pure functions of the train state."""
+    check_config(config, Config)
     env = config.make_env()
     param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)

@@ -18,6 +18,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import ReplayQConfig
+from jaxrl.checked import check_config
 from jaxrl.fields import Name
 
 __all__ = ["PRESETS", "Config", "TeamQConfig", "make", "make_train"]
@@ -55,6 +56,7 @@ def make(config: Config, loss: Any = dqn.loss) -> Algorithm:
         config: What to train, and how.
         loss: Another loss, with the signature of `dqn.loss`.
     """
+    check_config(config, Config)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)

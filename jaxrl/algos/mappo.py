@@ -24,7 +24,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.ippo import TeamConfig
-from jaxrl.checked import Allowed
+from jaxrl.checked import Allowed, check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
@@ -47,6 +47,10 @@ class Config(TeamConfig):
             lambda shared: not shared, "be False: mappo's critic does not see what its policy sees (ippo's does)"
         ),
     }
+
+    def overridden(self) -> tuple[str, ...]:
+        """See `PolicyLayer.overridden`; the central critic always learns at the shared rate."""
+        return tuple(name for name in super().overridden() if name != "lr")
 
 
 PRESETS: dict[str, Config] = {
@@ -182,6 +186,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     Raises:
         ValueError: `agents_per_step` agents cannot be drawn.
     """
+    check_config(config, Config)
     env = config.make_env()
     param_sets = config.param_sets(env)
     if config.agents_per_step and max(env.teams):

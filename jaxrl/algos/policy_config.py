@@ -70,6 +70,13 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
             found[name][policy] = value
         return found
 
+    def overridden(self) -> tuple[str, ...]:
+        """The hyperparameters of which every learning agent's policy has its own, so that the shared value is idle."""
+        if not (self.policies and self.policy_hyperparams):
+            return ()
+        names = set(policy_names(as_multi_agent(self.make_env()), self.policies))
+        return tuple(name for name, own in self.own_hyperparams.items() if names <= own.keys())
+
     def hyperparams_now(self, agent: Any, state: Any) -> Hyperparams:
         """The hyperparameters of the update that `state` is about to make.
 

@@ -25,6 +25,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.exploration import ExplorationLayer
 from jaxrl.algos.on_policy import collect, learn, own_networks
 from jaxrl.algos.q_config import Hyperparams, QConfig, QLayer
+from jaxrl.checked import check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -169,6 +170,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         config: What to train, and how.
         loss: Another loss, with the signature of `loss` above.
     """
+    check_config(config, Config)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)

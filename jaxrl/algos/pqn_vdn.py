@@ -21,6 +21,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo, pqn
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import Hyperparams, QConfig
+from jaxrl.checked import check_config
 from jaxrl.fields import Name
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -65,6 +66,7 @@ def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tu
 
 def make(config: Config, loss: Any = team_loss) -> Algorithm:
     """PQN-VDN as three pure functions of the train state."""
+    check_config(config, Config)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)

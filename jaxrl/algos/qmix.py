@@ -25,7 +25,7 @@ from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
 from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
-from jaxrl.checked import COUNT, LAYERS, Allowed
+from jaxrl.checked import COUNT, LAYERS, Allowed, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer
 
@@ -98,6 +98,7 @@ def make(config: Config, loss: Any = mixed_loss) -> Algorithm:
         config: What to train, and how.
         loss: Another loss, with the signature of `mixed_loss` above.
     """
+    check_config(config, Config)
     env = config.make_env()
     param_sets = config.param_sets(env)
     nets, behaviour = networks(config, env, param_sets), partial(pqn.explore, config)

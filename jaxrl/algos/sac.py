@@ -34,7 +34,7 @@ from jaxrl.algos.actor_critic import (
 )
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
-from jaxrl.checked import POSITIVE, Allowed
+from jaxrl.checked import POSITIVE, Allowed, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.heads import SquashedHead, bounds_of
@@ -188,6 +188,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         config: What to train, and how.
         loss: Another loss of the critics, with the signature of `loss` above.
     """
+    check_config(config, Config)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)

@@ -39,7 +39,7 @@ from jaxrl.acting.opponents import (
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
 from jaxrl.algos.on_policy import collect, draw_agents, learn
-from jaxrl.checked import COUNT, SHARE, Allowed, Effect
+from jaxrl.checked import COUNT, SHARE, Allowed, Effect, check_config
 from jaxrl.fields import Name
 from jaxrl.rl.advantage import gae
 from jaxrl.rl.devices import member_index, of_all_members
@@ -184,6 +184,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     Raises:
         ValueError: The environment has no two teams, or no script though `script_share` wants it.
     """
+    check_config(config, Config)
     env = config.make_env()
     count = len(np.unique(env.teams))
     if count != 2:

@@ -9,6 +9,7 @@ from jaxrl.algos.hyperparams import HyperparamsLayer
 from jaxrl.algos.layers import ActivationName, NetworkLayer
 from jaxrl.checked import SHARE, Allowed, Effect
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.source_file import algorithm_name
 
 __all__ = ["StreamLayer"]
 
@@ -64,6 +65,6 @@ class StreamLayer(NetworkLayer, HyperparamsLayer):
         """
         env = super().make_env()
         if isinstance(env, MultiAgentEnvironment):
-            name = type(self).__module__.rpartition(".")[2]
+            name = algorithm_name(type(self))
             raise TypeError(f"{self.env} has {env.num_agents} agents and {name} trains one; use ippo, mappo or pqn.")
         return env

@@ -21,7 +21,7 @@ from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
 from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
-from jaxrl.checked import Allowed
+from jaxrl.checked import Allowed, check_config
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -54,6 +54,7 @@ def make(config: Config, loss: Any = team_loss) -> Algorithm:
         config: What to train, and how.
         loss: Another loss, with the signature of `team_loss` above.
     """
+    check_config(config, Config)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)

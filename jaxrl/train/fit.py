@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def fit(
         with everything saved and the signal's name in `Result.stopped`; a second signal stops at once.
 
     Raises:
-        ValueError: A count is not positive, an option has no effect, or what to start from has other shapes.
+        ValueError: A count is not positive, an option has no effect, `algo` was made from another config, or what to
+            start from has other shapes.
         FileExistsError: `run_dir` holds something else (the message names the differences), or is in use.
         OSError: `run_dir` is not writable.
         DivergedError: Losses or parameters are no longer finite.
@@ -119,11 +121,26 @@ def _training(
 
 
 def _check_what(algo: Any, config: Any) -> None:
-    """Raise TypeError unless these are an algorithm and a configuration, and this is no script being loaded."""
+    """Raise unless these are an algorithm and the configuration that it was made from, and no script is being loaded.
+
+    Raises:
+        TypeError: One is something else.
+        ValueError: The algorithm was made from another configuration: it would train that, and this would be recorded.
+    """
     check_not_loading()
     check_algorithm(algo, "fit")
     if isinstance(config, type):
         raise TypeError(f"fit takes a configuration, not the class {config.__name__}; give {config.__name__}().")
+    made_from = next((part.config for part in getattr(algo.init, "args", ()) if hasattr(part, "config")), None)
+    if type(made_from) is not type(config):  # an algorithm that keeps its configuration elsewhere, or a wrapped one
+        return
+    for field in dataclasses.fields(config):
+        there, here = getattr(made_from, field.name), getattr(config, field.name)
+        if field.name != "seed" and there != here:
+            raise ValueError(
+                f"The algorithm was made from another configuration: {field.name} is {there!r} there and {here!r} "
+                f"here. Give what make(config) returns for this one."
+            )
 
 
 def _members(num_seeds: int, members: Sequence[Mapping[str, Any]] | None) -> int | Sequence[Mapping[str, Any]]:

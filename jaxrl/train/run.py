@@ -12,12 +12,13 @@ from jax.sharding import Mesh
 from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.fields import as_whole
+from jaxrl.source_file import algorithm_name
 from jaxrl.train.callbacks import Callback, OnRow, OwnCallbacks, StopAt
 from jaxrl.train.cost.time_split import rollout_share
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.continuation import Begun, Resume, entered
 from jaxrl.train.folder.provenance import on_devices
-from jaxrl.train.folder.run_folder import algorithm_name, describe_run
+from jaxrl.train.folder.run_folder import describe_run
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.folder.sources import not_loadable
 from jaxrl.train.intervals import Intervals

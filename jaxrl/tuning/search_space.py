@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole, settled
+from jaxrl.source_file import algorithm_name
 
 __all__ = [
     "Choice",
@@ -132,9 +133,12 @@ def effective(config: Any, point: Point) -> Point:
     """A point after conversion by the config: 2e4 steps become 20000, and fields without effect get their default.
 
     Raises:
-        ValueError: The config rejects a value.
+        ValueError: The config rejects a value, or a name has no effect because every policy has its own value.
     """
     made = settled(dataclasses.replace(config, **point), point)
+    idle = [name for name in (made.overridden() if hasattr(made, "overridden") else ()) if name in point]
+    if idle:
+        raise ValueError(f"{idle[0]} changes nothing: policy_hyperparams gives every policy its own; drop one of them.")
     return {name: getattr(made, name) for name in point}
 
 
@@ -218,5 +222,4 @@ def _check_name(config: Any, name: str) -> None:
             "sweep, --tuning-seeds and --test-seeds (tuning_seeds=…, test_seeds=…) for those of a search."
         )
     if name not in names:
-        kind = type(config).__module__.rpartition(".")[2]
-        raise UnknownNameError(f"{kind} has no hyperparameter {name!r}. {nearest(name, names)}")
+        raise UnknownNameError(f"{algorithm_name(type(config))} has no hyperparameter {name!r}. {nearest(name, names)}")

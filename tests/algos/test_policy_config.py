@@ -17,6 +17,7 @@ from jaxrl.algos import ippo, mappo, self_play
 from jaxrl.algos.on_policy import collect
 from jaxrl.cli.train import parse_flags
 from jaxrl.rl.advantage import gae
+from jaxrl.tuning.search_space import points
 
 POLICIES = {"adversary_.*": "A", "agent_.*": "B"}
 SMALL: dict[str, Any] = {
@@ -223,6 +224,16 @@ def test_the_command_line_takes_them():
     words += ["--policy-hyperparams", "A.lr=1e-3", "B.ent_coef=0.02"]
     config = parse_flags("ippo", MODULES["ippo"], words)[0]
     assert config.own_hyperparams == {"lr": {"A": 1e-3}, "ent_coef": {"B": 0.02}}
+
+
+def test_a_shared_value_that_every_policy_overrides_cannot_be_swept():
+    both = {**SMALL, "policy_hyperparams": {"A.lr": 0.1, "B.lr": 0.2, "A.ent_coef": 0.5}}
+    with pytest.raises(ValueError, match="lr changes nothing: policy_hyperparams gives every policy its own"):
+        points(ippo.Config(**both), {"lr": [0.1, 0.2]}, 1)
+    assert len(points(ippo.Config(**both), {"ent_coef": [0.1, 0.2]}, 1)) == 2  # B has the shared one
+    assert len(points(mappo.Config(**both), {"lr": [0.1, 0.2]}, 1)) == 2  # and so has the central critic
+    some = {**SMALL, "policies": {"agent_0": "A"}, "policy_hyperparams": {"A.lr": 0.1}}
+    assert len(points(ippo.Config(**some), {"lr": [0.1, 0.2]}, 1)) == 2  # and so have agents without a policy
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,13 @@ class CheckpointReader:
         handler = ocp.StandardCheckpointHandler(multiprocessing_options=_alone())
         try:
             arrays = handler.restore(place, args=ocp.args.StandardRestore(places))
+        except ValueError as error:
+            if "tree structures do not match" not in str(error):
+                raise
+            raise CheckpointError(
+                f"The checkpoint {step} has the same arrays in another tree, so another version of the code wrote it; "
+                f"run.json names that version and its git commit."
+            ) from error
         finally:
             handler.close()
         arrays = jax.tree.map(lambda x, shape: x if shape.size else np.zeros(shape.shape, shape.dtype), arrays, shapes)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jaxrl.source_file import source_of
+from jaxrl.source_file import algorithm_name, source_of
 from jaxrl.train.folder.disk import check_writable, refuse_link, why
 from jaxrl.train.folder.json_file import write_json
 from jaxrl.train.folder.json_lines import JsonLines
@@ -161,12 +161,6 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         **describe_sources(config),
     }
-
-
-def algorithm_name(kind: type) -> str:
-    """What an algorithm is called, by its config's class: the name of its module or of its file."""
-    file = source_of(kind)
-    return kind.__module__.rpartition(".")[2] if file is None else file.path.stem
 
 
 def class_name(config: Any) -> str:

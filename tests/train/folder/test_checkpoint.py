@@ -197,6 +197,12 @@ def test_another_configuration_is_told_apart_from_damage(saved: Checkpoints) -> 
         saved.restore({name: leaf for name, leaf in wanted.items() if name != "key"})
 
 
+def test_another_tree_of_the_same_arrays_is_told_apart_from_damage(saved: Checkpoints, said: list[str]) -> None:
+    with pytest.raises(CheckpointError, match="same arrays in another tree, so another version of the code wrote it"):
+        saved.restore({**shapes(make_state()), "more": None})
+    assert not said
+
+
 def test_what_a_killed_save_leaves_behind_is_ignored(saved: Checkpoints) -> None:
     saved.close()
     unfinished = saved.folder / "30.orbax-checkpoint-tmp-123"
