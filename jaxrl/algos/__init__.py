@@ -87,6 +87,7 @@ def preset_for(presets: Mapping[str, Any], env: str, accelerator: Callable[[], b
     name = canonical(env).partition("?")[0]
     if "gpu" in presets and name.split("/")[0] == presets["gpu"].env.split("/")[0] and accelerator():
         return "gpu"
-    own = [preset for preset, config in presets.items() if config.env == name and name.endswith(preset)]
+    envs = {preset: config.env.partition("?")[0] for preset, config in presets.items()}
+    own = [preset for preset, env in envs.items() if env == name and name.endswith(preset)]
     family = name.partition("/")[0]
     return own[0] if own else family if family in presets else "default"

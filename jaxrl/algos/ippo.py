@@ -129,6 +129,13 @@ PRESETS: dict[str, Config] = {
         share_torso=False,
     ),
     "overcooked": Config(env="overcooked/cramped_room?observe=vector", total_timesteps=2_000_000, **_KITCHEN),
+    # Cooks who put soups down wherever there is place find the far hatch once there is none.
+    "counter_circuit": Config(
+        env="overcooked/counter_circuit?observe=vector",
+        params="jaxrl.envs.overcooked.stages:full_counters",
+        total_timesteps=3_000_000,
+        **_KITCHEN,
+    ),
     "overcooked_v2": Config(env="overcooked_v2/cramped_room", total_timesteps=1_000_000, **_KITCHEN),
     # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
     "hanabi": Config(

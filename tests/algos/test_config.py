@@ -133,7 +133,9 @@ def test_every_preset_is_accepted():
         ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
         ("ippo", "overcooked/forced_coord?observe=vector", "overcooked"),
         ("ippo", "overcooked", "overcooked"),
+        ("ippo", "overcooked/counter_circuit", "counter_circuit"),  # with vectors, but chosen for pictures as well
         ("ippo", "overcooked_v2/grounded_coord_simple", "overcooked_v2"),  # and not that of overcooked
+        ("ippo", "overcooked_v2/counter_circuit", "overcooked_v2"),
         ("mappo", "overcooked_v2/grounded_coord_simple", "default"),
         ("ippo", "hanabi/2p", "hanabi"),
         ("pqn_vdn", "smax/3m", "3m"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.overcooked import LAYOUTS, parse_layout
+from jaxrl.envs.overcooked import LAYOUTS, parse_layout, stages
 from jaxrl.envs.overcooked.items import DISH, ONION, SOUP, TOMATO
 from jaxrl.envs.overcooked.rules import DOWN, INTERACT, LEFT, RIGHT, STAY, UP
 from jaxrl.render import save_gif, save_html
@@ -185,6 +185,20 @@ def test_shaping_falls_in_training_and_is_none_elsewhere():
     weights = [float(env.params_at(jnp.float32(progress)).shaping) for progress in (0, 0.125, 0.25, 1)]
     assert weights == [2, 1, 0, 0]
     assert env.default_params.shaping == 0
+
+
+def test_full_counters_ends_with_the_true_kitchen():
+    env = jaxrl.make("overcooked", max_steps=100)
+
+    def lasts(progress):
+        now = jnp.float32(progress)
+        drawn = stages.full_counters(jax.random.key(0), env.params_at(now), now)
+        return int(drawn.max_steps), round(float(drawn.shaping), 3)
+
+    assert [lasts(0), lasts(1 / 3), lasts(0.5), lasts(2 / 3)] == [(400, 1), (400, 0.556), (250, 0.333), (100, 0.111)]
+    last = stages.full_counters(jax.random.key(0), env.params_at(jnp.float32(1)), jnp.float32(1))
+    for leaf, own in zip(jax.tree.leaves(last), jax.tree.leaves(env.default_params), strict=True):
+        np.testing.assert_array_equal(leaf, own)
 
 
 def test_dishes_on_counters_or_in_hands_earn_nothing():
