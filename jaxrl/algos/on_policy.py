@@ -130,8 +130,8 @@ def learn(
         batch: What `agent.loss` takes, leaves `[L, R, ...]`: R sequences of L steps.
         experience: What it was made of.
         target_kl: See `update_epochs`.
-        prepare: What is done to a minibatch as a whole; then `agent.loss` can take it in parts. None if it takes it as it
-            is, at once.
+        prepare: What is done to a minibatch as a whole; then `agent.loss` can take it in parts. None if it takes it as
+            it is, at once.
     """
     config = agent.config
     params, opt_state, losses = update_epochs(

@@ -155,7 +155,7 @@ def test_everybody_acts_as_in_an_episode_of_its_own(toys):
     agent, selves = agent_of(algo), [self_of(algo, seed) for seed in range(3)]
     state = algo.init(jax.random.key(3))
     pool = new_opponents(*selves[0], 2)
-    pool = add_snapshot(pool, *(generation(each) for each in selves[1]), jnp.bool_(True))
+    pool = add_snapshot(pool, generation(selves[1][0]), generation(selves[1][1]), jnp.bool_(True))
     state = dataclasses.replace(state, params=selves[2][0], normaliser=selves[2][1], pool=pool)
     policy, collector = against_opponents(agent, state, chances(pool, "uniform"), 0.8), make_collector(agent, 0)
 

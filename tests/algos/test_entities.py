@@ -77,7 +77,8 @@ def test_a_part_is_what_a_cache_can_hold(fields, parts, monkeypatch):
     monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", 4 * 3 * 5 + 1)
     config = ippo.Config(**{**SMALL, **FRESH, "env": "smax/3m", **fields})
     agent = agent_of(ippo.make(config))
-    batch = ppo.Batch(*[None] * 7, weight=jnp.ones((1, 32, 3)), carry=())
+    nothing: Any = None
+    batch = ppo.Batch(*(nothing,) * 7, weight=jnp.ones((1, 32, 3)), carry=())
     assert on_policy.parts_of_minibatch(agent, batch) == parts
 
 

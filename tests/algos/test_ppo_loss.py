@@ -59,10 +59,10 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(clip_value: bool) -> None
             gain, target = (advantage[index] - mean) / np.sqrt(variance), advantage[index] + value[index]
             told["policy"].append(-min(ratio * gain, np.clip(ratio, 0.8, 1.2) * gain))
             near = np.clip(new, value[index] - 0.2, value[index] + 0.2)
-            errors = [(new - target) ** 2, (near - target) ** 2 if clip_value else 0.0]
+            errors = [float(new - target) ** 2, float(near - target) ** 2 if clip_value else 0.0]
             told["value"].append(0.5 * max(errors))
-            told["entropy"].append(-np.sum(np.exp(log_probs) * log_probs))
-            told["approx_kl"].append(ratio - 1 - np.log(ratio))
+            told["entropy"].append(float(-np.sum(np.exp(log_probs) * log_probs)))
+            told["approx_kl"].append(float(ratio - 1 - np.log(ratio)))
             told["clipped"].append(float(abs(ratio - 1) > 0.2))
         means = {name: float(shares @ each) for name, each in told.items()}
         return {**means, "total": means["policy"] + 0.7 * means["value"] - 0.3 * means["entropy"]}

@@ -157,7 +157,7 @@ def test_parts_of_a_minibatch_add_up_to_its_gradient_and_facts(num_parts):
         each = jnp.square(x @ params) * memory.sum(-1)
         return each.sum(), {"sum": each.sum(), "sequences": jnp.float32(x.shape[1])}
 
-    params = np.float32([0.5, -1.0, 2.0])
+    params = np.array([0.5, -1.0, 2.0], np.float32)
     gradient, facts = gradient_of_parts(loss, params, (x, memory), num_parts)
     slow = sum(2 * (x[t, r] @ params) * memory[0, r].sum() * x[t, r] for t in range(2) for r in range(6))
     np.testing.assert_allclose(gradient, slow, rtol=1e-4)
