@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "num_actions"]
+__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "broadcasts", "num_actions"]
 
 
 class Space:
@@ -105,7 +105,7 @@ class Box(Space):
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         for bound in (self.low, self.high):
-            if not _broadcasts(np.shape(bound), self.shape):
+            if not broadcasts(np.shape(bound), self.shape):
                 raise ValueError(f"A bound of shape {np.shape(bound)} does not fit a Box of shape {self.shape}.")
         if not np.all(np.broadcast_to(self.low, self.shape) <= np.broadcast_to(self.high, self.shape)):
             raise ValueError("Box needs low <= high in every component.")
@@ -161,6 +161,14 @@ def num_actions(space: Space) -> int:
     return space.n
 
 
+def broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether an array of one shape can be broadcast to another."""
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
+
+
 def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Array:
     """Whether `x` has the shape `shape`, an integer dtype, and values within the bounds."""
     x = jnp.asarray(x)
@@ -177,10 +185,3 @@ def _to_int(x: Any, top: Any) -> jax.Array:
     elif x.dtype.itemsize < 4:
         x = x.astype(jnp.int32)  # `top` might not fit into 8 or 16 bits
     return jnp.clip(x, 0, top).astype(jnp.int32)
-
-
-def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, wanted) == wanted
-    except ValueError:
-        return False

@@ -12,7 +12,7 @@ import pytest
 
 import jaxrl
 from jaxrl import algos
-from jaxrl.algos import ippo, ppo, sac
+from jaxrl.algos import dqn, ippo, ppo, sac, stream_q
 from jaxrl.cli import main
 from jaxrl.tuning.sweep import sweep
 from jaxrl.vector import VectorEnv
@@ -24,6 +24,9 @@ ALGO: Any = ppo.make(CONFIG)
 ENV: Any = CONFIG.make_env()
 PPO: Any = ppo
 IPPO: Any = ippo
+TEAM: Any = jaxrl.make("smax/3m")
+DQN: Any = dqn.make(dqn.Config())
+STREAM: Any = stream_q.make(stream_q.Config())
 KEY = jax.random.key(0)
 evaluate: Any = jaxrl.evaluate
 STATE: Any = SimpleNamespace(params=None, normaliser=None)
@@ -48,6 +51,13 @@ STATE: Any = SimpleNamespace(params=None, normaliser=None)
         (lambda: PPO.make("CartPole-v1"), r"takes a configuration, such as ppo.Config\(\), not a str"),
         (lambda: VectorEnv(PPO, 4), "such as what jaxrl.make returns, not a module"),
         (lambda: ENV.reset(0), r"give jax.random.key\(0\)"),
+        (
+            lambda: ALGO.init(KEY, CONFIG),
+            r"in a Hyperparams, not a Config; give dataclasses.replace\(config.hyperparams",
+        ),
+        (lambda: ALGO.init(KEY, {"lr": 1.0}), "in a Hyperparams, not a dict"),
+        (lambda: STREAM.init(KEY, {"lr": 1.0}), "Hyperparams, not a dict"),
+        (lambda: DQN.init(KEY, {"lr": 1.0}), "Hyperparams, not a dict"),
     ],
 )
 def test_the_wrong_thing_in_the_right_place(typed, sentence):
@@ -76,6 +86,27 @@ def test_every_algorithm_refuses_the_configuration_of_another(name):
 def test_observations_of_another_shape(shape, sentence):
     with pytest.raises(ValueError, match=sentence):
         ALGO.act(STATE, jnp.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        (lambda: TEAM.step(KEY, None, [1, 0]), r"one array of the shape \[3\] \(3 agents\), got \[2\]"),
+        (lambda: TEAM.step(KEY, None, jnp.zeros((4, 3), int)), r"got \[4, 3\]; jaxrl.VectorEnv steps many"),
+        (lambda: ENV.step(KEY, None, jnp.zeros(1, int)), r"one array of the shape \[\], got \[1\]"),
+        (lambda: VectorEnv(TEAM, 4).step(KEY, None, jnp.zeros((3, 4), int)), r"\[4, 3\] \(4 environments, 3 agents\)"),
+        (lambda: VectorEnv(TEAM, 4).step(KEY, None, jnp.zeros(3, int)), r"got \[3\]\."),
+        (lambda: VectorEnv(ENV, 4, "pool").step(KEY, None, jnp.zeros((), int)), r"\[4\] \(4 environments\), got \[\]"),
+    ],
+)
+def test_actions_of_another_shape(typed, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        typed()
+
+
+def test_dicts_of_actions_are_another_librarys():
+    with pytest.raises(TypeError, match=r"one array of the shape \[3\] .* not a dict; jaxrl.interop.to_jaxmarl takes"):
+        TEAM.step(KEY, None, {"ally_0": 1})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algos.layers import RunLayer
@@ -48,6 +49,20 @@ class HyperparamsLayer(RunLayer):
     def hyperparams(self) -> Any:
         """The fields that ride in the train state, as float32 scalars."""
         return self.hyperparams_class(**{name: np.float32(getattr(self, name)) for name in self._hyperparameters()})
+
+    def initial_hyperparams(self, given: Any = None) -> Any:
+        """The hyperparameters of a new train state: what `init` was given, or the configuration's for None.
+
+        Raises:
+            TypeError: They are of another class; the message says how to make them.
+        """
+        h = self.hyperparams if given is None else given
+        if not isinstance(h, self.hyperparams_class):
+            raise TypeError(
+                f"init takes the hyperparameters in a {self.hyperparams_class.__name__}, not a {type(given).__name__}; "
+                f"give dataclasses.replace(config.hyperparams, lr=…), where config is what the algorithm is made of."
+            )
+        return jax.tree.map(jnp.float32, h)
 
     @property
     def falling(self) -> tuple[str, ...]:

@@ -112,6 +112,7 @@ def init(
     """
     check_key(key, "init")
     config = agent.config
+    h = config.initial_hyperparams(hyperparams)
     key_params, key_env, key = jax.random.split(key, 3)
     learner = begin(agent, agent.networks.init(key_params))
     normaliser = new_normaliser(
@@ -123,7 +124,7 @@ def init(
     )
     state = TrainState(
         **learner._asdict(),
-        hyperparams=jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams),
+        hyperparams=h,
         normaliser=normaliser,
         runner=init_runner(make_collector(agent, 0), agent.networks.new_carry(config.num_envs), key_env),
         replay=Replay((), (), jnp.zeros(config.num_envs, jnp.int32)),

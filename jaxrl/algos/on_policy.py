@@ -28,7 +28,7 @@ from jaxrl.rl.epochs import update_epochs
 __all__ = ["Experience", "collect", "draw_agents", "learn", "own_networks"]
 
 
-ENTITIES_AT_ONCE = 8192
+ENTITIES_AT_ONCE = 16384
 """Of a minibatch, those of all agents together, that networks of entities learn from at a time on a CPU."""
 
 
@@ -157,7 +157,7 @@ def learn(
 def parts_of_minibatch(agent: Agent, batch: Any) -> int:
     """In how many parts a minibatch is learned from: such that a part's embeddings of entities fit into a core's cache.
 
-    On a CPU, networks of entities then learn twice as fast (`baselines/history.md`). Others gain nothing, networks with
+    On a CPU, updates of networks of entities are then 1.1 to 1.6 times as fast (`baselines/history.md`). Others gain nothing, networks with
     a memory need long rows, and accelerators are faster with everything at once.
 
     Args:

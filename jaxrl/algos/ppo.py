@@ -142,9 +142,9 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
     """A fresh train state. Consumes `key`."""
     check_key(key, "init")
     config = agent.config
+    h = config.initial_hyperparams(hyperparams)
     key_params, key_env, key = jax.random.split(key, 3)
     params = agent.networks.init(key_params)
-    h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
     runner = init_runner(make_collector(agent, 0), agent.networks.new_carry(config.num_envs), key_env)
     state_size = global_state_size(agent.env) if agent.central else 0
     normaliser = new_normaliser(

@@ -42,9 +42,9 @@ def init_stream(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainS
     """A fresh train state with sparse weights; `opt_state` is the eligibility trace. Consumes `key`."""
     check_key(key, "init")
     config = agent.config
+    h = config.initial_hyperparams(hyperparams)
     key_params, key_sparse, key_env, key = jax.random.split(key, 4)
     params = sparse_kernels(key_sparse, agent.networks.init(key_params), config.sparsity)
-    h = jax.tree.map(jnp.float32, config.hyperparams if hyperparams is None else hyperparams)
     runner = init_runner(make_collector(agent, 0), agent.networks.new_carry(1), key_env)
     normaliser = new_normaliser(agent.env, agent.param_sets, obs=config.normalise_obs, reward=config.normalise_reward)
     return TrainState(params, new_trace(params), h, normaliser, runner, key, jnp.int32(0))

@@ -80,6 +80,8 @@ def main(argv: list[str]) -> int:
     name = argv[0]
     module = algos.load(name)
     config, flags, space = read_space(name, module, argv[1:], SweepFlags(), "sweep")
+    if not space and flags.num_seeds == 1:
+        print("Nothing varies: give a flag several values, such as --lr 1e-4 3e-4, or --num-seeds.", file=sys.stderr)
     run_dir = flags.run_dir or new_run_dir(f"sweep-{Path(name).stem}", config.env)
     apart = ("preset", "num_seeds", "run_dir", "logger_names", "logger_per_seed", "trust")
     options = {k: v for k, v in vars(flags).items() if k not in apart and not k.startswith("init_")}

@@ -60,7 +60,7 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
             ends an episode, such ends are `truncated`, and their values are bootstrapped; else all are `terminated`.
 
     Raises:
-        TypeError: Its agents' spaces are too different to fit in one array.
+        TypeError: It returns no dicts of agents, or their spaces are too different to fit in one array.
     """
     return FromJaxMARL(env, time_limit)
 
@@ -69,7 +69,14 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
     """`from_jaxmarl(jaxmarl.make(name, **options))`."""
     if name not in jaxmarl.registered_envs:
         raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, list(jaxmarl.registered_envs))}")
-    env = from_jaxmarl(jaxmarl.make(name, **options), time_limit)
+    try:
+        theirs = jaxmarl.make(name, **options)
+    except TypeError as error:
+        raise TypeError(
+            f"jaxmarl cannot make {name} of these options: {error}. What needs more than numbers and text can be made "
+            f"in Python: jaxrl.interop.from_jaxmarl(jaxmarl.make({name!r}, …))."
+        ) from error
+    env = from_jaxmarl(theirs, time_limit)
     env.name = f"jaxmarl:{name}"
     return env
 
@@ -171,6 +178,11 @@ class FromJaxMARL(MultiAgentEnvironment):
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
         obs, state = jax.eval_shape(partial(narrow, env.reset), jax.eval_shape(lambda: jax.random.key(0)))
+        if not isinstance(obs, dict):
+            raise TypeError(
+                f"from_jaxmarl takes environments that return dicts of agents, and {env.name} returns another tree: "
+                f"{jax.tree.structure(obs)}."
+            )
         own: list[spaces.Space] = [observed_space(obs[name]) for name in self._names]
         acts = [_action_space(env.action_space(name)) for name in self._names]
         self._observation_spaces = dict(zip(self.agents, own, strict=True))

@@ -129,3 +129,10 @@ def test_unknown_names_and_libraries():
         jaxrl.make("atari:pong")
     with pytest.raises(ValueError, match="time_limit"):
         jaxrl.make("jaxmarl:coin_game", time_limit=0)
+    with pytest.raises(TypeError, match=r"missing 2 .*'policy' and 'params'\. .*from_jaxmarl\(jaxmarl\.make\("):
+        jaxrl.make("jaxmarl:LearnedPolicyEnemySMAX")
+    with (
+        jax.debug_key_reuse(False),
+        pytest.raises(TypeError, match="dicts of agents, and MGinTheGrid returns another tree"),
+    ):
+        jaxrl.make("jaxmarl:storm_np")

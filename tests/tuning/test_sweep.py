@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from family import agent_of
 from swept import CONFIG, OPTIONS, PPO_CONFIG, TOY, curves, make, sweep_toys
 
 import jaxrl
@@ -46,6 +47,11 @@ def test_every_member_is_its_own_run(ppo_sweep: Any) -> None:
         assert alone.evaluation is not None
         assert row["return_mean"] == pytest.approx(alone.evaluation["return_mean"])
     assert not np.allclose(together["losses/total"][:, 0], together["losses/total"][:, 2])  # the rates do something
+
+
+def test_a_member_can_be_trained_again_by_itself(ppo_sweep: Any) -> None:
+    member = jaxrl.load(ppo_sweep.run_dir / "group-000").member(2)
+    assert (member.config.lr, agent_of(member.algo).config) == (1e-2, member.config)
 
 
 def test_the_table_is_tidy_and_kept(ppo_sweep: Any) -> None:

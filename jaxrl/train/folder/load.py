@@ -99,7 +99,10 @@ class Run:
         if count == 1:
             return self
         own = self.about["members"][index] if self.about["members"] else {"seed": self.config.seed + index}
-        return dataclasses.replace(self, config=dataclasses.replace(self.config, **own), index=index)
+        config = dataclasses.replace(self.config, **own)
+        # An algorithm made from the member's own values trains with them; members that differ in the seed share one.
+        algo = self.algo if own.keys() <= {"seed"} else self.module.make(config)
+        return dataclasses.replace(self, config=config, algo=algo, index=index)
 
 
 def load(path: str | Path | None = None, *, best: bool = False, trust: bool = False) -> Run:
