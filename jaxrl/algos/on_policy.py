@@ -157,8 +157,8 @@ def learn(
 def parts_of_minibatch(agent: Agent, batch: Any) -> int:
     """In how many parts a minibatch is learned from: such that a part's embeddings of entities fit into a core's cache.
 
-    On a CPU, updates of networks of entities are then 1.1 to 1.6 times as fast (`baselines/history.md`). Others gain nothing, networks with
-    a memory need long rows, and accelerators are faster with everything at once.
+    On a CPU, updates of networks of entities are then 1.1 to 1.6 times as fast (`baselines/history.md`). Others gain
+    nothing, networks with a memory need long rows, and accelerators are faster with everything at once.
 
     Args:
         agent: What the configuration is made into.
