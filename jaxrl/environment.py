@@ -12,14 +12,14 @@ import numpy as np
 from jaxrl.auto_reset import auto_reset
 from jaxrl.display import as_html
 from jaxrl.keys import check_key
-from jaxrl.spaces import Space, broadcasts, num_actions
+from jaxrl.spaces import Space, check_action, num_actions
 
 if TYPE_CHECKING:
     from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
     from jaxrl.symmetries import Symmetries
 
-__all__ = ["Environment", "MultiAgentEnvironment", "Script", "Step", "as_arrays", "check_action", "check_environment"]
+__all__ = ["Environment", "MultiAgentEnvironment", "Script", "Step", "as_arrays", "check_environment"]
 
 # (observation, state, reward, terminated, truncated, info)
 Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
@@ -85,7 +85,7 @@ class Environment:
         bootstrapped from it, and `info["final_state"]` is the corresponding state. Consumes `key`.
         """
         check_key(key, f"{self.name}.step")
-        check_action(self, action, f"{self.name}.step")
+        check_action(action, self.action_space(), f"{self.name}.step", agents=len(getattr(self, "agents", ())))
         params = self._params(params)
         key_step, key_reset = self.split_key(key)
         return auto_reset(self.step_env(key_step, state, action, params), self.reset_env(key_reset, params))
@@ -312,33 +312,7 @@ def check_environment(env: Any, taker: str) -> None:
     raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")
 
 
-def check_action(env: Environment, action: Any, taker: str, num_envs: int | None = None) -> None:
-    """Raise unless `action` is one array with an action of each agent, of each of `num_envs` environments if given.
-
-    What a space says of one action may be broadcast: a number passes for `[1]`.
-
-    Raises:
-        TypeError: It is a dict, or nothing.
-        ValueError: It has another shape.
-    """
-    counts = {} if num_envs is None else {"environments": num_envs}
-    counts |= {"agents": env.num_agents} if isinstance(env, MultiAgentEnvironment) else {}
-    leading, own = tuple(counts.values()), env.action_space().shape
-    wanted = f"one array of the shape {[*leading, *own]}"
-    wanted += f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if counts else ""
-    if action is None or isinstance(action, dict):
-        dicts = "; jaxrl.interop.to_jaxmarl takes dicts of agents" if isinstance(action, dict) else ""
-        raise TypeError(f"{taker} takes {wanted}, not a {type(action).__name__}{dicts}.")
-    shape = action.shape if hasattr(action, "shape") else jnp.asarray(action).shape
-    if shape[: len(leading)] != leading or not broadcasts(shape[len(leading) :], own):
-        many = "; jaxrl.VectorEnv steps many environments at once" if num_envs is None and len(shape) else ""
-        raise ValueError(f"{taker} takes {wanted}, got {list(shape)}{many}.")
-
-
 def as_arrays(tree: Tree) -> Tree:
-    """The tree with its Python numbers as 32-bit NumPy scalars, as default parameters should be.
-
-    Such leaves can be vmapped, and changing their values never triggers recompilation. Arrays stay as they are.
-    """
+    """The tree with its Python numbers as 32-bit NumPy scalars, so that it can be vmapped and never recompiles."""
     kinds = {bool: np.bool_, int: np.int32, float: np.float32}
     return jax.tree.map(lambda leaf: kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf, tree)

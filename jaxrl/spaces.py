@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "broadcasts", "num_actions"]
+__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "check_action", "num_actions"]
 
 
 class Space:
@@ -105,7 +105,7 @@ class Box(Space):
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         for bound in (self.low, self.high):
-            if not broadcasts(np.shape(bound), self.shape):
+            if not _broadcasts(np.shape(bound), self.shape):
                 raise ValueError(f"A bound of shape {np.shape(bound)} does not fit a Box of shape {self.shape}.")
         if not np.all(np.broadcast_to(self.low, self.shape) <= np.broadcast_to(self.high, self.shape)):
             raise ValueError("Box needs low <= high in every component.")
@@ -161,12 +161,26 @@ def num_actions(space: Space) -> int:
     return space.n
 
 
-def broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether an array of one shape can be broadcast to another."""
-    try:
-        return np.broadcast_shapes(shape, wanted) == wanted
-    except ValueError:
-        return False
+def check_action(action: Any, space: Space, taker: str, *, environments: int = 0, agents: int = 0) -> None:
+    """Raise unless `action` is one array with these leading axes, which are absent where 0.
+
+    What follows them may be broadcast to the space's shape: a number passes for `[1]`.
+
+    Raises:
+        TypeError: It is a dict, or nothing.
+        ValueError: It has another shape.
+    """
+    counts = {name: count for name, count in (("environments", environments), ("agents", agents)) if count}
+    leading = tuple(counts.values())
+    wanted = f"{taker} takes one array of the shape {[*leading, *space.shape]}"
+    wanted += f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if counts else ""
+    if action is None or isinstance(action, dict):
+        dicts = "; jaxrl.interop.to_jaxmarl takes dicts of agents" if isinstance(action, dict) else ""
+        raise TypeError(f"{wanted}, not a {type(action).__name__}{dicts}.")
+    shape = action.shape if hasattr(action, "shape") else jnp.asarray(action).shape
+    if shape[: len(leading)] != leading or not _broadcasts(shape[len(leading) :], space.shape):
+        many = "; jaxrl.VectorEnv steps many environments at once" if shape and not environments else ""
+        raise ValueError(f"{wanted}, got {list(shape)}{many}.")
 
 
 def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Array:
@@ -185,3 +199,10 @@ def _to_int(x: Any, top: Any) -> jax.Array:
     elif x.dtype.itemsize < 4:
         x = x.astype(jnp.int32)  # `top` might not fit into 8 or 16 bits
     return jnp.clip(x, 0, top).astype(jnp.int32)
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False

@@ -13,8 +13,9 @@ import numpy as np
 
 from jaxrl.display import as_html
 from jaxrl.entities import Entities
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_action, check_environment
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.keys import check_key
+from jaxrl.spaces import check_action
 
 __all__ = ["PoolState", "VectorEnv"]
 
@@ -93,7 +94,8 @@ class VectorEnv:
         their keys (and with the whole pool, from which all of them draw) gives the same results as stepping all. With
         B keys, each environment has its own, which saves a call of the random number generator.
         """
-        check_action(self.env, action, "VectorEnv.step", self.num_envs)
+        agents = len(getattr(self.env, "agents", ()))
+        check_action(action, self.env.action_space(), "VectorEnv.step", environments=self.num_envs, agents=agents)
         if self.reset_strategy == "fresh":
             keys, own = _split(key, self.num_envs), self.params is not None
             return self.env.batch_step(keys, state, action, self._params(params), own_params=own)
