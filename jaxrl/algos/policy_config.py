@@ -80,8 +80,9 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
     def hyperparams_now(self, agent: Any, state: Any) -> Hyperparams:
         """The hyperparameters of the update that `state` is about to make.
 
-        Those that some policy has for itself are `[N]`, one for each agent. Learning rates are `[P]`, one for each
-        parameter set, or a tree with these where only a part of the parameters belongs to policies.
+        Those that some policy has for itself are `[N]`, one for each agent, or numbers if all agents share parameters.
+        Learning rates are `[P]`, one for each parameter set, or a tree with these where only a part of the parameters
+        belongs to policies.
         """
         shared = super().hyperparams_now(agent, state)
         if not (self.policies and self.policy_hyperparams):
@@ -93,9 +94,10 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
             for name, own in self.own_hyperparams.items()
         }
         own = self.annealed(dataclasses.replace(state.hyperparams, **initial), state.update)
-        now = {name: getattr(own, name)[np.asarray(agent.param_sets)] for name in initial}
+        of_agents, of_sets = (np.asarray(agent.param_sets), slice(None)) if len(sets) > 1 else (0, 0)
+        now = {name: getattr(own, name)[of_agents] for name in initial}
         if "lr" in now:
-            rate = own.lr if len(sets) > 1 else own.lr[0]  # the parameters of a single set have no axis of sets
+            rate = own.lr[of_sets]  # the parameters of a single set have no axis of sets
             now["lr"] = jax.tree.map(lambda by_set: rate if by_set else shared.lr, agent.networks.by_set)
         return dataclasses.replace(shared, **now)
 

@@ -190,14 +190,15 @@ def test_policies_are_found_whatever_the_order_of_agents_and_patterns():
     np.testing.assert_allclose(h.ent_coef, [0.0, 0.5, 0.0, 0.0])
 
 
-def test_a_policy_that_plays_everybody_has_one_learning_rate():
-    """Its parameters have no axis of parameter sets."""
-    fields = {**SMALL, "policies": {".*": "A"}}
-    config = ippo.Config(**fields, policy_hyperparams=owned("A"))
-    assert now(0, policies={".*": "A"}, policy_hyperparams=owned("A")).lr.shape == ()
-    algo = ippo.make(config)
-    state = jax.eval_shape(algo.init, jax.random.key(0))
-    assert jax.eval_shape(algo.update, state)[0] == state
+def test_a_policy_that_plays_everybody_has_single_values():
+    """Its parameters have no axis of parameter sets, and it may learn from some of the agents only."""
+    fields = {**SMALL, "policies": {".*": "A"}, "agents_per_step": 2}
+    h = now(0, **fields, policy_hyperparams=owned("A"))
+    assert {np.shape(leaf) for leaf in vars(h).values()} == {()}
+    plain = Subject(ippo, ippo.Config(**fields))
+    own = Subject(ippo, ippo.Config(**fields, policy_hyperparams=owned("A")))
+    start = plain.algo.init(jax.random.key(0))
+    assert_close(own.after(start), plain.after(start, **OTHER))
 
 
 def test_self_play_trains_and_records_them(tmp_path: Path):
