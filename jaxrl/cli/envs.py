@@ -14,7 +14,7 @@ class EnvsFlags:
     """List the environments."""
 
     pattern: tyro.conf.Positional[str] = "*"
-    """Which environments to list, e.g. smax or 'smax/3s*'."""
+    """Which environments to list, e.g. smax or 'smax/3s*'; or one of your own, ./my_env.py:MyEnv."""
 
 
 def main(argv: list[str]) -> int:
@@ -22,11 +22,12 @@ def main(argv: list[str]) -> int:
     flags = tyro.cli(EnvsFlags, args=argv, prog="jaxrl envs")
     from jaxrl.environment import MultiAgentEnvironment
     from jaxrl.errors import UnknownNameError, nearest
-    from jaxrl.registry import list_envs, make
+    from jaxrl.registry import canonical, list_envs, make
 
-    names = list_envs(flags.pattern)
+    pattern = flags.pattern
+    names = [pattern] if ":" in pattern else list_envs(pattern) or list_envs(canonical(pattern))
     if not names:
-        raise UnknownNameError(f"No environment matches {flags.pattern!r}. {nearest(flags.pattern, list_envs())}")
+        raise UnknownNameError(f"No environment matches {pattern!r}. {nearest(pattern, list_envs())}")
     width = max(map(len, names))
     print(f"{'environment':<{width}}  agents  observation  actions")
     for name in names:

@@ -125,6 +125,11 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["envs", "smax/3*"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["smax/3m", "3"]
+    main(["envs", "CartPole-v1"])
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "classic/cartpole"
+    own = "jaxrl.envs.classic.cartpole:CartPole"
+    main(["envs", own])
+    assert capsys.readouterr().out.splitlines()[1:] == [f"{own}       –            4        2"]
 
 
 def test_bench_prints_what_compare_finds(capsys: pytest.CaptureFixture[str]) -> None:
