@@ -22,14 +22,14 @@ from jaxrl.algorithm import Metrics
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.rl.advantage import bootstrap_values
-from jaxrl.rl.devices import num_devices, psum
+from jaxrl.rl.devices import num_devices, num_side_by_side, psum
 from jaxrl.rl.epochs import update_epochs
 
 __all__ = ["Experience", "collect", "draw_agents", "learn", "own_networks"]
 
 
 ENTITIES_AT_ONCE = 16384
-"""Of a minibatch, those of all agents together, that networks of entities learn from at a time on a CPU."""
+"""Of a minibatch, those of all agents and members together, that networks of entities learn from at a time on a CPU."""
 
 
 class Experience(NamedTuple):
@@ -169,7 +169,8 @@ def parts_of_minibatch(agent: Agent, batch: Any) -> int:
     if config.torso != "entities" or entities is None or config.memory != "none" or jax.default_backend() != "cpu":
         return 1
     rows //= config.num_minibatches
-    most = max(1, ENTITIES_AT_ONCE // (length * num_agents * sum(group.count for group in entities.groups)))
+    row = length * num_agents * sum(group.count for group in entities.groups) * num_side_by_side()
+    most = max(1, ENTITIES_AT_ONCE // row)
     return next(parts for parts in range(1, rows + 1) if rows % parts == 0 and rows // parts <= most)
 
 

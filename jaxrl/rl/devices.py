@@ -20,6 +20,7 @@ __all__ = [
     "mean_weights",
     "member_index",
     "num_devices",
+    "num_side_by_side",
     "of_all_members",
     "pcast_varying",
     "psum",
@@ -77,6 +78,11 @@ def joined(tree: Any) -> Any:
 def member_index() -> jax.Array | int:
     """The number of the member that is being created, from 0."""
     return jax.lax.axis_index(MEMBER) if _bound(MEMBER) else 0
+
+
+def num_side_by_side() -> int:
+    """The members of the run that each device holds, as far as an update can know: 1 under a `vmap` without a name."""
+    return jax.lax.axis_size(SIDE_BY_SIDE) if _bound(SIDE_BY_SIDE) else 1
 
 
 def of_all_members(tree: Any) -> Any:

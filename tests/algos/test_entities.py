@@ -11,6 +11,7 @@ from family import agent_of
 
 from jaxrl.acting.collector import Observation
 from jaxrl.algos import ippo, mappo, on_policy, ppo, qmix, sac
+from jaxrl.rl.devices import SIDE_BY_SIDE
 
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 96, "hidden": (8,), "torso": "entities"}
 FRESH: dict[str, Any] = {"num_minibatches": 2}
@@ -80,6 +81,18 @@ def test_a_part_is_what_a_cache_can_hold(fields, parts, monkeypatch):
     nothing: Any = None
     batch = ppo.Batch(*(nothing,) * 7, weight=jnp.ones((1, 32, 3)), carry=())
     assert on_policy.parts_of_minibatch(agent, batch) == parts
+
+
+def test_members_side_by_side_share_the_cache(monkeypatch):
+    monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", 2 * 4 * 3 * 5 + 1)
+    agent = agent_of(ippo.make(ippo.Config(**SMALL, **FRESH, env="smax/3m")))
+    nothing: Any = None
+
+    def parts(weight):
+        return on_policy.parts_of_minibatch(agent, ppo.Batch(*(nothing,) * 7, weight=weight, carry=()))
+
+    of_members = jax.vmap(lambda weight: jnp.int32(parts(weight)), axis_name=SIDE_BY_SIDE)
+    assert (parts(jnp.ones((1, 32, 3))), of_members(jnp.ones((2, 1, 32, 3))).tolist()) == (2, [4, 4])
 
 
 def test_the_central_critic_does_not_care_about_the_order_of_units():

@@ -96,11 +96,13 @@ def test_another_number_is_found_and_corrected(tables, tmp_path: Path):
 def test_every_raw_number_of_a_run_is_shown(tables):
     """Runs that are recorded stand in a table of docs/results.md, named by folder in baselines/README.md."""
     baselines = (ROOT / "baselines" / "README.md").read_text(encoding="utf-8")
+    scripts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "baselines").glob("*table*.py"))
     for path in (ROOT / "baselines" / "results").iterdir():
         if path.suffix != ".txt":  # notes from tuning, named in baselines/history.md
             assert f"baselines/results/{path.name}" in baselines, (
                 f"Say in baselines/README.md how {path.name} was made."
             )
+            assert path.is_file() or path.name in scripts, f"Make a table of {path.name} in baselines/result_tables.py."
 
 
 def test_every_algorithm_has_a_page():

@@ -47,8 +47,17 @@ def two_noisy_ones(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarra
     return 0.6 + rng.normal(size=size) * np.where(np.arange(size[0]) < 2, 0.3, 0.005)[:, None]
 
 
-@pytest.mark.parametrize("draw", [alike, mostly_won, some_fail, coins, two_noisy_ones])
-@pytest.mark.parametrize("shape", [(12, 5), (2, 5), (4, 4)])
+DRAWS = [alike, mostly_won, some_fail, coins, two_noisy_ones]
+
+
+@pytest.mark.parametrize(
+    ("shape", "draw"),
+    [
+        *(((12, 5), draw) for draw in (alike, two_noisy_ones)),
+        *(pytest.param((12, 5), draw, marks=pytest.mark.slow) for draw in (mostly_won, some_fail, coins)),
+        *((shape, draw) for shape in ((2, 5), (4, 4)) for draw in DRAWS),
+    ],
+)
 def test_of_configurations_that_are_alike_the_best_is_seldom_called_better(draw: Draw, shape):
     rng = np.random.default_rng(0)
     reports = [improvements(scored(draw(rng, shape))) for _ in range(300)]
