@@ -23,7 +23,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl watch [RUN]             watch a run that is training in another terminal
   jaxrl rerun [RUN]             train a run again and check that the numbers are the same
   jaxrl eval [RUN]              play greedy episodes with the policy of a run
-  jaxrl render [RUN]            film one episode, as GIF or HTML page
+  jaxrl render [RUN]            film episodes, as GIF, HTML page or mp4
   jaxrl sweep ALGO --env ID     train all combinations, e.g. jaxrl sweep ppo --lr 1e-4 1e-3 --num-seeds 8
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page

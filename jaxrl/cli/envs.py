@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import tyro
+
+if TYPE_CHECKING:
+    from jaxrl.spaces import Space
 
 __all__ = ["main"]
 
@@ -29,12 +33,21 @@ def main(argv: list[str]) -> int:
     if not names:
         raise UnknownNameError(f"No environment matches {pattern!r}. {nearest(pattern, list_envs())}")
     width = max(map(len, names))
-    print(f"{'environment':<{width}}  agents  observation  actions")
+    print(f"{'environment':<{width}}  agents  observation  {'actions':>13}")
     for name in names:
         env = make(name)
         agents = str(env.num_agents) if isinstance(env, MultiAgentEnvironment) else "–"
         shape = "x".join(map(str, env.observation_space().shape))
-        space = env.action_space()
-        actions = str(getattr(space, "n", "x".join(map(str, space.shape))))
-        print(f"{name:<{width}}  {agents:>6}  {shape:>11}  {actions:>7}")
+        print(f"{name:<{width}}  {agents:>6}  {shape:>11}  {_actions(env.action_space()):>13}")
     return 0
+
+
+def _actions(space: Space) -> str:
+    """`5` choices, `11x11x2` choices if an action has several parts, or `1 real` number."""
+    from jaxrl.spaces import Discrete, MultiDiscrete
+
+    if isinstance(space, Discrete):
+        return str(space.n)
+    if isinstance(space, MultiDiscrete):
+        return "x".join(map(str, space.nvec))
+    return "x".join(map(str, space.shape)) + " real"

@@ -51,6 +51,8 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
         row[0].xaxis.set_major_formatter(lambda steps, _: short(steps))
         row[0].set_title(env, loc="left", fontsize=12, fontweight="bold")
         _legend(row[1])
+        if not any(len(known(member, "timesteps")[0]) for group in here for member in group.members):
+            _say(row, "no episode has ended")
     return figure
 
 
@@ -177,6 +179,13 @@ def _banded(groups: Sequence[SeedGroup], looks: dict[str, dict[str, Any]]) -> se
     """The labels of the groups whose intervals are shown: all of a few, the best of many."""
     colored = [group.label for group in _ordered(groups) if group.label in looks]
     return set(colored if len(colored) <= _BANDS else colored[-1:])
+
+
+def _say(row: Sequence[Any], sentence: str) -> None:
+    """Write a sentence into panels that show nothing, instead of the numbers of their axes."""
+    for axes in row:
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, sentence, transform=axes.transAxes, ha="center", va="center", color=_GREY["color"])
 
 
 def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None, band: bool) -> None:

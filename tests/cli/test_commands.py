@@ -132,6 +132,15 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[1:] == [f"{own}       –            4        2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "actions"),
+    [("classic/cartpole", "2"), ("classic/pendulum", "1 real"), ("hide_and_seek/chase", "11x11x11")],
+)
+def test_the_list_tells_choices_from_numbers(name: str, actions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["envs", name])
+    assert capsys.readouterr().out.rstrip().endswith(f" {actions}")
+
+
 def test_bench_prints_what_compare_finds(capsys: pytest.CaptureFixture[str]) -> None:
     main(["bench", "smax/3m", "--num-envs", "4", "--steps", "2", "--repeats", "1"])
     lines = capsys.readouterr().out.splitlines()

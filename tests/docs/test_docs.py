@@ -11,6 +11,7 @@ import pytest
 from pages import ROOT, blocks
 
 from jaxrl import algos
+from jaxrl.cli import _COMMANDS
 
 DOCS = ROOT / "docs"
 
@@ -112,6 +113,12 @@ def test_every_algorithm_has_a_page():
             f"Write docs/{name}.md: equations, details, command, link to its results."
         )
         assert f"\n{name}\n" in index, f"Name {name} under Algorithms in docs/index.md."
+
+
+def test_the_tour_shows_every_command():
+    """As the README says."""
+    shown = (DOCS / "tour.md").read_text(encoding="utf-8")
+    assert [command for command in _COMMANDS if f"\njaxrl {command} " not in shown] == []
 
 
 @pytest.mark.slow

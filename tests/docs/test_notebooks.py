@@ -1,7 +1,10 @@
 """The notebooks run from top to bottom, each in a process of its own, and their stored outputs are small and whole."""
 
+import importlib
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,3 +41,17 @@ def test_outputs_are_stored_whole_and_small(path):
     assert outputs
     assert "error" not in {output["output_type"] for output in outputs}
     assert path.stat().st_size < 300_000
+
+
+def test_printed_sources_are_those_of_today():
+    """What a notebook prints by `inspect.getsource`, and the names that its text says are in there."""
+    cells = json.loads((FOLDER / "4_change_an_algorithm.ipynb").read_text(encoding="utf-8"))["cells"]
+    printed = {}
+    for cell in cells:
+        if found := re.fullmatch(r"print\(inspect\.getsource\((\w+)\.(\w+)\)\)", "".join(cell["source"])):
+            function = getattr(importlib.import_module(f"jaxrl.algos.{found[1]}"), found[2])
+            printed[".".join(found.groups())] = stored = "".join(cell["outputs"][0]["text"])
+            assert stored == inspect.getsource(function) + "\n", "Run make notebooks KEEP=--keep."
+    assert set(printed) == {"ippo.make", "ppo.update"}
+    text = next(text for text in map("".join, (cell["source"] for cell in cells)) if "right only once" in text)
+    assert all(f"{name}(" in printed["ppo.update"] for name in re.findall(r"`(\w+)`", text))

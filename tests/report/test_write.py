@@ -2,6 +2,7 @@
 
 import base64
 import html.parser
+import json
 import re
 import sys
 
@@ -82,6 +83,17 @@ def test_curves_show_every_seed_the_iqm_and_its_interval(groups):
     middle = groups[1].curve("timesteps")
     np.testing.assert_array_equal(bold["ippo, 64 seeds"].get_ydata(), middle[1].estimate)
     assert [text.get_text() for text in smax_seconds.get_legend().get_texts()] == ["ippo, 64 seeds", "mappo, 8 seeds"]
+
+
+def test_curves_without_an_episode_say_so(tmp_path, write_run):
+    run = write_run(tmp_path / "a", env="mpe/tag", win_rate=False)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    unknown = [{**row, "episodes": 0, "return_mean": None, "length_mean": None} for row in rows]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in unknown))
+    empty, _, full, _ = draw_curves(collect([run, write_run(tmp_path / "b")])).axes
+    assert [text.get_text() for text in empty.texts] == ["no episode has ended"]
+    assert (len(empty.get_xticks()), len(full.texts)) == (0, 0)
+    assert len(full.get_xticks()) > 0
 
 
 def test_profiles_fall_from_one_to_zero(groups):

@@ -33,7 +33,7 @@ def draw(game: Game, name: str, states: State, lost_share: float) -> Scene:
     steps = [jax.tree.map(lambda leaf, frame=frame: leaf[frame], states) for frame in range(frames)]
     captions = (
         Caption(name),
-        Caption(np.array([last_move(game, state) for state in steps])),
+        Caption(np.array([last_move(game, state) if state.step else "" for state in steps])),
         Caption(np.array([f"score {score:g}" for score in points(states, lost_share).tolist()])),
     )
     return Scene(frames, (0.0, 0.0, _WIDTH, height), tuple(shapes), captions, _AROUND, step_seconds=0.8)

@@ -55,8 +55,9 @@ def draw_cells(name: str, channels: tuple[str, ...], cells: np.ndarray, fact: An
     for line in range(1, 10):
         shapes.append(Line(x=0.0, y=line, dx=10.0, dy=0.0, stroke=_GRID, stroke_width=0.04))
         shapes.append(Line(x=line, y=0.0, dx=0.0, dy=10.0, stroke=_GRID, stroke_width=0.04))
+    behind = [channel for channel in channels if channel == "brick"]  # the ball flies through some of them
     trails = [channel for channel in channels if channel not in _LOOKS]
-    order = [*trails, *(channel for channel in channels if channel in _LOOKS)]
+    order = [*behind, *trails, *(channel for channel in channels if channel in _LOOKS and channel not in behind)]
     for channel in order:
         shown = cells[..., channels.index(channel)]
         color, (left, bottom, width, height) = _LOOKS.get(channel, (_TRAIL, _SMALL))

@@ -71,6 +71,14 @@ def test_the_picture_shows_hands_and_knowledge(env, games):
             assert (np.asarray(shape.y) < top).all()
 
 
+def test_the_picture_tells_the_last_move_once_there_is_one(env, games):
+    states = jax.tree.map(lambda leaf: leaf[1, :2], games[0])
+    assert states.step.tolist() == [0, 1]
+    before, after = np.asarray(env.draw(states).captions[1].text).tolist()
+    assert before == ""
+    assert after.startswith("player 0 ")
+
+
 def test_the_cards_of_a_hint_have_an_edge(env, games):
     states = jax.tree.map(lambda leaf: leaf[1], games[0])
     scene = env.draw(states)

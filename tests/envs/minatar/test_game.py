@@ -82,3 +82,13 @@ def test_the_paddle_is_below_the_ball_it_meets():
     assert where["paddle"] == pytest.approx((4.04, 0.5))
     assert where["ball"][1] == pytest.approx(6.2)  # row 3 of 10
     assert where["ball"][0] == pytest.approx(0.2 + 9 * (not bool(state.board.right)))
+
+
+def test_the_ball_and_its_trail_are_in_front_of_the_bricks():
+    """The ball starts where a brick is, and flies through some without breaking them."""
+    env = jaxrl.make("minatar/breakout")
+    _, state = env.reset(jax.random.key(0))
+    scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state))
+    order = [shape.tip.title for shape in scene.shapes if shape.tip is not None]
+    assert order.index("trail") == order.count("brick")
+    assert order.index("ball") > order.index("trail")
