@@ -183,6 +183,7 @@ def peers() -> list[Row]:
     ippo, mappo = (f"{training[name, '3m']:.1f} and {training[name, '2s3z']:.1f}" for name in ("ippo", "mappo"))
     theirs, how = "JaxMARL's script", "[as described](baselines/README.md"
     sweep = f"{load(latest('sweep'))['ratio']:.1f}"
+    replay = f"{load(latest('values'))['cases']['dqn, 1e6']['ratio of ours'][1]:.0f}"
     return [
         ("what", "times as fast", "as", "measured by"),
         row("five SMAX battles, random play", "smax", "jaxmarl"),
@@ -197,6 +198,7 @@ def peers() -> list[Row]:
             theirs,
             f"{how}#seconds-to-nine-wins-in-ten)",
         ),
+        ("DQN training, a million steps in the buffer", replay, "rejax", "`python baselines/speed/values.py`"),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 

@@ -16,7 +16,21 @@ from jaxrl.cli import _COMMANDS
 DOCS = ROOT / "docs"
 
 # Blocks marked `python` are ours, and run; those marked `py` show other libraries, or parts of something.
-QUICK = ["../README.md", "environments.md", "from_gymnax.md", "many_worlds.md"]
+QUICK = [
+    "../README.md",
+    "algorithms.md",
+    "environments.md",
+    "from_gymnax.md",
+    "hide_and_seek.md",
+    "many_worlds.md",
+    "minatar.md",
+    "mpe.md",
+    "overcooked.md",
+    "overcooked_v2.md",
+    "self_play.md",
+    "smax.md",
+    "social_games.md",
+]
 LONG = [
     "tour.md",
     "going_on.md",
