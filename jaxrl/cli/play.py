@@ -117,9 +117,9 @@ def _welcome(flags: PlayFlags, session: Session, words: Words, keys: bool) -> st
     by = f"are played by {flags.partner}" if flags.partner else "act at random; --with RUN gives them a policy"
     how = "Press a key, or an arrow" if keys else "Type, and press Enter"
     return (
-        f"{flags.env}: you are {session.env.agents[session.seat]}. "
-        + (f"The others, {', '.join(others)}, {by}.\n" if others else "\n")
-        + f"{how}: {words.legend(range(len(words.names)))}. q ends the game, ? lists what is possible now."
+        f"{flags.env}: you are {session.env.agents[session.seat]}."
+        + (f" The others, {', '.join(others)}, {by}." if others else "")
+        + f"\n{how}: {words.legend(range(len(words.names)))}. q ends the game, ? lists what is possible now."
     )
 
 
