@@ -80,6 +80,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "hanabi": lambda: team_runs("hanabi"),
         "smax, transfer": transfer,
         "smax, ablation": lambda: ablation("smax/2s3z"),
+        "smax, ablation with random armies": lambda: ablation("smax/smacv2_5_units"),
         "self-play on SMAX": self_play_on_smax,
         "hide and seek, learning": hide_and_seek,
         "hide and seek, the box": objects_moved,
