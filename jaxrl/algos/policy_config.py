@@ -94,10 +94,10 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
             for name, own in self.own_hyperparams.items()
         }
         own = self.annealed(dataclasses.replace(state.hyperparams, **initial), state.update)
-        of_agents, of_sets = (np.asarray(agent.param_sets), slice(None)) if len(sets) > 1 else (0, 0)
-        now = {name: getattr(own, name)[of_agents] for name in initial}
+        alone = len(sets) == 1  # the parameters of a single set have no axis of sets
+        now = {name: getattr(own, name)[0 if alone else np.asarray(agent.param_sets)] for name in initial}
         if "lr" in now:
-            rate = own.lr[of_sets]  # the parameters of a single set have no axis of sets
+            rate = own.lr[0] if alone else own.lr
             now["lr"] = jax.tree.map(lambda by_set: rate if by_set else shared.lr, agent.networks.by_set)
         return dataclasses.replace(shared, **now)
 
