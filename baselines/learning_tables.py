@@ -78,20 +78,19 @@ def entities_on_smax() -> list[Row]:
     wins in JaxMARL's own environment.
     """
     theirs = _in_jaxmarl()
-    more = ("sampled", "above the best published one after", "in JaxMARL's SMAX")
-    rows: list[Row] = [("environment", "algorithm", "seed", "steps", "greedy win rate", "seconds", *more)]
-    for path in sorted((RESULTS / "smax_entities").glob("*.json")):
-        about, curve = load(path), load_csv(path.with_suffix(".csv"))
-        env, algorithm, seed = about["env"], about["algorithm"], about["seed"]
-        rates = [float(row[f"win_rate_seed_{seed}"] or 0) for row in curve]
+    head, *rows = won_by_run("smax_entities")
+    table: list[Row] = [(*head, "sampled", "above the best published one after", "in JaxMARL's SMAX")]
+    for row, path in zip(rows, sorted((RESULTS / "smax_entities").glob("*.csv")), strict=True):
+        env, algorithm, seed = row[0], row[1], row[2]
+        curve = load_csv(path)
+        rates = [float(moment[f"win_rate_seed_{seed}"] or 0) for moment in curve]
         best = PUBLISHED.get(env, 1.0)
-        passed = next((row for row, rate in zip(curve, rates, strict=True) if rate > best), None)
+        passed = next((moment for moment, rate in zip(curve, rates, strict=True) if rate > best), None)
         when = "never" if env in PUBLISHED else "–"
         if passed:
-            when = f"{float(passed['timesteps']) / 1e6:.1f} M, {float(passed['seconds']):.0f} s"
-        shown = f"{rates[-1]:.3f}", when, f"{theirs[env, algorithm, seed]:.3f}"
-        rows.append((env, algorithm, str(seed), *won(about), *shown))
-    return rows
+            when = f"{million(float(passed['timesteps']))}, {float(passed['seconds']):.0f} s"
+        table.append((*row, f"{rates[-1]:.3f}", when, f"{theirs[env, algorithm, int(seed)]:.3f}"))
+    return table
 
 
 def entities_on_five_seeds() -> list[Row]:

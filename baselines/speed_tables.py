@@ -198,7 +198,7 @@ def peers() -> list[Row]:
             theirs,
             f"{how}#seconds-to-nine-wins-in-ten)",
         ),
-        ("DQN training, a million steps in the buffer", replay, "rejax", "`python baselines/speed/values.py`"),
+        ("DQN training, a million steps in the buffer", replay, "rejax", "[as described](baselines/speed/README.md)"),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 
