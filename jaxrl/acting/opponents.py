@@ -31,6 +31,7 @@ __all__ = [
     "meets",
     "new_opponents",
     "new_seats",
+    "seats_after",
 ]
 
 Preference = Literal["uniform", "latest", "hard"]
@@ -61,6 +62,7 @@ class Seats(NamedTuple):
     theirs: Any  # the opponent's
     opponent: jax.Array  # int32 [B], the slot of the pool; K where the learner plays both sides
     side: jax.Array  # int32 [B], the team that the learner plays
+    replaced: jax.Array  # bool [B], whether the opponent has made way for a newer self since the game began
 
 
 def new_opponents(params: Any, normaliser: Any, count: int) -> Opponents:
@@ -127,7 +129,18 @@ def chances(pool: Opponents, preference: Preference, members: int = 1, met: Arra
 def new_seats(agent: Agent, num_envs: int, count: int) -> Seats:
     """The seats before the first episodes, which `reset` deals anew."""
     nobody = jnp.zeros(num_envs, jnp.int32)
-    return Seats(agent.networks.new_carry(num_envs), agent.networks.new_carry(num_envs), nobody + count, nobody)
+    carry, theirs = agent.networks.new_carry(num_envs), agent.networks.new_carry(num_envs)
+    return Seats(carry, theirs, nobody + count, nobody, jnp.zeros(num_envs, bool))
+
+
+def seats_after(seats: Seats, pool: Opponents, now: jax.Array, members: int = 1) -> Seats:
+    """The seats after `add_snapshot`: whoever met the self that made way goes on against the newcomer in its slot.
+
+    The result of such a game is neither's.
+    """
+    in_pool = seats.opponent < pool.wins.size
+    slot = jnp.minimum(seats.opponent, pool.wins.size - 1)
+    return seats._replace(replaced=seats.replaced | (now & in_pool & (_age(pool, members)[slot] == 0)))
 
 
 def against_opponents(
@@ -136,7 +149,7 @@ def against_opponents(
     """The agent's policy for a rollout in which past selves play the other side of some environments.
 
     At the start of each episode, the learner gets a side and an opponent. What is stored is the learner's own; `extras`
-    also has `opponent[B]`, `side[B]` and `learns[B, N]`, False for agents that a past self plays.
+    also has `opponent[B]`, `side[B]`, `replaced[B]` and `learns[B, N]`, False for agents that a past self plays.
 
     Args:
         agent: The actor-critic; its environment has two teams.
@@ -156,7 +169,9 @@ def against_opponents(
         if scripted:
             opponent = jnp.where(observation.agent_mask[:, second].any(-1), opponent, count)
         return seats._replace(
-            opponent=jnp.where(reset, opponent, seats.opponent), side=jnp.where(reset, side, seats.side)
+            opponent=jnp.where(reset, opponent, seats.opponent),
+            side=jnp.where(reset, side, seats.side),
+            replaced=seats.replaced & ~reset,
         )
 
     def act(seats: Seats, observation: Observation, reset: jax.Array, keys: jax.Array) -> Any:
@@ -169,8 +184,8 @@ def against_opponents(
         both = (seats.opponent == count)[:, None]
         learns = both | (second == seats.side[:, None].astype(bool))
         chosen = jnp.where(learns.reshape(*learns.shape, *(1,) * (action.ndim - 2)), action, their_action)
-        extras = {**extras, "opponent": seats.opponent, "side": seats.side, "learns": learns}
-        return seats._replace(carry=carry, theirs=theirs), chosen, extras
+        dealt = {"opponent": seats.opponent, "side": seats.side, "replaced": seats.replaced, "learns": learns}
+        return seats._replace(carry=carry, theirs=theirs), chosen, {**extras, **dealt}
 
     return Policy(act, lambda seats, observation: own.bootstrap(seats.carry, observation))
 
@@ -180,7 +195,8 @@ def count_results(
 ) -> tuple[Opponents, jax.Array]:
     """The pool that knows the results of a rollout's games, and the score of those that go on.
 
-    A side wins a game in which the mean of its agents' returns is larger than the other side's.
+    A side wins a game in which the mean of its agents' returns is larger than the other side's. Games whose opponent
+    made way do not count.
 
     Args:
         pool: The past selves.
@@ -199,7 +215,8 @@ def count_results(
 
     score, final = jax.lax.scan(step, score, (ahead, traj.cut))
     points = (jnp.sign(final) + 1.0) / 2.0
-    met = jax.nn.one_hot(traj.extras["opponent"], pool.wins.shape[0], dtype=jnp.float32) * traj.cut[..., None]
+    ended = traj.cut & ~traj.extras["replaced"]
+    met = jax.nn.one_hot(traj.extras["opponent"], pool.wins.shape[0], dtype=jnp.float32) * ended[..., None]
     wins, games = psum(((met * points[..., None]).sum((0, 1)), met.sum((0, 1))))
     return pool._replace(wins=_DECAY * pool.wins + wins, games=_DECAY * pool.games + games), score
 

@@ -35,6 +35,7 @@ from jaxrl.acting.opponents import (
     meets,
     new_opponents,
     new_seats,
+    seats_after,
 )
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
@@ -152,10 +153,13 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     batch = ppo.sequences(traj, advantage, config.train_length)
     state, metrics = learn(agent, state, h, batch, experience, config.target_kl, ppo.normalised_minibatch)
 
-    pool = add_snapshot(pool, *newest(config, state), state.update % config.snapshot_every == 0)
+    now = state.update % config.snapshot_every == 0
+    pool = add_snapshot(pool, *newest(config, state), now)
+    seats = seats_after(state.runner.carry, pool, now, len(config.roles))
     against_past = pool.wins.sum() / jnp.maximum(pool.games.sum(), 1.0)
     metrics = {**metrics, "losses": {**metrics["losses"], "score_against_past": against_past}}
-    return dataclasses.replace(state, pool=pool, score=score), metrics
+    state = dataclasses.replace(state, runner=state.runner._replace(carry=seats), pool=pool, score=score)
+    return state, metrics
 
 
 def newest(config: Config, state: SelfPlayState) -> tuple[Any, Any]:

@@ -102,6 +102,8 @@ class RenderFlags:
     """Seed of the episode; with several, the next one has the next seed."""
     member: int | None = None
     """Index of the seed in a run with several; the best one if left out."""
+    best: bool = False
+    """Use the best checkpoint of a run with --eval-every, instead of the last."""
     max_steps: int | None = None
     """The most steps of an episode to film; 1000 if left out."""
     trust: bool = False
@@ -117,7 +119,7 @@ def render_run(argv: list[str]) -> int:
     from jaxrl.train.pictures.artifacts import record_episodes
 
     _check(flags)
-    run = load(flags.run, trust=flags.trust)
+    run = load(flags.run, best=flags.best, trust=flags.trust)
     run = in_env(run, flags.env) if flags.env else run
     out = flags.out or refuse_link(run.folder.path / ("replay.gif" if flags.episodes == 1 else "grid.gif"))
     use_cache()

@@ -15,12 +15,14 @@ from jaxrl.acting.normaliser import normalised
 from jaxrl.acting.opponents import (
     Opponents,
     Preference,
+    Seats,
     add_snapshot,
     against_opponents,
     chances,
     count_results,
     meets,
     new_opponents,
+    seats_after,
 )
 from jaxrl.acting.rollout import Transition, rollout
 from jaxrl.algos import self_play
@@ -66,6 +68,20 @@ def test_a_league_keeps_and_meets_generations_of_all_its_members():
             assert chance.sum() == pytest.approx(1)
     latest = np.asarray(chances(pool, "latest", 3))
     np.testing.assert_allclose(latest[:3] / latest[3:], 0.8, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("members", "added", "made_way"), [(1, 7, (0,)), (1, 5, (4,)), (2, 2, (2, 3)), (3, 4, (3, 4, 5))]
+)
+def test_games_against_those_who_made_way_are_neithers(members, added, made_way):
+    """Each of six slots, and the learner on both sides, twice: in a new game, and in one whose opponent went before."""
+    pool = Opponents({}, {}, jnp.int32(added), jnp.zeros(6), jnp.zeros(6))
+    before = np.repeat([False, True], 7)
+    opponent = jnp.tile(jnp.arange(7), 2)
+    seats = Seats((), (), opponent, jnp.zeros(14, jnp.int32), jnp.asarray(before))
+    after = seats_after(seats, pool, jnp.bool_(True), members)
+    np.testing.assert_array_equal(after.replaced, before | np.isin(opponent, made_way))
+    np.testing.assert_array_equal(seats_after(seats, pool, jnp.bool_(False), members).replaced, before)
 
 
 def test_before_a_league_has_a_past_it_meets_the_first_generation_alone():
@@ -185,6 +201,10 @@ def test_everybody_acts_as_in_an_episode_of_its_own(toys):
         np.testing.assert_array_equal(dealt[1:][~reset[1:-1]], dealt[:-1][~reset[1:-1]])
     np.testing.assert_allclose(traj.extras["value"], values[2][:-1], atol=1e-4)
     np.testing.assert_allclose(traj.bootstrap[-1], values[2][-1], atol=1e-4)
+    # Whose opponent makes way between two rollouts has a new one from the next episode on.
+    seats = runner.carry._replace(replaced=jnp.ones(32, bool))
+    _, later = play(dataclasses.replace(state, runner=runner._replace(carry=seats)), jax.random.key(5))
+    np.testing.assert_array_equal(later.extras["replaced"], np.cumsum(later.reset, axis=0) == 0)
 
 
 def test_results_are_those_of_a_loop_over_games(played):
@@ -205,18 +225,19 @@ def test_a_game_goes_on_from_one_rollout_to_the_next():
     wins, games = np.zeros(3), np.zeros(3)
     for _ in range(3):
         reward, cut = rng.integers(-2, 3, (6, 5, 4)).astype(np.float32), rng.random((6, 5)) < 0.3
-        opponent, side = rng.integers(0, 4, (6, 5)), rng.integers(0, 2, (6, 5))
+        opponent, side, replaced = rng.integers(0, 4, (6, 5)), rng.integers(0, 2, (6, 5)), rng.random((6, 5)) < 0.3
         wins, games = 0.99 * wins, 0.99 * games
         for t in range(6):
             for b in range(5):
                 gain = reward[t, b, :2].mean() - reward[t, b, 2:].mean()
                 ahead[b] += gain if side[t, b] == 0 else -gain
                 if cut[t, b]:
-                    if opponent[t, b] < 3:
+                    if opponent[t, b] < 3 and not replaced[t, b]:
                         games[opponent[t, b]] += 1
                         wins[opponent[t, b]] += (np.sign(ahead[b]) + 1) / 2
                     ahead[b] = 0
-        extras = {"opponent": jnp.asarray(opponent), "side": jnp.asarray(side)}
+        dealt = {"opponent": opponent, "side": side, "replaced": replaced}
+        extras = {name: jnp.asarray(value) for name, value in dealt.items()}
         nothing: Any = None
         traj = Transition(
             nothing, nothing, None, nothing, extras, jnp.asarray(reward), nothing, jnp.asarray(cut), nothing

@@ -35,8 +35,11 @@ def test_the_pool_gets_a_copy_of_the_learner_every_so_many_updates():
     kept = [state.params]
     for number in range(1, 8):
         state, metrics = update(state)
-        if number % 2 == 0:
+        seats = state.runner.carry
+        made_way = number % 2 == 0
+        if made_way:
             kept.append(state.params)
+        np.testing.assert_array_equal(seats.replaced, made_way & (seats.opponent == (state.pool.added - 1) % 3))
         assert 0 <= float(metrics["losses"]["score_against_past"]) <= 1
     selves = [jax.tree.map(lambda leaf, slot=slot: leaf[slot], state.pool.params) for slot in range(3)]
     jax.tree.map(np.testing.assert_array_equal, selves, [kept[3], kept[1], kept[2]])
