@@ -34,7 +34,9 @@ def distinct(keys: jax.Array) -> int:
     return len(np.unique(np.asarray(jax.random.key_data(keys)), axis=0))
 
 
-@pytest.mark.parametrize(("tuning_seeds", "draw"), [(3, True), (1, True), (1, False)])
+@pytest.mark.parametrize(
+    ("tuning_seeds", "draw"), [(3, True), *(pytest.param(1, draw, marks=pytest.mark.slow) for draw in (True, False))]
+)
 def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, results: list[Result]) -> None:
     method = PBT(generations=4, resample=1.0, draw=draw, finalists=1)
     jaxrl.search(echo, CONFIG, method=method, budget=16, tuning_seeds=tuning_seeds, **OPTIONS, **SPACE)
