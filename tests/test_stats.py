@@ -210,9 +210,11 @@ def test_differences_of_many_runs_are_tukeys(count):
     ("spread", "count", "runs"),
     [
         *((spread, *case) for spread in ("equal", "unequal") for case in ((2, 4), (2, 5), (6, 5))),
-        ("unequal", 12, 5),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("equal", 12, 5), ("equal", 12, 10))),
-        pytest.param("unequal", 12, 10, marks=pytest.mark.slow),
+        *(
+            pytest.param(spread, 12, runs, marks=pytest.mark.slow)
+            for spread in ("equal", "unequal")
+            for runs in (5, 10)
+        ),
     ],
 )
 def test_all_differences_hold_at_once(count, runs, spread):

@@ -102,10 +102,8 @@ class Hidden(Team):
 @pytest.mark.parametrize(
     ("module", "sharing"),
     [
-        (sac, "all"),
-        (td3, "none"),
-        pytest.param(sac, "none", marks=pytest.mark.slow),
-        pytest.param(td3, "all", marks=pytest.mark.slow),
+        (sac, "none"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((sac, "all"), (td3, "all"), (td3, "none"))),
     ],
 )
 def test_central_critics_see_the_global_state_and_actors_do_not(module, sharing):

@@ -39,12 +39,12 @@ CASES = [
     ("ppo", "continuous_action", {"ent_coef": 0.0}),
     ("ppo", "truncation", {"normalise_obs": True}),
     ("ippo", "credit", {}),
-    ("ippo", "roles", {"sharing": "none"}),
     ("mappo", "death", {}),
 ]
 MORE = [
     *(("ppo", probe, {}) for probe in SINGLE if probe not in ("discounting", "observation_action")),
     ("ppo", "discounting", {"value_loss": "hlgauss", "value_range": (-2.0, 2.0)}),
+    ("ippo", "roles", {"sharing": "none"}),
     ("ippo", "death", {}),
     ("mappo", "hidden_state", {}),  # its critic is looked at below
     ("mappo", "credit", {}),
@@ -65,7 +65,6 @@ def test_feed_forward(algorithm, probe, fields):
     ("algorithm", "probe", "fields"),
     [
         ("stream_q", "truncation", {"normalise_obs": True}),
-        ("stream_ac", "observation_action", {}),
         ("stream_ac", "continuous_action", {"ent_coef": 0.0}),
         *(
             pytest.param(algorithm, probe, {}, marks=pytest.mark.slow)

@@ -27,7 +27,6 @@ GRU: dict[str, Any] = {
     "total_timesteps": 64 * 250,
 }
 CASES = [
-    ("dqn", "observation_action", {}),
     ("dqn", "discounting", {"n_step": 3}),
     ("dqn", "truncation", {"n_step": 3, "dueling": True}),  # the last value counts gamma^3; as an end it would be 1.61
     ("dqn", "off_policy", {"eps_finish": 1.0}),  # values of what was done at random would say to stay
@@ -35,6 +34,7 @@ CASES = [
     ("dqn", "death", {"eps_finish": 0.0, "double": False}),
 ]
 MORE = [
+    ("dqn", "observation_action", {}),
     ("dqn", "discounting", {"n_step": 3, "value_loss": "hlgauss", "value_range": (-2.0, 2.0)}),
     ("dqn", "truncation", GRU),
     ("dqn", "chain", {"n_step": 4}),
