@@ -80,6 +80,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "hanabi": lambda: team_runs("hanabi"),
         "smax, transfer": transfer,
         "smax, ablation": lambda: ablation("smax/2s3z"),
+        "smax, ablation outnumbered": lambda: ablation("smax/3s5z_vs_3s6z"),
         "smax, ablation with random armies": lambda: ablation("smax/smacv2_5_units"),
         "self-play on SMAX": self_play_on_smax,
         "hide and seek, learning": hide_and_seek,

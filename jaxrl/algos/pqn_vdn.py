@@ -49,11 +49,28 @@ _MPE: dict[str, Any] = {
     "q_lambda": 0.5,
 }
 
+# A soup is many steps away from its reward, and is found by chance. Shaped rewards go to the team as well.
+_KITCHEN: dict[str, Any] = {
+    "num_envs": 64,
+    "lr": 1e-3,
+    "q_lambda": 0.9,
+    "normalise_reward": True,
+    "shared_reward": True,
+    "eps_decay": 0.5,
+}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "3m": Config(total_timesteps=6_000_000, optimizer="muon"),
     "mpe": Config(**_MPE),
     "spread": Config(**_MPE, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+    "overcooked": Config(env="overcooked/cramped_room?observe=vector", total_timesteps=2_000_000, **_KITCHEN),
+    "counter_circuit": Config(
+        env="overcooked/counter_circuit?observe=vector",
+        params="jaxrl.envs.overcooked.stages:full_counters",
+        total_timesteps=3_000_000,
+        **_KITCHEN,
+    ),
     # Who was in the room has to be remembered.
     "switch_riddle": Config(env="switch_riddle?deadline=terminates", total_timesteps=1_000_000, memory="gru"),
 }

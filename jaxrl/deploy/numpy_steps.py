@@ -196,5 +196,6 @@ _OTHERS: dict[str, Callable[[Step, list[str]], str]] = {
     "slice": _slice,
     "split": _split,
     "squeeze": _reshape,
+    "stack": lambda step, args: f"np.stack(({', '.join(args)},), axis={step.params['axis']})",
     "transpose": lambda step, args: f"np.transpose({args[0]}, {tuple(step.params['permutation'])})",
 }

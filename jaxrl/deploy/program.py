@@ -62,7 +62,7 @@ class Program(NamedTuple):
 def trace(function: Callable[..., Any], *args: Any) -> Program:
     """The program of `function` for arguments of the given shapes, with the functions that it calls written out.
 
-    Loops and branches stay one step each.
+    Loops and branches stay one step each. Of what differs between platforms, it has the CPU's.
     """
     closed = jax.make_jaxpr(function)(*args)
     inputs = tuple(_value_of(variable) for variable in closed.jaxpr.invars)
@@ -87,6 +87,8 @@ def _written_out(jaxpr: Any, consts: Any, args: Any, steps: list[Step]) -> list[
     for eqn in jaxpr.eqns:
         given = tuple(map(read, eqn.invars))
         body = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
+        if eqn.params.get("branches_platforms"):
+            body, given = _on_cpu(eqn), given[1:]
         if body is None:
             results = tuple(map(_value_of, eqn.outvars))
             steps.append(Step(eqn.primitive.name, eqn.params, given, results))
@@ -95,6 +97,12 @@ def _written_out(jaxpr: Any, consts: Any, args: Any, steps: list[Step]) -> list[
             results = _written_out(inner, inner_consts, given, steps)
         known |= zip(eqn.outvars, results, strict=True)
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _on_cpu(eqn: Any) -> Any:
+    """The branch of `jax.lax.platform_dependent` that a CPU takes."""
+    taken = (platforms is None or "cpu" in platforms for platforms in eqn.params["branches_platforms"])
+    return next(branch for branch, is_taken in zip(eqn.params["branches"], taken, strict=True) if is_taken)
 
 
 def _value_of(atom: Any, constant: Any = None) -> Value:

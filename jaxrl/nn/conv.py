@@ -66,7 +66,11 @@ def patch_product(x: jax.Array, kernel: jax.Array, stride: int, padding: Padding
     ]
     (height, _), (width, _) = spans
     x = _blocks(jax.lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *edges, (0, 0, 0)]), stride)
-    patches = jnp.stack([x[:, i : i + height, j : j + width] for i in range(side) for j in range(side)], axis=3)
+
+    def shifted(i: int, j: int) -> jax.Array:  # brackets would gather where the number of rows is a symbol
+        return jax.lax.slice(x, (0, i, j, 0), (x.shape[0], i + height, j + width, x.shape[3]))
+
+    patches = jnp.stack([shifted(i, j) for i in range(side) for j in range(side)], axis=3)
 
     missing = (0, side * stride - size)
     kernel = jnp.pad(kernel.reshape(1, size, size, channels * num_features), ((0, 0), missing, missing, (0, 0)))

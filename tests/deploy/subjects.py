@@ -17,6 +17,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "mlp": (ppo, {}),
     "continuous": (ppo, {"env": "classic/pendulum", "normalise_obs": True, "activation": "silu"}),
     "squashed": (ppo, {"env": "classic/pendulum", "squash": True, "activation": "gelu"}),
+    "pictures": (ppo, {"env": "minatar/breakout", "channels": (2,)}),
     "lstm": (ppo, {"memory": "lstm", "memory_size": 4}),
     "s5": (ppo, {"memory": "s5", "memory_size": 4}),
     "team": (ippo, {"env": "smax/3m", "torso": "entities", "memory": "gru", "memory_size": 4}),
@@ -54,7 +55,9 @@ def subject(kind: str) -> Subject:
     state = state.__class__(**{**vars(state), "params": jax.tree.map(moved, state.params), "normaliser": normaliser})
     policy = Policy(algo, env, state)
     agents = (env.num_agents,) if hasattr(env, "num_agents") else ()
-    obs = rng.normal(size=(T, B, *agents, *env.observation_space().shape)).astype(np.float32)
+    space = env.observation_space()
+    obs = rng.normal(size=(T, B, *agents, *space.shape)).astype(np.float32)
+    obs = obs > 0 if space.dtype == jnp.bool_ else obs
     mask = {}
     if kind == "team":
         allowed = rng.random((B, *agents, env.action_space().n)) < 0.5
