@@ -1,6 +1,7 @@
 """Shared by all tests: every key is consumed once, or the test fails; compiling is what takes the time."""
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ import jaxrl
 from jaxrl import registry
 
 jax.config.update("jax_debug_key_reuse", True)
+gc.set_threshold(50_000, 20, 20)  # it looks through millions of objects of traces, most of which stay anyway
 jax.devices()  # JAX starts with one device, whichever test comes first: commands would give it one for each core
 
 # Helpers that tests of several folders share.

@@ -120,7 +120,10 @@ def test_smax_tells_of_a_unit_where_it_says_in_the_global_state(name):
         assert np.abs(group.rows(before)).max() < 2
 
 
-@pytest.mark.parametrize("name", ["smax/2s3z", "smax/selfplay", "smax/selfplay?compat=jaxmarl-0.2"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("smax/2s3z", marks=pytest.mark.slow), "smax/selfplay", "smax/selfplay?compat=jaxmarl-0.2"],
+)
 def test_attacks_hurt_the_unit_that_they_point_at(name):
     env = jaxrl.make(name)
     state, step = crowd(env), jax.jit(env.step_env)

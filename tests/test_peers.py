@@ -13,7 +13,8 @@ from jaxrl.peers import PEERS, Hosted
     ("library", "env"),
     [
         ("jaxmarl", "mpe/simple"),
-        ("jaxmarl", "switch_riddle"),  # its `storm` uses a key twice, which the check finds
+        # Its `storm` uses a key twice, which the check finds.
+        pytest.param("jaxmarl", "switch_riddle", marks=pytest.mark.slow),
         pytest.param("jaxmarl", "hanabi", marks=pytest.mark.slow),
         ("gymnax", "Pendulum-v1"),
         ("envpool", "classic/mountain_car"),

@@ -141,7 +141,13 @@ def coverage(statistic, runs: int, tasks: int, trials: int, expand: bool) -> flo
 
 
 @pytest.mark.parametrize(
-    ("statistic", "runs", "tasks"), [(stats.iqm, 10, 1), (stats.mean, 10, 1), (stats.iqm, 10, 4), (stats.mean, 5, 4)]
+    ("statistic", "runs", "tasks"),
+    [
+        (stats.iqm, 10, 1),
+        (stats.mean, 5, 4),
+        pytest.param(stats.mean, 10, 1, marks=pytest.mark.slow),
+        pytest.param(stats.iqm, 10, 4, marks=pytest.mark.slow),
+    ],
 )
 def test_coverage_of_expanded_intervals_is_what_they_say(statistic, runs, tasks):
     assert 0.93 <= coverage(statistic, runs, tasks, 2000, expand=True) <= 0.975
@@ -190,7 +196,7 @@ def test_differences_depend_neither_on_scale_nor_on_how_much_is_drawn_at_a_time(
     assert (stats.differences(*groups, repeats=200, key=1).low != found.low).any()
 
 
-@pytest.mark.parametrize("count", [2, 5, 12])
+@pytest.mark.parametrize("count", [2, 5, pytest.param(12, marks=pytest.mark.slow)])
 def test_differences_of_many_runs_are_tukeys(count):
     """Whose spread is one number for all groups, so that intervals agree on average only."""
     groups = np.random.default_rng(count).normal(size=(count, 100))
@@ -200,8 +206,17 @@ def test_differences_of_many_runs_are_tukeys(count):
     assert ours == pytest.approx(theirs, rel=0.02)
 
 
-@pytest.mark.parametrize(("count", "runs"), [(2, 4), (2, 5), (6, 5), (12, 5), (12, 10)])
-@pytest.mark.parametrize("spread", ["equal", "unequal"])
+@pytest.mark.parametrize(
+    ("spread", "count", "runs"),
+    [
+        *((spread, *case) for spread in ("equal", "unequal") for case in ((2, 4), (2, 5), (6, 5))),
+        *(
+            pytest.param(spread, 12, runs, marks=pytest.mark.slow)
+            for spread in ("equal", "unequal")
+            for runs in (5, 10)
+        ),
+    ],
+)
 def test_all_differences_hold_at_once(count, runs, spread):
     """The true ones, in 95 % of the families or a little more."""
     rng = np.random.default_rng(count + runs)

@@ -294,10 +294,11 @@ def test_a_part_of_the_keys_steps_a_part_of_the_environments(reset):
 def test_with_as_many_keys_as_environments_each_has_its_own():
     env = jaxrl.make("smax/3m")
     venv = VectorEnv(env, B)
-    _, state = venv.reset(jax.random.key(0))
+    _, state = jax.jit(venv.reset)(jax.random.key(0))
     keys = lambda: jax.random.split(jax.random.key(1), B)  # noqa: E731
     action = random_actions(env, 1)[0]
-    assert not differences(to_numpy(venv.step(keys(), state, action)), to_numpy(env.batch_step(keys(), state, action)))
+    stepped, batch = (jax.jit(step)(keys(), state, action) for step in (venv.step, env.batch_step))
+    assert not differences(to_numpy(stepped), to_numpy(batch))
 
 
 def test_keys_must_serve_equally_many_environments():

@@ -76,24 +76,64 @@ def test_pictures_lie_one_behind_the_other_as_channels():
     np.testing.assert_array_equal(joint[..., 2:], obs[1])
 
 
+# They take all kinds of observations alike, so of the others the kinds that are alike are slow.
+THOROUGH = ("ppo", "mappo", "qmix")
+
+
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("seen", ["class", "classes", "bytes", "picture"])
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        pytest.param(name, seen, marks=() if name in THOROUGH or seen in ("classes", "picture") else pytest.mark.slow)
+        for name in MODULES
+        for seen in ("class", "classes", "bytes", "picture")
+    ],
+)
 def test_observations_of_every_kind_train_and_act(name, seen):
     algo = MODULES[name].make(config_of(name, seen))
     trained, losses = jax.eval_shape(algo.update, jax.eval_shape(algo.init, jax.random.key(0)))
     lead = (3,) if name in ALONE else (3, N)
     obs = jax.ShapeDtypeStruct((*lead, *SEEN[seen].shape), SEEN[seen].dtype)
     assert jax.eval_shape(algo.act, trained, obs)[0].shape[: len(lead)] == lead
-    if (name, seen) in (("mappo", "classes"), ("ppo", "bytes"), ("ippo", "class")):  # to compile takes seconds
-        _, metrics = jax.jit(algo.update)(algo.init(jax.random.key(0)))
-        assert list(metrics["losses"]) == list(losses["losses"])
-        assert all(np.isfinite(loss) for loss in jax.tree.leaves(metrics["losses"]))
+    assert losses["losses"]
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize(("seen", "inputs"), [("class", 5 * N), ("classes", 7 * N), ("bytes", 6 * N), ("grid", 6 * N)])
-@pytest.mark.parametrize("rivals", [False, True], ids=["team", "rivals"])
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("mappo", "classes"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("ppo", "bytes"), ("ippo", "class"))),
+    ],
+)
+def test_losses_of_an_update_are_finite(name, seen):
+    """Of some only: to compile takes seconds."""
+    algo = MODULES[name].make(config_of(name, seen))
+    losses = jax.eval_shape(algo.update, jax.eval_shape(algo.init, jax.random.key(0)))[1]["losses"]
+    _, metrics = jax.jit(algo.update)(algo.init(jax.random.key(0)))
+    assert list(metrics["losses"]) == list(losses)
+    assert all(np.isfinite(loss) for loss in jax.tree.leaves(metrics["losses"]))
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize(
+    ("rivals", "seen", "inputs"),
+    [
+        (False, "classes", 7 * N),
+        (True, "class", 5 * N),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (False, "class", 5 * N),
+                (False, "bytes", 6 * N),
+                (False, "grid", 6 * N),
+                (True, "classes", 7 * N),
+                (True, "bytes", 6 * N),
+                (True, "grid", 6 * N),
+            )
+        ),
+    ],
+)
 def test_the_team_that_is_meant_is_told_beside_the_encoded_observations(seen, inputs, rivals):
     config = mappo.Config(env=f"toy/team?seen={seen}&rivals={rivals}", critic_hidden=(8,), **SMALL)
     algo = mappo.make(config)
@@ -105,7 +145,7 @@ def test_the_team_that_is_meant_is_told_beside_the_encoded_observations(seen, in
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("rivals", [False, True])
+@pytest.mark.parametrize("rivals", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_critic_of_pictures_has_convolutions(rivals):
     config = mappo.Config(env=f"toy/team?seen=picture&rivals={rivals}", critic_hidden=(8,), **SMALL)
     algo = mappo.make(config)
@@ -115,7 +155,13 @@ def test_a_critic_of_pictures_has_convolutions(rivals):
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize(("name", "seen"), [("ppo", "counts"), ("ippo", "grid"), ("mappo", "bytes")])
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("mappo", "bytes"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("ppo", "counts"), ("ippo", "grid"))),
+    ],
+)
 def test_vectors_of_any_numbers_are_standardised(name, seen):
     """Moments are those of what the networks see, from 0 to 1; who acts sees the same as who learns."""
     algo = MODULES[name].make(config_of(name, seen, normalise_obs=True))

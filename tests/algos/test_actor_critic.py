@@ -61,7 +61,7 @@ def slow_target(seen, row, i, probabilities, bonus, pessimism):
     return target
 
 
-@pytest.mark.parametrize(("n", "pessimism"), [(1, "min"), (2, "mean"), (2, "min")])
+@pytest.mark.parametrize(("n", "pessimism"), [pytest.param(1, "min", marks=pytest.mark.slow), (2, "mean"), (2, "min")])
 def test_the_distribution_of_returns_is_that_of_a_loop(n, pessimism):
     """All histories of terminated and truncated steps, with the living, the dead, and whole teams of them."""
     fields = {"value_loss": "c51", "value_range": (-2.0, 3.0), "pessimism": pessimism, "n_step": n}
@@ -99,8 +99,13 @@ class Hidden(Team):
         return jnp.stack([jnp.float32(state), jnp.float32(state) ** 2, jnp.float32(1)])
 
 
-@pytest.mark.parametrize("sharing", ["all", "none"])
-@pytest.mark.parametrize("module", [sac, td3])
+@pytest.mark.parametrize(
+    ("module", "sharing"),
+    [
+        (sac, "none"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((sac, "all"), (td3, "all"), (td3, "none"))),
+    ],
+)
 def test_central_critics_see_the_global_state_and_actors_do_not(module, sharing):
     """Of three numbers in it, each changes the value of an action, and none the action."""
     env = Hidden(done="wide")

@@ -57,7 +57,10 @@ def boxed(monkeypatch):
         pytest.param("td3", "continuous_action", {}, marks=pytest.mark.slow),
         pytest.param("sac", "boxed_truncation", {"n_step": 3}, marks=pytest.mark.slow),  # as an end it would be 1.61
         ("td3", "boxed_discounting", {"n_step": 3}),
-        ("sac", "boxed_discounting", {"value_loss": "c51", "value_range": (-2.0, 2.0), "n_step": 2}),
+        pytest.param(
+            *("sac", "boxed_discounting", {"value_loss": "c51", "value_range": (-2.0, 2.0), "n_step": 2}),
+            marks=pytest.mark.slow,
+        ),
         pytest.param("td3", "boxed_truncation", C51 | {"n_step": 3}, marks=pytest.mark.slow),
         pytest.param("td3", "continuous_action", C51, marks=pytest.mark.slow),
         pytest.param("sac", "boxed_truncation", C51 | {"value_loss": "hlgauss"}, marks=pytest.mark.slow),

@@ -94,7 +94,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(n, double, value_loss):
     np.testing.assert_allclose(slopes, gradient, atol=1e-5)
 
 
-@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("double", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_with_bins_the_loss_and_its_gradient_are_those_of_a_loop(double):
     """Actions are compared by the means of their distributions; some targets lie beyond the range."""
     config = dqn.Config(

@@ -49,7 +49,10 @@ def rows(array: np.ndarray) -> set[tuple[float, ...]]:
     return {tuple(row) for row in array.reshape(-1, array.shape[-1]).tolist()}
 
 
-@pytest.mark.parametrize(("share", "new"), [(0.25, 4), (0.3, 8), (1.0, 16), (0.0, 0)])
+@pytest.mark.parametrize(
+    ("share", "new"),
+    [(0.3, 8), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0.25, 4), (1.0, 16), (0.0, 0)))],
+)
 def test_each_update_begins_with_new_starts(share, new):
     """Of each of the 4 shards as many, and the oldest go first."""
     pool, obs = trained(dataclasses.replace(CONFIG, pool_refresh=share), 5)

@@ -27,15 +27,15 @@ GRU: dict[str, Any] = {
     "total_timesteps": 64 * 250,
 }
 CASES = [
-    ("dqn", "observation_action", {}),
     ("dqn", "discounting", {"n_step": 3}),
     ("dqn", "truncation", {"n_step": 3, "dueling": True}),  # the last value counts gamma^3; as an end it would be 1.61
-    ("dqn", "discounting", {"n_step": 3, "value_loss": "hlgauss", "value_range": (-2.0, 2.0)}),
     ("dqn", "off_policy", {"eps_finish": 1.0}),  # values of what was done at random would say to stay
     # Nothing random is left at the end: the values are those of mates who know what to do.
     ("dqn", "death", {"eps_finish": 0.0, "double": False}),
 ]
 MORE = [
+    ("dqn", "observation_action", {}),
+    ("dqn", "discounting", {"n_step": 3, "value_loss": "hlgauss", "value_range": (-2.0, 2.0)}),
     ("dqn", "truncation", GRU),
     ("dqn", "chain", {"n_step": 4}),
     *(("dqn", probe, {}) for probe in ("constant_reward", "observation_reward", "action_reward", "truncation")),
@@ -110,7 +110,7 @@ class MaskedLater(ActionMask):
         return outcome(self, state, reward=reward, terminated=state.step > 0)
 
 
-@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("double", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_values_do_not_bootstrap_from_masked_actions(double, toys):
     """Both networks begin with a high value of the masked action, which nothing that is done can correct."""
     jaxrl.register("toy/masked_later", MaskedLater)

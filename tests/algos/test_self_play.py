@@ -135,6 +135,7 @@ def test_members_of_a_league_are_loaded_alone(league: Run):
     )
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_league_is_known_beforehand():
     estimate = estimate_cost(self_play.make(LEAGUE), LEAGUE, members=3)
     assert estimate.cost.flops > 0

@@ -118,7 +118,7 @@ def test_actor_and_critic_move_by_the_same_error():
         np.testing.assert_allclose(params["params"]["critic"], critic, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
+@pytest.mark.parametrize("name", ["stream_ac", pytest.param("stream_q", marks=pytest.mark.slow)])
 def test_the_traces_follow_another_objective_if_one_is_given(name: str) -> None:
     """One that no parameter changes: nothing moves, errors are still those of the value, and its facts are kept."""
     module, config = VARIANTS[name]

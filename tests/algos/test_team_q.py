@@ -101,7 +101,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(name: str) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "probe", "fields"),
     [
-        ("iql", "death", {"eps_finish": 0.0, "double": False}),
+        pytest.param("iql", "death", {"eps_finish": 0.0, "double": False}, marks=pytest.mark.slow),
         pytest.param("iql", "credit", {"eps_finish": 0.3}, marks=pytest.mark.slow),
         pytest.param("iql", "roles", {"eps_finish": 0.3, "sharing": "none"}, marks=pytest.mark.slow),
     ],
@@ -118,7 +118,7 @@ def test_a_sum_of_values_plays_safe_where_a_mixer_finds_the_best(algorithm: str,
     assert greedy_score(algo, state) == pytest.approx(score)
 
 
-@pytest.mark.parametrize("algorithm", ["vdn", "qmix"])
+@pytest.mark.parametrize("algorithm", [pytest.param("vdn", marks=pytest.mark.slow), "qmix"])
 def test_a_team_whose_member_dies_still_learns(algorithm: str) -> None:
     solution, algo, state = train(algorithm, "death", **FIELDS)
     assert greedy_score(algo, state) == pytest.approx(solution.score)

@@ -13,16 +13,14 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-QUICK = {"2_environments"}  # the others train
 
 
 def test_there_are_seven():
     assert [path.stem[0] for path in NOTEBOOKS] == list("1234567")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(p.stem, marks=() if p.stem in QUICK else pytest.mark.slow) for p in NOTEBOOKS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [path.stem for path in NOTEBOOKS])
 def test_runs(name):
     pytest.importorskip("matplotlib")
     # The suite compiles with few optimisations, which is wrong for programs that train.

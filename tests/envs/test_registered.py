@@ -7,7 +7,8 @@ import jaxrl
 # Of families with many alike and large environments, these stand for all in the fast suite.
 REPRESENTATIVES = {
     "smax": {"smax/3m"},
-    "mpe": {"mpe/simple_tag"},
+    "classic": {"classic/cartpole", "classic/pendulum"},
+    "mpe": set(),  # tests/envs/mpe/test_env.py checks one
     "storm": set(),
     "overcooked": {"overcooked/coord_ring"},
     "overcooked_v2": set(),

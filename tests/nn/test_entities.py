@@ -51,8 +51,12 @@ class Both(nn.Module):
 
 @pytest.mark.parametrize(
     "network",
-    [Both(), Both(q=True), Both(q=True, dueling=True, layer_norm=True), Both(q=True, num_bins=9)],
-    ids=["policy", "q", "dueling", "bins"],
+    [
+        pytest.param(Both(), id="policy"),
+        pytest.param(Both(q=True), id="q", marks=pytest.mark.slow),
+        pytest.param(Both(q=True, dueling=True, layer_norm=True), id="dueling"),
+        pytest.param(Both(q=True, num_bins=9), id="bins", marks=pytest.mark.slow),
+    ],
 )
 def test_the_order_of_entities_means_nothing(network):
     params = jax.jit(network.init)(jax.random.key(1), OBS)

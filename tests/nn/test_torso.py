@@ -46,7 +46,10 @@ def test_whole_numbers_become_float32_in_64_bit_mode_too(space):
     assert y.dtype == np.float32
 
 
-@pytest.mark.parametrize(("shape", "flattened"), [((7, 6, 2), 7 * 6 * 16), ((84, 84, 1), 7 * 7 * 64)])
+@pytest.mark.parametrize(
+    ("shape", "flattened"),
+    [((7, 6, 2), 7 * 6 * 16), pytest.param((84, 84, 1), 7 * 7 * 64, marks=pytest.mark.slow)],
+)
 def test_pictures_go_through_convolutions_one_by_one(shape, flattened):
     space = Box(-1.0, 1.0, shape)
     obs = observe(space)

@@ -34,7 +34,9 @@ def distinct(keys: jax.Array) -> int:
     return len(np.unique(np.asarray(jax.random.key_data(keys)), axis=0))
 
 
-@pytest.mark.parametrize(("tuning_seeds", "draw"), [(3, True), (1, True), (1, False)])
+@pytest.mark.parametrize(
+    ("tuning_seeds", "draw"), [(3, True), *(pytest.param(1, draw, marks=pytest.mark.slow) for draw in (True, False))]
+)
 def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, results: list[Result]) -> None:
     method = PBT(generations=4, resample=1.0, draw=draw, finalists=1)
     jaxrl.search(echo, CONFIG, method=method, budget=16, tuning_seeds=tuning_seeds, **OPTIONS, **SPACE)
@@ -47,7 +49,7 @@ def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, r
     assert len(np.unique(result.state.own.runner)) == members
 
 
-@pytest.mark.parametrize("tuning_seeds", [3, 1])
+@pytest.mark.parametrize("tuning_seeds", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_children_differ_in_parent_and_in_what_is_changed(tuning_seeds: int, results: list[Result]) -> None:
     method = PBT(generations=4, resample=1.0, finalists=1)
     jaxrl.search(echo, CONFIG, method=method, budget=48 // tuning_seeds, tuning_seeds=tuning_seeds, **OPTIONS, **SPACE)
@@ -73,7 +75,7 @@ def test_children_move_in_all_directions(results: list[Result]) -> None:
     assert found == {(0.8, 0.14), (0.8, 0.16), (1.2, 0.14), (1.2, 0.16)}
 
 
-@pytest.mark.parametrize("method", [PBT(generations=2), "random", "halving"])
+@pytest.mark.parametrize("method", [PBT(generations=2), "random", pytest.param("halving", marks=pytest.mark.slow)])
 def test_a_curve_of_zeros_has_a_mean(method: Any) -> None:
     space: dict[str, Any] = {"lr": (1e-31, 1e-30, "log")}  # so low that nothing at all is learned
     found = jaxrl.search(echo, CONFIG, method=method, budget=2, tuning_seeds=1, **OPTIONS, **space)

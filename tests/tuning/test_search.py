@@ -67,7 +67,7 @@ def test_a_finished_search_is_not_run_again(folder: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("method", "budget", "rows"),
     [
-        (Halving(), 3, 8),
+        pytest.param(Halving(), 3, 8, marks=pytest.mark.slow),
         (PBT(generations=4), 8, 45),  # among its finalists
         ("random", 3, 20),
     ],

@@ -149,6 +149,7 @@ def test_a_group_that_diverges_as_a_whole_does_not_end_the_sweep(tmp_path: Path)
     assert again.table == result.table
 
 
+@pytest.mark.slow
 def test_seeds_are_spread_over_devices() -> None:
     """By itself: the number of devices is fixed when JAX starts."""
     program = (

@@ -104,6 +104,7 @@ def test_a_group_of_other_members_is_refused_and_left_as_it_is(
     assert json.loads(file.read_text()) == about
 
 
+@pytest.mark.slow  # locks, stops and kills are tested one by one elsewhere
 def test_a_second_process_leaves_a_sweep_that_goes_on_alone(tmp_path: Path) -> None:
     """The first is then killed, which is no obstacle: its group goes on where its newest checkpoint is."""
     group = tmp_path / "swept" / "group-000"

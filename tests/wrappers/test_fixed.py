@@ -59,7 +59,7 @@ def test_the_others_play_on_as_if_somebody_chose_their_actions():
         jax.tree.map(np.testing.assert_array_equal, (*ends, info), wanted[3:])
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_policy_sees_its_agents_and_remembers_its_episode(whole: bool):
     """Asked by hand with the same keys, a policy with a memory chooses the same, across the end of an episode."""
     env = team("mpe/simple_spread?max_steps=4")

@@ -15,17 +15,16 @@ def test_each_agent_of_the_one_team_gets_the_mean_reward() -> None:
     shared = SharedReward(plain)  # pyright: ignore[reportArgumentType]
     assert shared.teams == (0, 0, 0)
     keys = jax.random.split(jax.random.key(0), 16)
-    obs, state = jax.vmap(plain.reset)(keys)
+    obs, state = jax.jit(jax.vmap(plain.reset))(keys)
     # All in one place: some collide, so rewards differ between agents.
     action = jax.random.randint(jax.random.key(1), (16, 3), 0, 5, jnp.int32)
     own, mean = [], []
     for env, rewards in ((plain, own), (shared, mean)):
-        now = state
+        now, step = state, jax.jit(env.batch_step)
         for t in range(8):
-            step = jax.jit(env.batch_step)(jax.random.split(jax.random.key(t), 16), now, action)
-            np.testing.assert_array_equal(step[0].shape, obs.shape)
-            now = step[1]
-            rewards.append(np.asarray(step[2]))
+            seen, now, reward, *_ = step(jax.random.split(jax.random.key(t), 16), now, action)
+            np.testing.assert_array_equal(seen.shape, obs.shape)
+            rewards.append(np.asarray(reward))
     assert np.ptp(own, axis=-1).max() > 0
     np.testing.assert_allclose(mean, np.broadcast_to(np.mean(own, axis=-1, keepdims=True), np.shape(own)), rtol=1e-5)
 

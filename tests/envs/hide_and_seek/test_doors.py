@@ -70,7 +70,7 @@ def passable(state: State, params: Params, world: int) -> bool:
         reached = wider
 
 
-@pytest.mark.parametrize("door_width", [0.4, 0.7])
+@pytest.mark.parametrize("door_width", [0.4, pytest.param(0.7, marks=pytest.mark.slow)])
 def test_a_blocked_door_has_no_way_through(door_width: float):
     state, params = rooms(door_width)
     blocked = np.asarray(jax.jit(doors_blocked)(state, params)) > 0

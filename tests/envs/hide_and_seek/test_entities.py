@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from family import agent_of
 
 import jaxrl
 from jaxrl.algos import ippo, mappo
@@ -15,9 +16,12 @@ from jaxrl.envs.hide_and_seek.world import HALF_SIZES
 from jaxrl.nn.entities import EntityTorso
 
 B = 8
-WORLDS = ("chase?num_hiders=2", "room?num_rays=0", "random_walls", "quadrant?num_hiders=3&num_boxes=0&num_long_boxes=3")
-BIG = jaxrl.make("hide_and_seek/random_walls?num_hiders=3")  # 3 hiders, 2 seekers, 3 boxes, 2 long boxes, 2 ramps
+WORLDS = (
+    *("chase?num_hiders=2", "room?num_rays=0", "random_walls?num_hiders=3"),
+    pytest.param("quadrant?num_hiders=3&num_boxes=0&num_long_boxes=3", marks=pytest.mark.slow),
+)
 make = functools.cache(jaxrl.make)
+BIG = make("hide_and_seek/random_walls?num_hiders=3")  # 3 hiders, 2 seekers, 3 boxes, 2 long boxes, 2 ramps
 
 
 @functools.cache
@@ -42,12 +46,18 @@ def worlds(env):
     )
 
 
+@functools.cache
+def compiled(env):
+    """What makes observations and global states, once for all tests."""
+    return jax.jit(env.batch_observation), jax.jit(jax.vmap(env.global_state))
+
+
 def observations(env, state):
-    return jax.jit(env.batch_observation)(state)
+    return compiled(env)[0](state)
 
 
 def global_states(env, state):
-    return jax.jit(jax.vmap(env.global_state))(state)
+    return compiled(env)[1](state)
 
 
 def rows_of(entities, vectors):
@@ -151,8 +161,8 @@ def test_a_global_state_lists_everything(name):
 
 
 def test_walls_that_are_not_there_are_absent():
-    env = jaxrl.make("hide_and_seek/chase")
-    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), B))
+    env = make("hide_and_seek/chase?num_hiders=2")
+    state = worlds(env)
     there = (rows_of(env.state_entities, global_states(env, state))["wall"] != 0).any(-1)
     np.testing.assert_array_equal(there, np.asarray(state.walls)[..., 2] > 0)
     assert 0.3 < there.mean() < 0.7
@@ -224,8 +234,9 @@ def test_the_order_within_a_kind_means_nothing_to_a_critic(orders, turned):
 @pytest.mark.parametrize("module", [ippo, mappo])
 def test_parameters_fit_any_number_of_agents_and_objects(module):
     def shapes(name):
-        algo = module.make(module.Config(env=f"hide_and_seek/{name}", torso="entities", total_timesteps=65536))
-        return jax.tree.map(jnp.shape, jax.eval_shape(algo.init, jax.random.key(0)).params)
+        config = module.Config(env=f"hide_and_seek/{name}", torso="entities", total_timesteps=65536)
+        networks = agent_of(module.make(config)).networks
+        return jax.tree.map(jnp.shape, jax.eval_shape(networks.init, jax.random.key(0)))
 
     assert shapes("quadrant") == shapes("quadrant?num_hiders=3&num_seekers=1&num_boxes=5&num_ramps=2")
     assert shapes("quadrant") != shapes("quadrant?num_ramps=0")  # an embedding of ramps is missing

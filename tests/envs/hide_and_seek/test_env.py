@@ -69,7 +69,7 @@ def test_episodes_begin_in_their_zones_apart_and_out_of_the_walls(name):
         assert (state.doors[:, 2] == 1).all()
 
 
-@pytest.mark.parametrize("name", ["room", "quadrant"])
+@pytest.mark.parametrize("name", ["room", pytest.param("quadrant", marks=pytest.mark.slow)])
 def test_boxes_may_begin_before_an_open_door(name):
     """There a box leaves an agent's width to pass, halfway to it it stands halfway, and closed doors get none."""
     env = jaxrl.make(f"hide_and_seek/{name}")

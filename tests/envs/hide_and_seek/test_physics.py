@@ -47,7 +47,7 @@ def walk(scenario, steps, worlds, seed=0):
     env, run = walker(scenario)
     rng = np.random.default_rng(seed)
     with jax.debug_key_reuse(False):
-        _, state = env.batch_reset(jax.random.split(jax.random.key(seed), worlds))
+        _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(seed), worlds))
         _, records = run(state, actions(env, rng, steps, worlds))
     return env, *jax.tree.map(np.asarray, records)
 

@@ -169,7 +169,9 @@ def test_a_wall_of_bricks_comes_back_without_sticky_actions():
     assert (cleared[:-1] & ~cleared[1:]).any()
 
 
-@pytest.mark.parametrize("name", ["asterix", "seaquest", "space_invaders"])
+@pytest.mark.parametrize(
+    "name", ["asterix", *(pytest.param(name, marks=pytest.mark.slow) for name in ("seaquest", "space_invaders"))]
+)
 def test_without_ramping_in_all_actions(name):
     env = jaxrl.make(f"minatar/{name}", difficulty_ramping=False, use_minimal_action_set=False)
     boards, _, _ = compare(name, env, ends=False, difficulty_ramping=False)

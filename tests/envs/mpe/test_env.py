@@ -61,15 +61,18 @@ def test_roles_follow_from_names(env, name):
     assert env(name, action_type="discrete").roles == ROLES[name]
 
 
-def test_agents_are_a_team_where_they_always_earn_the_same():
+TEAMS = ("simple_spread", "simple_push", "simple_crypto", "simple_tag?num_good=2", "simple_adversary?num_adversaries=2")
+OTHERS = [name for name in SCENARIOS if name not in TEAMS and "facmac_" not in name]  # those are of other sizes
+
+
+@pytest.mark.parametrize("name", [*TEAMS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+def test_agents_are_a_team_where_they_always_earn_the_same(name):
     """Over random play, and only there: members of different teams earn something else at least once."""
-    names = [name for name in SCENARIOS if "facmac_" not in name]  # of other sizes
-    for name in [*names, "simple_tag?num_good=2", "simple_adversary?num_adversaries=2"]:
-        team = jaxrl.make(f"mpe/{name}")
-        reward = np.asarray(jax.jit(partial(_random_rewards, team))(jax.random.key(0)))  # [T, N]
-        for i, j in itertools.combinations(range(team.num_agents), 2):
-            same = bool(np.all(reward[:, i] == reward[:, j]))
-            assert same == (team.teams[i] == team.teams[j]), (name, i, j)
+    team = jaxrl.make(f"mpe/{name}")
+    reward = np.asarray(jax.jit(partial(_random_rewards, team))(jax.random.key(0)))  # [T, N]
+    for i, j in itertools.combinations(range(team.num_agents), 2):
+        same = bool(np.all(reward[:, i] == reward[:, j]))
+        assert same == (team.teams[i] == team.teams[j]), (i, j)
 
 
 def _random_rewards(team, key):
@@ -131,7 +134,7 @@ def test_padded_actions_are_masked(env):
 
 def test_an_action_beyond_ones_own_is_the_last_one(env, steps):
     env = env("simple_world_comm", action_type="discrete")
-    _, state = env.batch_reset(jax.random.split(jax.random.key(0), B))
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), B))
     keys = jax.random.split(jax.random.key(1), B)
     outcomes = []
     for number in (17, 4):

@@ -161,7 +161,14 @@ def test_layouts_are_the_originals(name):
     assert ours.start_player_positions == theirs.start_player_positions
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(
+    "name",
+    # The largest, and the one where no cook reaches everything.
+    [
+        name if name in ("asymm_advantages", "forced_coord") else pytest.param(name, marks=pytest.mark.slow)
+        for name in LAYOUTS
+    ],
+)
 def test_cooks_who_deliver(name):
     env = jaxrl.make(f"overcooked/{name}")
     served, shaped = long_game(env, Kitchen(env), seed=0, steps=400, noise=0.25)
@@ -175,7 +182,7 @@ def test_cooking_by_hand():
     assert served >= 2
 
 
-@pytest.mark.parametrize("cooking", ["auto", "by_hand"])
+@pytest.mark.parametrize("cooking", [pytest.param("auto", marks=pytest.mark.slow), "by_hand"])
 def test_three_cooks_with_tomatoes(cooking):
     orders = ("oot", "tt")
     env = jaxrl.make("overcooked", layout=THREE, cooking=cooking, orders=",".join(orders))
@@ -211,7 +218,7 @@ def compare_from_anywhere(name: str, cooking: str, episodes: int, steps: int) ->
     assert (played[4] > 0).any()
 
 
-@pytest.mark.parametrize("cooking", ["auto", "by_hand"])
+@pytest.mark.parametrize("cooking", ["auto", pytest.param("by_hand", marks=pytest.mark.slow)])
 def test_random_episodes_from_anywhere(cooking):
     compare_from_anywhere("cramped_room", cooking, episodes=60, steps=20)
 
@@ -226,11 +233,8 @@ def test_many_episodes(name, cooking):
     compare_from_anywhere(name, cooking, episodes=400, steps=50)
 
 
-def marked(name: str) -> Any:
-    return pytest.param(name, marks=() if name == "coord_ring" else pytest.mark.slow)
-
-
-@pytest.mark.parametrize("name", [marked(name) for name in LAYOUTS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAYOUTS)
 def test_jaxmarl(name):
     """Rewards and observations, except for its channel of counters, which leaves out those where something lies.
 

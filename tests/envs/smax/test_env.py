@@ -48,7 +48,7 @@ def test_an_undecided_episode_lasts_exactly_max_steps(three):
 def test_compat_plays_one_step_more_and_calls_it_terminated():
     env = jaxrl.make("smax/3m", compat="jaxmarl-0.2", max_steps=3, enemy_shoots=False)
     step = jax.jit(env.step)
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     ends = []
     for t in range(4):
         _, state, _, terminated, truncated, _ = step(jax.random.key(t), state, jnp.full(3, 4))
@@ -207,7 +207,7 @@ def test_a_thousand_different_battles_in_one_program():
     params = dataclasses.replace(env.default_params, units=dataclasses.replace(units, health=health))
     axes = jax.tree.map(lambda _: None, env.default_params)
     axes = dataclasses.replace(axes, units=dataclasses.replace(axes.units, health=0))
-    _obs, state = jax.vmap(env.reset, (0, axes))(keys(0, 1000), params)
+    _obs, state = jax.jit(jax.vmap(env.reset, (0, axes)))(keys(0, 1000), params)
     np.testing.assert_allclose(state.health[:, 3:], jnp.repeat(health[:, 1:2], 3, 1))
     out = jax.jit(jax.vmap(env.step, (0, 0, 0, axes)))(keys(1, 1000), state, jnp.ones((1000, 3), int), params)
     assert out[0].shape == (1000, 3, 75)
@@ -257,7 +257,7 @@ def test_actions_outside_are_clipped(three, action):
 def test_continuous_actions_aim(three):
     """Shooting with radius r at an angle hits the opponent nearest to the point r times the range away."""
     env = jaxrl.make("smax/3m", action_type="continuous")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     position = jnp.array([[10.0, 10], [10, 20], [10, 28], [14, 10], [10, 13], [25, 25]])
     state = replace(state, position=position)
     step = jax.jit(env.step_env)
@@ -274,7 +274,7 @@ def test_continuous_actions_aim(three):
 
 def test_conic_sees_the_living_only_and_everybody():
     env = jaxrl.make("smax/3m", observation_type="conic")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     state = replace(state, position=jnp.array([[10.0, 10], [12, 10.1], [9, 14], [10, 7], [14, 12], [30, 30]]))
     seen = lambda s: int((env._observe(s, env.default_params)[:, : 64 * 13].reshape(3, 64, 13)[..., 0] > 0).sum())  # noqa: E731
     assert seen(state) == 12  # each of three sees two mates and two enemies

@@ -102,7 +102,7 @@ def spawned(pair):
     return jax.jit(pair.ours.batch_reset)(jax.random.split(jax.random.key(7), 64))[1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [FAST[0], *(pytest.param(n, marks=pytest.mark.slow) for n in (FAST[1], *ALL))])
 def test_every_step_of_whole_episodes(pair, assert_same, name):
     """Jaxmarl takes each step from where we stand, so rounding cannot add up and everything must agree."""
     pair = pair(name)
@@ -115,7 +115,7 @@ def test_every_step_of_whole_episodes(pair, assert_same, name):
     assert ended.all()  # the 101st step ended the last
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", [pytest.param(FAST[0], marks=pytest.mark.slow), FAST[1]])
 def test_whole_episodes(pair, name):
     """From a spawn to the end, each side going its own way.
 

@@ -202,7 +202,8 @@ def scripted_battles(name, number, steps=160):
     return np.asarray(run(jax.random.key(0)))
 
 
-@pytest.mark.parametrize("name", ["3m", pytest.param("2s3z", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["3m", "2s3z"])
 def test_even_battles_are_even(name):
     """2,000 mirrored battles, scripted against scripted: 95 % of the time within two standard errors of one half."""
     wins = scripted_battles(name, 2000)

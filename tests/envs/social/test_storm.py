@@ -148,7 +148,7 @@ def slow_move(state, action, luck):
             goes[i] = False
 
 
-@pytest.mark.parametrize("n", [2, 6])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.slow), 6])
 def test_nobody_enters_a_taken_cell(n):
     """Two players of jaxmarl's `storm` can stand in one cell, and more of them in a chain."""
     keys = jax.random.split(jax.random.key(n), (3, 400))

