@@ -138,9 +138,8 @@ def seats_after(seats: Seats, pool: Opponents, now: jax.Array, members: int = 1)
 
     The result of such a game is neither's.
     """
-    in_pool = seats.opponent < pool.wins.size
-    slot = jnp.minimum(seats.opponent, pool.wins.size - 1)
-    return seats._replace(replaced=seats.replaced | (now & in_pool & (_age(pool, members)[slot] == 0)))
+    newest = jnp.append(_age(pool, members) == 0, False)  # and nobody has place K
+    return seats._replace(replaced=seats.replaced | (now & newest[seats.opponent]))
 
 
 def against_opponents(

@@ -22,7 +22,7 @@ from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 
-__all__ = ["KITCHEN", "PRESETS", "Config", "TeamConfig", "make", "make_train"]
+__all__ = ["KITCHENS", "PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ _MPE: dict[str, Any] = {
 
 # Returns grow from a few shaped points to hundreds, so rewards are scaled, and the critic has a torso of its own. A
 # large entropy bonus finds the hatch; it falls to zero, because cooks who hesitate are in each other's way.
-KITCHEN: dict[str, Any] = {
+_KITCHEN: dict[str, Any] = {
     "num_envs": 64,
     "num_steps": 128,
     "optimizer": "adam",
@@ -98,6 +98,19 @@ KITCHEN: dict[str, Any] = {
     "normalise_reward": True,
     "activation": "relu",
     "share_torso": False,
+}
+
+# The kitchens' presets, which mappo has as well.
+KITCHENS: dict[str, dict[str, Any]] = {
+    "overcooked": {"env": "overcooked/cramped_room?observe=vector", "total_timesteps": 2_000_000, **_KITCHEN},
+    # Cooks who put soups down wherever there is place find the far hatch once there is none.
+    "counter_circuit": {
+        "env": "overcooked/counter_circuit?observe=vector",
+        "params": "jaxrl.envs.overcooked.stages:full_counters",
+        "total_timesteps": 3_000_000,
+        **_KITCHEN,
+    },
+    "overcooked_v2": {"env": "overcooked_v2/cramped_room", "total_timesteps": 1_000_000, **_KITCHEN},
 }
 
 PRESETS: dict[str, Config] = {
@@ -128,15 +141,7 @@ PRESETS: dict[str, Config] = {
         activation="relu",
         share_torso=False,
     ),
-    "overcooked": Config(env="overcooked/cramped_room?observe=vector", total_timesteps=2_000_000, **KITCHEN),
-    # Cooks who put soups down wherever there is place find the far hatch once there is none.
-    "counter_circuit": Config(
-        env="overcooked/counter_circuit?observe=vector",
-        params="jaxrl.envs.overcooked.stages:full_counters",
-        total_timesteps=3_000_000,
-        **KITCHEN,
-    ),
-    "overcooked_v2": Config(env="overcooked_v2/cramped_room", total_timesteps=1_000_000, **KITCHEN),
+    **{name: Config(**fields) for name, fields in KITCHENS.items()},
     # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
     "hanabi": Config(
         env="hanabi/2p",

@@ -23,7 +23,7 @@ from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.ippo import KITCHEN, TeamConfig
+from jaxrl.algos.ippo import KITCHENS, TeamConfig
 from jaxrl.checked import Allowed, check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
@@ -77,15 +77,7 @@ PRESETS: dict[str, Config] = {
         memory="gru",
         memory_size=32,
     ),
-    # As ippo's.
-    "overcooked": Config(env="overcooked/cramped_room?observe=vector", total_timesteps=2_000_000, **KITCHEN),
-    "counter_circuit": Config(
-        env="overcooked/counter_circuit?observe=vector",
-        params="jaxrl.envs.overcooked.stages:full_counters",
-        total_timesteps=3_000_000,
-        **KITCHEN,
-    ),
-    "overcooked_v2": Config(env="overcooked_v2/cramped_room", total_timesteps=1_000_000, **KITCHEN),
+    **{name: Config(**fields) for name, fields in KITCHENS.items()},
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
         optimizer="adam",

@@ -293,3 +293,6 @@ def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(
     main(["render", "run", "--out", "short.html", "--max-steps", "2"])
     assert "The episode goes on after 2 steps but its film ends" in capsys.readouterr().out
     assert "cut short after 2 steps" in (workplace / "short.html").read_text()
+    with pytest.raises(SystemExit):
+        main(["render", "run", "--best"])
+    assert "no best checkpoint" in capsys.readouterr().err
