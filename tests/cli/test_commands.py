@@ -275,8 +275,8 @@ def test_sigterm_saves_and_resume_goes_on(workplace: Path) -> None:
 def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = "--env smax/3m --num-envs 8 --num-steps 8 --total-timesteps 128 --hidden 8 --eval-episodes 8 --run-dir run"
-    command = [sys.executable, str(ROOT / "algos" / "ippo.py"), *small.split(" ")]
+    small = "--num-envs 8 --num-steps 8 --total-timesteps 128 --hidden 8 --eval-episodes 8 --run-dir run"
+    command = [sys.executable, str(ROOT / "algos" / "ppo.py"), *small.split(" ")]
     done = subprocess.run(
         command, env={**os.environ, "JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, timeout=300
     )
@@ -285,7 +285,7 @@ def test_an_algorithms_file_runs_by_itself_and_leaves_pictures(
     wanted = {"run.json", "metrics.jsonl", "checkpoints", "curve.png", "replay.gif", "replay.html"}
     assert {path.name for path in (workplace / "run").iterdir()} >= wanted
     about = json.loads((workplace / "run" / "run.json").read_text())
-    assert about["algorithm"] == "ippo"
+    assert about["algorithm"] == "ppo"
     assert about["evaluation"]["episodes"] == 8
     main(["render", "run", "--out", "films/film.html"])
     assert (workplace / "films" / "film.html").stat().st_size > 1000

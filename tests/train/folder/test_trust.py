@@ -1,8 +1,7 @@
-"""Whose code a run folder may have run: in processes of their own, since what is imported stays imported."""
+"""Whose code a run folder may have run."""
 
+import importlib
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl.algos import ippo
+from jaxrl.cli import main
+from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.folder.trust import UntrustedRunError, known_class, trusted_class, vouch
-
-TOYS = Path(__file__).parent
 
 MINE = """
 import pathlib
@@ -29,34 +28,36 @@ class Config(toy_algorithm.Config):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Where somebody has an algorithm in a module of his own."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a user with a record of their own has an algorithm in a module, and works."""
     (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("JAXRL_CACHE", "0")
+    for module in ("mine", "theirs"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     return tmp_path
 
 
-def python(place: Path, code: str, **env: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(place), str(TOYS), *sys.path])
-    env = {**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": str(place / "state"), "JAXRL_CACHE": "0", **env}
-    return subprocess.run([sys.executable, "-c", code], cwd=place, env=env, capture_output=True, text=True, timeout=300)
-
-
 def made(place: Path) -> Path:
-    """The folder of a run that this user has made here, whose module nothing has imported since."""
-    code = """
-import mine
-from jaxrl.train.fit import fit
-config = mine.Config()
-fit(mine.make(config), config, "run", quiet=True, pictures=False, eval_episodes=2)
-"""
-    done = python(place, code)
-    assert done.returncode == 0, done.stderr
+    """The folder of a run that this user has made here."""
+    mine = importlib.import_module("mine")
+    config = mine.Config()
+    fit(mine.make(config), config, "run", quiet=True, pictures=False, eval_episodes=2)
     (place / "executed").unlink()
     return place / "run"
 
 
-def jaxrl(place: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return python(place, f"from jaxrl.cli import main; main({list(arguments)!r})", **env)
+def jaxrl(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code of a command and what it says is wrong, where nothing has imported the module yet."""
+    sys.modules.pop("mine", None)
+    capsys.readouterr()
+    try:
+        main(arguments)
+    except SystemExit as end:
+        return int(end.code or 0), capsys.readouterr().err
+    return 0, capsys.readouterr().err
 
 
 def edit(run: Path, **facts: Any) -> None:
@@ -74,30 +75,33 @@ def test_the_librarys_own_algorithms_are_no_question(tmp_path: Path) -> None:
     assert run.config == ippo.Config()
 
 
-def test_a_run_that_was_made_here_is_loaded_and_a_strangers_only_with_trust(place: Path) -> None:
+def test_a_run_that_was_made_here_is_loaded_and_a_strangers_only_with_trust(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same folder, with and without this user's record of it."""
     run = made(place)
-    assert jaxrl(place, "eval", "run", "--episodes", "2").returncode == 0
+    assert jaxrl(capsys, "eval", "run", "--episodes", "2")[0] == 0
     assert (place / "executed").exists()
     (place / "executed").unlink()
-    strange = {"XDG_STATE_HOME": str(place / "another")}
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "another"))
     for command in ("eval", "resume"):
-        refused = jaxrl(place, command, "run", **strange)
-        assert refused.returncode == 2
-        assert refused.stderr.startswith("jaxrl: Loading run would execute the module mine"), refused.stderr
-        assert "add --trust" in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1
-    exported = jaxrl(place, "export", "run", **strange)  # which needs no code but for one column
-    assert exported.returncode == 0
-    assert "charts/learning_rate is left out. Loading run would execute" in exported.stderr
-    assert jaxrl(place, "watch", "run", "--once", **strange).returncode == 0
-    assert jaxrl(place, "report", "run", **strange).returncode == 0
+        code, refusal = jaxrl(capsys, command, "run")
+        assert code == 2
+        assert refusal.startswith("jaxrl: Loading run would execute the module mine"), refusal
+        assert "add --trust" in refusal
+        assert len(refusal.splitlines()) == 1
+    code, said = jaxrl(capsys, "export", "run")  # which needs no code but for one column
+    assert code == 0
+    assert "charts/learning_rate is left out. Loading run would execute" in said
+    assert jaxrl(capsys, "watch", "run", "--once")[0] == 0
+    assert jaxrl(capsys, "report", "run")[0] == 0
     assert not (place / "executed").exists()
-    assert jaxrl(place, "eval", "run", "--episodes", "2", "--trust", **strange).returncode == 0
+    assert jaxrl(capsys, "eval", "run", "--episodes", "2", "--trust")[0] == 0
     assert (place / "executed").exists()
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
     (place / "theirs.py").write_text(MINE)
     edit(run, config_class="theirs:Config")  # the record is of another module
-    assert "would execute the module theirs" in jaxrl(place, "eval", "run").stderr
+    assert "would execute the module theirs" in jaxrl(capsys, "eval", "run")[1]
 
 
 @pytest.mark.parametrize(
