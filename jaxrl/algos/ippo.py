@@ -113,6 +113,20 @@ KITCHENS: dict[str, dict[str, Any]] = {
     "overcooked_v2": {"env": "overcooked_v2/cramped_room", "total_timesteps": 1_000_000, **_KITCHEN},
 }
 
+# Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough. mappo
+# has these fields as well.
+HANABI: dict[str, Any] = {
+    "env": "hanabi/2p",
+    "total_timesteps": 10_000_000,
+    "hidden": (128, 128),
+    "activation": "relu",
+    "gae_lambda": 0.95,
+    "clip_eps": 0.2,
+    "ent_coef": 0.01,
+    "clip_value": False,
+    "update_epochs": 2,
+}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
     # Networks that know units; see docs/what_works_on_smax.md for what they cost and win.
@@ -142,19 +156,7 @@ PRESETS: dict[str, Config] = {
         share_torso=False,
     ),
     **{name: Config(**fields) for name, fields in KITCHENS.items()},
-    # Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough.
-    "hanabi": Config(
-        env="hanabi/2p",
-        total_timesteps=10_000_000,
-        num_steps=32,
-        hidden=(128, 128),
-        activation="relu",
-        gae_lambda=0.95,
-        clip_eps=0.2,
-        ent_coef=0.01,
-        clip_value=False,
-        update_epochs=2,
-    ),
+    "hanabi": Config(**HANABI),
     # Three strengths of a push are enough to run anywhere, and to choose one of three is learned sooner than one
     # of eleven. Memory, larger layers and Adam learn more slowly here.
     "hide_and_seek": Config(

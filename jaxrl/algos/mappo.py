@@ -23,7 +23,7 @@ from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.ippo import KITCHENS, TeamConfig
+from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
 from jaxrl.checked import Allowed, check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
@@ -78,6 +78,8 @@ PRESETS: dict[str, Config] = {
         memory_size=32,
     ),
     **{name: Config(**fields) for name, fields in KITCHENS.items()},
+    # Only whose turn it is has a choice, and the critic tells everybody the same.
+    "hanabi": Config(**HANABI, critic_hidden=(128, 128), agents_per_step=1),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
         optimizer="adam",

@@ -87,7 +87,8 @@ def collect(
 def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: int) -> tuple[Transition, jax.Array]:
     """A rollout of `count` of the N agents: in each step the living are drawn first, all of them equally likely.
 
-    Each of those that are drawn stands for as many of the living, which is its `weight` in the extras.
+    Of the living, those come first who choose among several actions: in a game of turns, whose turn it is. Each of
+    those that are drawn stands for as many of the living, which is its `weight` in the extras.
 
     Args:
         traj: Transitions `[T, B, ...]`.
@@ -97,7 +98,9 @@ def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: 
     """
     alive = traj.observation.agent_mask
     rank = draw_by_shard(lambda part, key: jax.random.uniform(key, part.shape, jnp.float32), alive, keys)
-    index = jax.lax.top_k(rank + alive, count)[1]
+    mask = traj.observation.action_mask
+    choosing = alive if mask is None else alive & (mask.sum(axis=-1) > 1)
+    index = jax.lax.top_k(rank + alive + choosing, count)[1]
 
     def of_drawn(leaf: jax.Array) -> jax.Array:
         return jnp.take_along_axis(leaf, index.reshape(*index.shape, *(1,) * (leaf.ndim - index.ndim)), axis=2)

@@ -71,6 +71,7 @@ PRESETS: dict[str, Config] = {
         total_timesteps=3_000_000,
         **_KITCHEN,
     ),
+    "hanabi": Config(env="hanabi/2p", total_timesteps=10_000_000, optimizer="muon"),
     # Who was in the room has to be remembered.
     "switch_riddle": Config(env="switch_riddle?deadline=terminates", total_timesteps=1_000_000, memory="gru"),
 }

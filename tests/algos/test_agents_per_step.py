@@ -17,11 +17,15 @@ T, B, N, KEPT, SHARDS = 20, 60, 6, 3, 2
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 128, "num_minibatches": 2, "hidden": (16,)}
 
 
-def drawn(alive, seed=0, count=KEPT):
-    """What is kept of a rollout in which everything tells whose it is, and the number of its step."""
+def drawn(alive, seed=0, count=KEPT, choosing=None):
+    """What is kept of a rollout in which everything tells whose it is, and the number of its step.
+
+    All have four actions, or only those that are `choosing`, `[T, B, N]`, and the others one.
+    """
     number = np.broadcast_to(np.arange(N, dtype=np.float32) + 10 * np.arange(T)[:, None, None], (T, B, N))
     numbers = jnp.asarray(number)
-    mask = jnp.broadcast_to(numbers[..., None] >= 0, (T, B, N, 4))
+    choosing = np.ones((T, B, N), bool) if choosing is None else choosing
+    mask = jnp.asarray(choosing)[..., None] | (jnp.arange(4) == 3)
     observation = Observation(jnp.stack([numbers, -numbers], -1), None, mask, jnp.asarray(alive))
     extras = {"log_prob": numbers + 1, "value": numbers + 2, "learns": jnp.ones((T, B, N), bool)}
     never = jnp.zeros((T, B), bool)
@@ -56,6 +60,16 @@ def test_the_living_are_drawn_first_and_stand_for_all_of_them():
     np.testing.assert_array_equal(kept.sum(-1), np.minimum(alive.sum(-1), KEPT))
     np.testing.assert_allclose(weight.sum(-1), alive.sum(-1), rtol=1e-6)
     assert np.all(weight[~kept] == 0)
+
+
+def test_those_who_choose_among_actions_are_drawn_before_those_who_wait():
+    """As in a game of turns; the dead come last even if their masks allow more."""
+    alive, choosing = living(), np.random.default_rng(1).random((T, B, N)) < 0.4
+    traj, _ = drawn(alive, choosing=choosing)
+    kept = np.asarray(traj.observation.agent_mask)
+    kept_choosing = kept & (np.asarray(traj.observation.action_mask).sum(-1) == 4)
+    np.testing.assert_array_equal(kept_choosing.sum(-1), np.minimum((alive & choosing).sum(-1), KEPT))
+    np.testing.assert_array_equal(kept.sum(-1), np.minimum(alive.sum(-1), KEPT))
 
 
 def test_sums_over_those_who_are_drawn_are_right_on_average():
