@@ -138,7 +138,7 @@ def test_every_preset_is_accepted():
         ("ippo", "overcooked_v2/counter_circuit", "overcooked_v2"),
         ("mappo", "overcooked_v2/grounded_coord_simple", "overcooked_v2"),
         ("mappo", "hanabi/2p", "hanabi"),
-            ("mappo", "coin_game", "default"),
+        ("mappo", "coin_game", "default"),
         ("ippo", "hanabi/2p", "hanabi"),
         ("pqn_vdn", "smax/3m", "3m"),
         ("pqn_vdn", "switch_riddle?num_agents=4", "switch_riddle"),
