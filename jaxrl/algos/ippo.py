@@ -22,7 +22,7 @@ from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 
-__all__ = ["KITCHENS", "PRESETS", "Config", "TeamConfig", "make", "make_train"]
+__all__ = ["HANABI", "KITCHENS", "PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

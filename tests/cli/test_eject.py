@@ -87,6 +87,10 @@ def test_all_are_formatted(folder: Path) -> None:
         python("ruff", *command, "--isolated", ".", cwd=folder)
 
 
+def test_those_of_a_family_are_typed(folder: Path) -> None:
+    pyright(folder / f"my_{name}.py" for name in FAST)
+
+
 @pytest.mark.slow
 def test_all_are_typed(folder: Path) -> None:
     pyright(folder.iterdir())

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,15 @@ class Config(toy_algorithm.Config):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a user with a record of their own has an algorithm in a module, and works."""
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("JAXRL_CACHE", "0")
-    for module in ("mine", "theirs"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("mine", None)
 
 
 def made(place: Path) -> Path:
@@ -52,7 +52,6 @@ def made(place: Path) -> Path:
 def jaxrl(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     """The exit code of a command and what it says is wrong, where nothing has imported the module yet."""
     sys.modules.pop("mine", None)
-    capsys.readouterr()
     try:
         main(arguments)
     except SystemExit as end:
