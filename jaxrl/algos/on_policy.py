@@ -35,7 +35,7 @@ ENTITIES_AT_ONCE = 16384
 class Experience(NamedTuple):
     """A rollout of T steps, ready for advantages or returns."""
 
-    traj: Transition  # leaves [T, B, ...]; observations are normalised
+    traj: Transition  # leaves [T, B, ...]; observations are normalised, who doesn't learn counts as dead
     reward: jax.Array  # [T, B, N] scaled
     discount: jax.Array  # [T, B, 1 or N] gamma, and 0 where the task ended
     cut: jax.Array  # [T, B, 1] True where the episode ended, terminated or truncated
@@ -54,7 +54,8 @@ def collect(
         agent: What the configuration is made into.
         state: The train state.
         h: The hyperparameters of this update.
-        policy: How to act; None for the agent's own policy.
+        policy: How to act; None for the agent's own policy. `learns[B, N]` in its extras is False for agents whose
+            steps say nothing about the learner, since others play them: normalisers and losses leave them out.
         spare: How many random keys each shard needs besides those for the shuffles.
     """
     config, param_sets = agent.config, agent.param_sets
@@ -62,6 +63,8 @@ def collect(
     rows = config.num_envs * config.num_steps // config.train_length // config.shards
     streams = config.update_epochs * rows
     after, traj, sums, keys = next_rollout(agent, state, policy, streams + spare)
+    mask = traj.observation.agent_mask & traj.extras.get("learns", True)
+    traj = traj._replace(observation=traj.observation._replace(agent_mask=mask))
     discounted = after.runner.discounted
     normaliser, discounted, reward = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
 

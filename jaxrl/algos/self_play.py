@@ -144,9 +144,7 @@ def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
     traj, reward, discount, cut, next_value, *_ = experience
     pool, score = count_results(state.pool, traj, state.score, agent.env.teams)
 
-    learns = traj.observation.agent_mask & traj.extras["learns"]
-    observation = traj.observation._replace(agent_mask=learns)
-    traj = traj._replace(observation=observation, carry=traj.carry.carry)
+    traj = traj._replace(carry=traj.carry.carry)
     advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
     if config.agents_per_step:
         traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], config.agents_per_step)

@@ -68,6 +68,27 @@ def test_what_the_past_plays_is_not_learned_from():
     assert rows["scissors"] == pytest.approx(1 / 3, abs=0.2)
 
 
+def test_what_the_past_sees_is_no_part_of_what_is_normalised():
+    """Each side has three marines, all alive in the first four steps: half of the observations are the learner's."""
+    config = self_play.Config(
+        env="smax/3m?mode=selfplay",
+        num_envs=8,
+        num_steps=4,
+        hidden=(4,),
+        past_share=1.0,
+        normalise_obs=True,
+        normalise_reward=True,
+    )
+    agent = agent_of(self_play.make(config))
+    state = self_play.init_with_pool(agent, jax.random.key(0))
+    policy = against_opponents(agent, state, jnp.ones(8) / 8, 1.0)
+    h = config.hyperparams_now(agent, state)
+    after, experience = jax.jit(lambda state: collect(agent, state, h, policy))(state)
+    assert experience.traj.observation.agent_mask.mean() == 0.5
+    for moments in (after.normaliser.obs, after.normaliser.returns):
+        assert moments.count.tolist() == [[0, 4 * 8 * 3]]
+
+
 def test_what_the_script_plays_is_not_learned_from_either():
     """All episodes are the script's: the learner has the first team alone, though past selves are to be met."""
     config = self_play.Config(
