@@ -64,7 +64,9 @@ class Loop:
         self.stopped: str | None = None
         """Why training ended early: the name of a signal, `"goal"` or `"callback"`."""
         self.saver = Saver(folder, keep_checkpoints, checkpoint_replay, say, self.tell)
-        self.watch = FiniteWatch(members, intervals.num_updates, programs.state_shape, self._advice)
+        self.watch = FiniteWatch(
+            members, intervals.num_updates, programs.state_shape, self._advice, revives=programs.revives
+        )
         self._say = say
         self._throughput = Throughput(self._tell_of_time)
         self._stragglers = Stragglers(self.tell)

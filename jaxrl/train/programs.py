@@ -41,6 +41,8 @@ class Programs(NamedTuple):
     state_shape: Any
     """The shapes and dtypes of the train state."""
     max_chunk: int
+    revives: bool
+    """Whether members that have diverged may go on as copies of others."""
     seconds: float
     """How long compilation took."""
     cached: bool
@@ -106,6 +108,7 @@ def compile_programs(
             evaluate=lambda state: compiled_play(gathered(state), who.keys(stream=1)),
             state_shape=state,
             max_chunk=max_chunk,
+            revives=across is not None,
             seconds=0.0,
             cached=bool(hits),
             bind=bind,

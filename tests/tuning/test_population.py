@@ -85,3 +85,17 @@ def test_a_curve_of_zeros_has_a_mean(method: Any) -> None:
 def test_of_two_curves_the_one_without_episodes_is_the_worse() -> None:
     ranks = [Trial({}, [0.0], mean, 10).rank for mean in (None, -5.0, 0.0, 5.0)]
     assert ranks == sorted(set(ranks))
+
+
+def test_a_search_goes_on_though_everybody_has_diverged_once() -> None:
+    """Learning rates are drawn anew all the time, and above 1 nothing is finite; those who diverge are replaced."""
+    found = jaxrl.search(
+        echo,
+        echo.Config(total_timesteps=60),
+        method=PBT(generations=30, resample=1.0, finalists=1),
+        budget=4,
+        tuning_seeds=1,
+        lr=(1e-6, 1e2, "log"),
+        **OPTIONS,
+    )
+    assert 0 < found.best["lr"] <= 1

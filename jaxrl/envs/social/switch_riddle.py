@@ -46,6 +46,8 @@ class State:
     has_been: jax.Array
     """Bool `[N]`: who was in the room before today."""
     step: jax.Array
+    history: jax.Array
+    """Bool `[D, N, 2]`: what everybody saw on each day before today; D is 0 unless that is part of the observation."""
 
 
 class SwitchRiddle(MultiAgentEnvironment):
@@ -53,7 +55,9 @@ class SwitchRiddle(MultiAgentEnvironment):
 
     Whoever is in the room may tell that everybody has been there. If that is true all live, otherwise all die.
 
-    Observation of each agent bool `[2]`: whether I am in the room, and if so, whether the light is on.
+    Observation of each agent bool `[2]`: whether I am in the room, and if so, whether the light is on. With
+    `observe="history"` bool `[3 D + N]`: this for each of D days, nothing for those to come, then which day it is and
+    who I am, one-hot.
     Action Discrete(3): nothing, switch the light, tell. Outside of the room only nothing is allowed.
     Reward: to all, 1 for a true and -1 for a wrong telling. Terminated when somebody tells.
     `info["won"]` says that it was true.
@@ -64,6 +68,7 @@ class SwitchRiddle(MultiAgentEnvironment):
         deadline: What the last day means. `"truncates"`: only the clock stops the riddle, and whoever learns counts on
             the days after. `"terminates"`: it is the riddle's end, as in the paper, and on the last day a guess that
             is more likely right than wrong pays.
+        observe: `"today"`, or the `"history"`: all that a prisoner has seen, so nobody needs a memory.
         initial_bulb: Whether the light is on at first.
         reward_all_live: See `Params`.
         reward_all_die: See `Params`.
@@ -80,6 +85,7 @@ class SwitchRiddle(MultiAgentEnvironment):
         num_agents: int = 3,
         max_steps: int | None = None,
         deadline: Literal["truncates", "terminates"] = "truncates",
+        observe: Literal["today", "history"] = "today",
         initial_bulb: bool = False,
         reward_all_live: float = 1.0,
         reward_all_die: float = -1.0,
@@ -88,6 +94,7 @@ class SwitchRiddle(MultiAgentEnvironment):
         self.agents = tuple(f"agent_{i}" for i in range(count))
         self._ends = one_of("deadline", deadline, ("truncates", "terminates")) == "terminates"
         days = 4 * count - 6 if max_steps is None else whole("max_steps", max_steps)
+        self._days = days if one_of("observe", observe, ("today", "history")) == "history" else 0
         rewards = float(reward_all_live), float(reward_all_die)
         self._default_params = as_arrays(Params(*rewards, bool(initial_bulb), days))
 
@@ -100,7 +107,7 @@ class SwitchRiddle(MultiAgentEnvironment):
         return (0,) * self.num_agents
 
     def observation_space(self, params: Params | None = None) -> Box:
-        return Box(0, 1, (2,), bool)
+        return Box(0, 1, (3 * self._days + self.num_agents if self._days else 2,), bool)
 
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(3)
@@ -115,6 +122,7 @@ class SwitchRiddle(MultiAgentEnvironment):
             in_room=self._drawn(key, 1),
             has_been=jnp.zeros(self.num_agents, bool),
             step=jnp.zeros((), jnp.int32),
+            history=jnp.zeros((self._days, self.num_agents, 2), bool),
         )
         return self.observation(state), state
 
@@ -128,15 +136,18 @@ class SwitchRiddle(MultiAgentEnvironment):
 
         step = state.step + 1
         over = step >= params.max_steps
-        after = State(state.bulb ^ (chosen == SWITCH), self._drawn(key, 0), has_been, step)
+        after = State(state.bulb ^ (chosen == SWITCH), self._drawn(key, 0), has_been, step, self._history(state))
         terminated = tells | over if self._ends else tells
         reward = jnp.broadcast_to(earned.astype(jnp.float32), (self.num_agents,))
         return self.observation(after), after, reward, terminated, over & ~terminated, {"won": won}
 
     def observation(self, state: State, params: Params | None = None) -> jax.Array:
-        """Bool `[N, 2]`."""
-        inside = self._inside(state)
-        return jnp.stack([inside, inside & state.bulb], -1)
+        """Bool `[N, 2]`, or `[N, 3 D + N]` with the history."""
+        if not self._days:
+            return self._seen(state)
+        seen = jnp.moveaxis(self._history(state), 1, 0).reshape(self.num_agents, -1)
+        day = jnp.broadcast_to(np.arange(self._days) == state.step, (self.num_agents, self._days))
+        return jnp.concatenate([seen, day, np.eye(self.num_agents, dtype=bool)], -1)
 
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
         """Bool `[N, 3]`: outside of the room there is nothing to do."""
@@ -164,6 +175,16 @@ class SwitchRiddle(MultiAgentEnvironment):
     def _drawn(self, key: jax.Array, row: int) -> jax.Array:
         """A prisoner, each as likely as another. Consumes one row of `key`."""
         return (uniform_rows(key, 1, row)[0] * self.num_agents).astype(jnp.int32)
+
+    def _seen(self, state: State) -> jax.Array:
+        """Bool `[N, 2]`: what everybody sees today."""
+        inside = self._inside(state)
+        return jnp.stack([inside, inside & state.bulb], -1)
+
+    def _history(self, state: State) -> jax.Array:
+        """Bool `[D, N, 2]`: what everybody has seen, today included."""
+        today = (np.arange(self._days) == state.step)[:, None, None]
+        return jnp.where(today, self._seen(state), state.history)
 
     def _inside(self, state: State) -> jax.Array:
         """Bool `[N]`: who is in the room."""

@@ -25,12 +25,16 @@ class Divergence:
         members: The members of the run.
         num_updates: Updates in the whole run.
         advice: Returns what to try, as the end of the error message.
+        revives: Whether a member that has diverged may go on as a copy of another one.
     """
 
-    def __init__(self, members: Members, num_updates: int, advice: Callable[[], str]) -> None:
+    def __init__(
+        self, members: Members, num_updates: int, advice: Callable[[], str], *, revives: bool = False
+    ) -> None:
         self._members = members
         self._num_updates = num_updates
         self._advice = advice
+        self._revives = revives
         self._since: dict[int, int] = {}  # member -> update
 
     def check_losses(self, metrics: Metrics, done: int, state: Any) -> tuple[list[str], DivergedError | None]:
@@ -50,17 +54,26 @@ class Divergence:
         good = np.stack([np.isfinite(values.reshape(len(values), -1)) for values in losses.values()])  # [L, n, M]
         said = []
         bad = [member for member in map(int, np.flatnonzero(~good.all((0, 1)))) if member not in self._since]
-        for member in sorted(bad, key=lambda member: int(np.argmin(good[:, :, member].all(0)))):
+        bad.sort(key=lambda member: int(np.argmin(good[:, :, member].all(0))))
+        for member in bad:
             row = int(np.argmin(good[:, :, member].all(0)))
             self._since[member] = done + row + 1
             names = [
                 name.removeprefix("losses/") for name, fine in zip(losses, good, strict=True) if not fine[row, member]
             ]
             text = self._sentence(member, done + row + 1, names, state)
-            if len(self._since) == len(self._members):
+            if member == bad[-1] and self._nobody_is_left(good):
                 return said, DivergedError(f"{text} {self._advice()}", done + row + 1)
             said.append(f"{text} The other members go on.")
+        if self._revives:  # who is well at the end may diverge again
+            self._since = {m: update for m, update in self._since.items() if not good[:, -1, m].all()}
         return said, None
+
+    def _nobody_is_left(self, good: np.ndarray) -> bool:
+        """Whether all members have diverged, given which losses `[L, n, M]` are finite."""
+        if self._revives:
+            return not good[:, -1].all(0).any()
+        return len(self._since) == len(self._members)
 
     def _sentence(self, member: int, update: int, losses: list[str], state: Any) -> str:
         text = f"After update {update} of {self._num_updates} {who(self._members, member)} has diverged: not finite: "
@@ -75,14 +88,17 @@ class Divergence:
         return DivergedError(f"The parameters {', '.join(bad[:4])} are no longer finite. {self._advice()}")
 
     def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
-        """The members with an unskipped loss in `table`, or a parameter in `state`, that is not finite."""
+        """The members with an unskipped loss in `table`, or a parameter in `state`, that is not finite.
+
+        Where others revive them, only their parameters tell.
+        """
         members = len(self._members)
         bad = np.zeros(members, bool)
         numbers = {name: values.reshape(len(values), -1) for name, values in columns(table).items()}
         # Skipped losses changed nothing; rows made with on_nan="stop" have no such count.
         excused = numbers.get("skipped", np.zeros((len(table), 1))) > 0
         for name, values in numbers.items():
-            if name.startswith("losses/"):
+            if name.startswith("losses/") and not self._revives:
                 bad |= (~np.isfinite(values) & ~excused).any(0)
         bad |= ~finite_members(getattr(state, "params", None), members)
         return np.flatnonzero(bad).tolist()

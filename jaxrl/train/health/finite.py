@@ -35,10 +35,19 @@ class FiniteWatch:
         num_updates: Updates in the whole run.
         state_shape: The shapes of the train state.
         advice: Returns what to try, as the end of the error message.
+        revives: Whether a member that has diverged may go on as a copy of another one.
     """
 
-    def __init__(self, members: Members, num_updates: int, state_shape: Any, advice: Callable[[], str]) -> None:
-        self.divergence = Divergence(members, num_updates, advice)
+    def __init__(
+        self,
+        members: Members,
+        num_updates: int,
+        state_shape: Any,
+        advice: Callable[[], str],
+        *,
+        revives: bool = False,
+    ) -> None:
+        self.divergence = Divergence(members, num_updates, advice, revives=revives)
         self._guard = NanGuard(members, num_updates, state_shape)
 
     def inspect(self, metrics: Metrics, updates: int, done: int, state: Any) -> Inspection:

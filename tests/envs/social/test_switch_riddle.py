@@ -10,6 +10,8 @@ import pytest
 import jaxrl
 from jaxrl.envs.social.switch_riddle import NOTHING, SWITCH, TELL, State
 
+NO_HISTORY = jnp.zeros((0, 3, 2), bool)
+
 
 def in_lock_step(steps: int, agents: int) -> None:
     """Random play on our side; every state is copied into theirs, which takes the same step."""
@@ -67,7 +69,7 @@ def test_equals_jaxmarl_for_long(agents):
 def test_the_last_day_truncates_or_terminates():
     for deadline, ends in (("truncates", (False, True)), ("terminates", (True, False))):
         env = jaxrl.make("switch_riddle", deadline=deadline)
-        state = State(jnp.array(True), jnp.int32(1), jnp.array([True, False, False]), jnp.int32(5))
+        state = State(jnp.array(True), jnp.int32(1), jnp.array([True, False, False]), jnp.int32(5), NO_HISTORY)
         for action, expected in ((NOTHING, ends), (TELL, (True, False))):
             *_, reward, terminated, truncated, info = env.step_env(
                 jax.random.key(0), state, jnp.full(3, action), env.default_params
@@ -101,7 +103,32 @@ def test_everybody_is_drawn_equally_often():
     assert (np.abs(counts - 1000) < 150).all()
 
 
-@pytest.mark.parametrize("options", ["num_agents=1", "deadline=never", "max_steps=0"])
+def test_the_history_is_what_everybody_saw_day_by_day():
+    """Beside an environment without it, for whole riddles: own sights by day, nothing of days to come, day and name."""
+    plain, env = (jaxrl.make("switch_riddle", num_agents=4, observe=observe) for observe in ("today", "history"))
+    days, own = 10, np.eye(4, dtype=bool)
+    assert env.observation_space().shape == (3 * days + 4,)
+    step, step_plain = jax.jit(env.step), jax.jit(plain.step)
+    _, state = env.reset(jax.random.key(8))
+    _, state_plain = plain.reset(jax.random.key(8))
+    sights, ended = [], 0
+    for number in range(60):
+        sights.append(np.asarray(plain.observation(state_plain)))
+        seen = np.zeros((4, days, 2), bool)
+        seen[:, : len(sights)] = np.stack(sights, 1)
+        today = np.tile(np.arange(days) == len(sights) - 1, (4, 1))
+        expected = np.concatenate([seen.reshape(4, -1), today, own], 1)
+        np.testing.assert_array_equal(env.observation(state), expected)
+        key_action, key = jax.random.split(jax.random.fold_in(jax.random.key(9), number))
+        action = jax.random.choice(key_action, 3, (4,), p=jnp.array([0.4, 0.55, 0.05]))
+        *_, terminated, truncated, _ = after = step(key, state, action)
+        state, state_plain = after[1], step_plain(jax.random.clone(key), state_plain, action)[1]
+        if terminated | truncated:
+            sights, ended = [], ended + 1
+    assert ended > 5
+
+
+@pytest.mark.parametrize("options", ["num_agents=1", "deadline=never", "observe=all", "max_steps=0"])
 def test_an_option_out_of_range_is_refused(options):
     with pytest.raises(ValueError, match=options.partition("=")[0]):
         jaxrl.make(f"switch_riddle?{options}")
@@ -110,7 +137,7 @@ def test_an_option_out_of_range_is_refused(options):
 def test_no_day_is_counted_after_the_last_one():
     env = jaxrl.make("switch_riddle", max_steps=6)
     step = jnp.array([0, 5, 6])
-    states = State(jnp.zeros(3, bool), jnp.zeros(3, int), jnp.zeros((3, 3), bool), step)
+    states = State(jnp.zeros(3, bool), jnp.zeros(3, int), jnp.zeros((3, 3), bool), step, jnp.zeros((3, 0, 3, 2), bool))
     assert np.asarray(env.draw(states).captions[2].text).tolist() == ["day 1", "day 6", "day 6"]
     last = jax.tree.map(lambda leaf: leaf[-1], states)
     assert env.text(last, viewer=1) == "day 6: you wait"

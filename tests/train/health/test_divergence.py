@@ -57,6 +57,25 @@ def test_so_are_those_before_parameters_that_cannot_be_saved(tmp_path: Path) -> 
     assert [row["timesteps"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == [32, 48]
 
 
+def test_a_population_goes_on_while_somebody_is_left() -> None:
+    """Everybody has diverged at some time, but never all at once; who is revived and diverges again is reported again."""
+    divergence = Divergence(Members.of(CONFIG, 2), num_updates=100, advice=lambda: "Think.", revives=True)
+
+    def check(*losses: list[float], done: int) -> tuple[list[str], DivergedError | None]:
+        return divergence.check_losses({"losses": {"policy": np.array(losses).T}}, done, None)
+
+    said, error = check([1, NAN, NAN], [1, 1, 1], done=0)
+    assert (len(said), error) == (1, None)
+    assert check([NAN, NAN, 1], [1, 1, 1], done=3) == ([], None)
+    said, error = check([1, NAN, 1], [1, 1, NAN], done=6)
+    assert [text.split(" (")[0] for text in said] == ["After update 8 of 100 seed 0", "After update 9 of 100 seed 1"]
+    assert error is None
+    _, error = check([1, NAN, NAN], [NAN, NAN, NAN], done=9)
+    assert error is not None
+    assert error.update == 11
+    assert divergence.found([{"losses": {"policy": [NAN, NAN]}}], None) == []
+
+
 def test_a_run_ends_with_the_last_of_its_members() -> None:
     divergence = Divergence(Members.of(CONFIG, 3), num_updates=100, advice=lambda: "Think.")
     losses = np.ones((8, 3))
