@@ -47,7 +47,11 @@ Role = Literal["learned", "per_environment", "replayed", "replicated", "nested"]
 T = TypeVar("T")
 
 Learned = Annotated[T, "learned"]
-"""A field that updates learn: a NaN guard restores it, population-based training copies it."""
+"""A field that updates learn: a NaN guard restores it, population-based training copies it.
+
+If it is called `target` and has the tree of `params`, or a part of it, it is the target network: a run that starts from
+the parameters of another one starts with a target network like them.
+"""
 
 PerEnvironment = Annotated[T, "per_environment"]
 """A field whose leaves all begin with the axis of environments, `[B, …]`, which is split over devices."""

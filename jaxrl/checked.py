@@ -75,10 +75,15 @@ class CheckedConfig:
         for name, hint in _hints(type(self)).items():
             object.__setattr__(self, name, typed(name, hint, getattr(self, name)))
         as_seed("seed", getattr(self, "seed", 0))
-        for name, rule in {name: rule for kind in self._kinds() for name, rule in kind.allowed.items()}.items():
-            value = getattr(self, name)
-            if value is not None and not rule.holds(value):
-                raise ValueError(f"{name} must {rule.words}, got {value}.")
+        for field in dataclasses.fields(self):
+            self.check_value(field.name, getattr(self, field.name))
+
+    @classmethod
+    def check_value(cls, name: str, value: Any) -> None:
+        """Raise ValueError unless the field `name` can have this value, which has its type."""
+        rule = {name: rule for kind in cls._kinds() for name, rule in kind.allowed.items()}.get(name)
+        if rule is not None and value is not None and not rule.holds(value):
+            raise ValueError(f"{name} must {rule.words}, got {value}.")
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

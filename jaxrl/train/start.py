@@ -148,7 +148,8 @@ class Start:
             arrays = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), arrays)
         whose = source.run if member is None else f"{source.run}, member {member}"
         names = _names(self._shape, source.learner)
-        anew = ", ".join(name for name in _names(self._shape, everything=True) if name not in names)
+        copied = tuple(name.removesuffix("params") + "target" for name in names)
+        anew = ", ".join(name for name in _names(self._shape, everything=True) if name not in (*names, *copied))
         return arrays, f"Starts with {', '.join(names)} of {whose}." + (f" New are: {anew}." if anew else "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -48,9 +48,28 @@ def _advice(run: Run, config: Any) -> str:
 
 
 def learned_parts(state: Any, everything: bool) -> dict[str, Any]:
-    """The parameters in a train state, or everything that updates learn, by field; of nested states, dictionaries."""
-    own = {name: getattr(state, name) for name in field_names(state, "learned") if everything or name == "params"}
+    """The parameters in a train state, or everything that updates learn, by field; of nested states, dictionaries.
+
+    A target network begins as a copy, so it is what the parameters are wherever those are taken over alone.
+    """
+    learned = field_names(state, "learned")
+    own = {name: getattr(state, name) for name in learned if everything or name == "params"}
+    if not everything and {"params", "target"} <= set(learned) and _is_part(state.target, state.params):
+        own["target"] = _part_like(state.target, state.params)
     return own | {name: learned_parts(getattr(state, name), everything) for name in field_names(state, "nested")}
+
+
+def _is_part(part: Any, whole: Any) -> bool:
+    """Whether the dictionaries `whole` have everything that is in `part`, in the same shapes."""
+    if isinstance(part, Mapping):
+        inside = isinstance(whole, Mapping) and part.keys() <= whole.keys()
+        return inside and all(_is_part(own, whole[name]) for name, own in part.items())
+    return getattr(part, "shape", None) == getattr(whole, "shape", ())
+
+
+def _part_like(part: Any, whole: Any) -> Any:
+    """The part of the dictionaries `whole` that has the keys of `part`."""
+    return {name: _part_like(own, whole[name]) for name, own in part.items()} if isinstance(part, Mapping) else whole
 
 
 def check_fits(here: Any, there: Any, what: str, advice: Callable[[], str]) -> None:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.checked import CheckedConfig
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole, settled
 from jaxrl.source_file import algorithm_name
@@ -192,6 +193,7 @@ def _choice(config: Any, name: str, values: Any) -> Choice:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"{name} takes numbers, got {value!r}.")
         values = [float(value) for value in values]
+        _check_values(config, name, values)
     for value in values:
         if values.count(value) > 1:
             raise ValueError(f"{name} lists {value!r} twice; give each value once.")
@@ -211,7 +213,15 @@ def _range(config: Any, name: str, span: tuple[Any, ...]) -> Range:
         raise ValueError(f"{name} needs the lower end of its range first, got {span!r}.")
     if log and low <= 0:
         raise ValueError(f"{name} has the range {span!r}, of which there is no logarithm; start above 0.")
+    _check_values(config, name, (low, high))
     return Range(low, high, log)
+
+
+def _check_values(config: Any, name: str, values: Iterable[float]) -> None:
+    """Raise ValueError if the config allows one of the values by no means: a search may come to it late."""
+    for value in values:
+        if isinstance(config, CheckedConfig):
+            config.check_value(name, value)
 
 
 def _check_name(config: Any, name: str) -> None:

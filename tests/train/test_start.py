@@ -1,6 +1,7 @@
 """Where a run starts from: another run's parameters or all it has learned, or a given state; what fits and what not."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import toy_algorithm as toy
 from toy_runs import CONFIG, assert_same_state, read_rows, run, timeless
 
 import jaxrl
-from jaxrl.algos import ppo
+from jaxrl.algos import dqn, ppo, sac
 from jaxrl.envs.classic.cartpole import CartPole
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
@@ -179,6 +180,27 @@ def test_the_whole_learner_is_parameters_optimiser_and_normalisers(cartpole: tup
     assert said == f"Starts with params of {place}. New are: opt_state, normaliser."
     assert_same_state(state.params, trained.state.params)
     assert_same_state(state.opt_state, fresh.opt_state)
+
+
+@pytest.mark.parametrize(
+    ("algo", "fields"),
+    [
+        (dqn, {"env": "classic/cartpole", "learning_starts": 64}),
+        (sac, {"env": "classic/pendulum", "learning_starts": 64, "critic_hidden": (4,)}),
+    ],
+)
+def test_target_networks_are_copies_of_what_is_taken_over(algo: Any, fields: dict[str, Any], tmp_path: Path) -> None:
+    """In the second run the steps of the optimiser are too small to change a number."""
+    sizes = {"num_envs": 4, "num_steps": 4, "total_timesteps": 128, "hidden": (4,), "buffer_size": 256, **fields}
+    config = algo.Config(**sizes)
+    before = jaxrl.fit(algo.make(config), config, tmp_path / "before", **QUICK)
+    config = dataclasses.replace(config, seed=1, lr=1e-30)
+    after = jaxrl.fit(algo.make(config), config, tmp_path / "after", init_from=tmp_path / "before", **QUICK)
+    assert_same_state(after.state.params, before.state.params)
+    for name, target in after.state.target["params"].items():
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), target, before.state.params["params"][name])
+    [event] = [row for row in read_rows(tmp_path / "after" / "events.jsonl") if row["kind"] == "start"]
+    assert event["text"].endswith("New are: opt_state, normaliser.")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from jaxrl.errors import MissingExtraError
 from jaxrl.report import collect
 from jaxrl.train.fit import fit
 from jaxrl.train.loggers import Logger
-from jaxrl.tuning.search_space import points
+from jaxrl.tuning.search_space import points, read_space
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +186,19 @@ def test_ranges_are_sampled_alike_every_time() -> None:
     assert other_seed[0]["lr"] != rates[0]
     with_another = points(CONFIG, {**space, "nan_above": (0.0, 1.0)}, samples=200)
     assert [point["lr"] for point in with_another] == rates.tolist()
+
+
+@pytest.mark.parametrize(
+    ("space", "sentence"),
+    [
+        ({"gae_lambda": (0.9, 1.1)}, "gae_lambda must lie between 0 and 1, got 1.1"),
+        ({"clip_eps": (-0.05, 0.3)}, "clip_eps must not be negative, got -0.05"),
+        ({"gamma": [0.9, 0.99, 1.01]}, "gamma must lie between 0 and 1, got 1.01"),
+    ],
+)
+def test_what_a_search_could_only_find_out_late_is_refused_at_once(space: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read_space(ppo.Config(), space)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,15 @@ def test_a_policy_sees_its_agents_and_remembers_its_episode(whole: bool):
     assert len(set(chosen)) > 1
 
 
+def test_continuous_actions_need_no_mask():
+    env = FixedPolicies(
+        team("mpe/simple_tag?action_type=continuous"), {"adversary_.*": lambda obs, mask, key: jnp.ones((3, 5))}
+    )
+    _, state = env.reset(jax.random.key(0))
+    *_, info = jax.jit(env.step)(jax.random.key(1), state, jnp.zeros((1, 5)))
+    assert info["final_state"].env.velocity[:3].any()
+
+
 def test_of_several_policies_one_plays_each_episode():
     env = team("mpe/simple_spread?max_steps=3")
     selves = [trained({}, seed) for seed in (0, 1)]
