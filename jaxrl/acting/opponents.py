@@ -76,12 +76,18 @@ def new_opponents(params: Any, normaliser: Any, count: int) -> Opponents:
 
 
 def add_snapshot(pool: Opponents, params: Any, normaliser: Any, now: jax.Array) -> Opponents:
-    """The pool with one more generation, leaves `[M, …]`, in place of the oldest, if `now`."""
+    """The pool with one more generation, leaves `[M, …]`, in place of the oldest, if `now`.
+
+    Whoever has diverged is left out: what was in their slot stays there.
+    """
     (count,), members = pool.wins.shape, jax.tree.leaves(params)[0].shape[0]
     first = pool.added * members % count
+    fine = jnp.stack([jnp.isfinite(leaf).reshape(members, -1).all(1) for leaf in jax.tree.leaves(params)]).all(0)
 
     def put(selves: jax.Array, newest: jax.Array) -> jax.Array:
-        return jnp.where(now, jax.lax.dynamic_update_slice_in_dim(selves, newest, first, axis=0), selves)
+        oldest = jax.lax.dynamic_slice_in_dim(selves, first, members, axis=0)
+        kept = jnp.where((fine & now).reshape(-1, *(1,) * (newest.ndim - 1)), newest, oldest)
+        return jax.lax.dynamic_update_slice_in_dim(selves, kept, first, axis=0)
 
     unknown = jnp.zeros(members, jnp.float32)
     return Opponents(

@@ -150,6 +150,9 @@ class RunLayer(CheckedConfig):
         """What the user should know when a run begins, one sentence each."""
         return []
 
+    def check_sweepable(self) -> None:
+        """Raise ValueError if runs with this config cannot be points of a sweep or a search."""
+
     def make_env(self) -> Environment:
         """The environment that `env` names, with parameters drawn as `params` says.
 
@@ -285,7 +288,9 @@ class SharingLayer(RunLayer):
             ValueError: See `RunLayer.make_env`, or a policy does not fit.
         """
         env = super().make_env()
-        env = with_fixed(as_multi_agent(env), self.policies) if self.policies else env
+        if self.policies:
+            env = with_fixed(as_multi_agent(env), self.policies)
+            check_log_info(env, self.log_info)  # who won is told to the first team alone
         return OtherPlay(as_multi_agent(env)) if self.other_play else env
 
     def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:

@@ -90,6 +90,13 @@ class Config(ippo.TeamConfig):
         """The role of each of M members."""
         return self.league or ("main",)
 
+    def check_sweepable(self) -> None:
+        if self.league:
+            raise ValueError(
+                f"The members of a league learn from each other, so they are no points of a sweep or a search; train "
+                f"one league with --num-seeds {len(self.league)}, or leave out league."
+            )
+
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
@@ -174,8 +181,7 @@ def newest(config: Config, state: SelfPlayState) -> tuple[Any, Any]:
     if members != len(config.league):
         raise ValueError(
             f"The league {' '.join(config.league)} has {len(config.league)} members, and this run has {members}: train "
-            f"with --num-seeds {len(config.league)}, in Python jaxrl.fit(…, num_seeds={len(config.league)}). A league "
-            f"fills a run, so no sweep or search takes it."
+            f"with --num-seeds {len(config.league)}, in Python jaxrl.fit(…, num_seeds={len(config.league)})."
         )
     return selves
 

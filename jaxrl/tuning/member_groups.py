@@ -95,6 +95,8 @@ def check_groups(groups: Sequence[MemberGroup], options: dict[str, Any]) -> None
     as_whole("eval_episodes", options["eval_episodes"])
     names = [field.name for field in dataclasses.fields(Intervals) if field.name in options]
     for group in groups:
+        if hasattr(group.config, "check_sweepable"):
+            group.config.check_sweepable()
         Intervals(group.config.num_updates, **{name: options[name] for name in names})
         group.config.make_env()
         choose_mesh(group.config, len(group.members), options["mesh"])

@@ -53,6 +53,21 @@ def test_the_oldest_makes_way_and_what_was_known_of_it_too():
     np.testing.assert_array_equal(pool.games, 0)
 
 
+def test_who_has_diverged_joins_no_pool():
+    """Member 1 of a league of two, in the second generation: its slot keeps what was there, and what is known of it."""
+    pool = new_opponents(numbered(0.0), numbered(0.0), 4)
+    pool = add_snapshot(
+        pool, generation(numbered(10.0), numbered(11.0)), generation(*2 * [numbered(1.0)]), jnp.bool_(True)
+    )
+    pool = pool._replace(wins=jnp.arange(4.0), games=jnp.full(4, 5.0))
+    diverged = {**numbered(21.0), "weights": jnp.array([[1.0, jnp.nan], [1.0, 1.0]])}
+    pool = add_snapshot(pool, generation(numbered(20.0), diverged), generation(*2 * [numbered(2.0)]), jnp.bool_(True))
+    np.testing.assert_array_equal(pool.params["bias"], [20, 0, 10, 11])
+    np.testing.assert_array_equal(pool.normaliser["bias"], [2, 0, 1, 1])
+    assert (pool.games.tolist(), pool.wins.tolist()) == ([0, 5, 5, 5], [0, 1, 2, 3])
+    assert int(pool.added) == 3
+
+
 def test_a_league_keeps_and_meets_generations_of_all_its_members():
     """Two main members and an exploiter, two generations: slots 0 to 2 and 3 to 5."""
     roles = ("main", "main", "exploiter")

@@ -1,6 +1,7 @@
 """Self-play: what it learns from, and that a pool of past selves ends the cycle of rock, paper and scissors."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -166,6 +167,14 @@ def test_the_cost_of_a_league_is_known_beforehand():
 def test_a_league_says_how_many_seeds_it_needs(seeds: int):
     with pytest.raises(ValueError, match=rf"has 3 members, and this run has {seeds}: train with --num-seeds 3"):
         jaxrl.fit(self_play.make(LEAGUE), LEAGUE, num_seeds=seeds, quiet=True)
+
+
+def test_a_league_is_no_sweep(tmp_path: Path):
+    for space in ({"lr": [1e-3, 1e-2]}, {"league": [("main", "main")]}):
+        base = self_play.Config(**GAME) if "league" in space else LEAGUE
+        with pytest.raises(ValueError, match="no points of a sweep or a search; train one league with --num-seeds"):
+            jaxrl.sweep(self_play, base, tmp_path / "sweep", **space)
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_a_single_team_is_refused():

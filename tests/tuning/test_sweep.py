@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import echo
 import numpy as np
 import pytest
 from family import agent_of
@@ -75,6 +76,14 @@ def test_a_report_shows_each_combination_by_itself(ppo_sweep: Any) -> None:
     assert [(group.label, group.seeds) for group in groups] == [("ppo (lr=0.001)", [3, 5]), ("ppo (lr=0.01)", [3, 5])]
     scores = [row["return_mean"] for row in ppo_sweep.table]
     np.testing.assert_array_equal([group.scores for group in groups], np.reshape(scores, (2, 2)))
+
+
+def test_the_only_member_of_a_group_is_loaded_with_its_own_hyperparameters(tmp_path: Path) -> None:
+    jaxrl.sweep(echo, echo.Config(), tmp_path / "sweep", lr=[1e-2], width=[1, 2], seeds=[3], **OPTIONS)
+    for group, width in (("group-000", 1), ("group-001", 2)):
+        alone = jaxrl.load(tmp_path / "sweep" / group).member(0)
+        assert (alone.config.lr, alone.config.width, alone.config.seed) == (1e-2, width, 3)
+        assert float(alone.state.hyperparams.lr) == pytest.approx(1e-2)
 
 
 def test_a_diverged_member_is_named_and_leaves_the_others_as_they_are(

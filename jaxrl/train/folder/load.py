@@ -40,7 +40,7 @@ class Run:
     module: ModuleType
     """The algorithm's module."""
     config: Any
-    """The configuration; of a `member`, with its own seed and hyperparameters."""
+    """The configuration that all members share; of a `member`, with its own seed and hyperparameters."""
     algo: Algorithm
     env: Environment
     checkpoint: Callable[[], Restored] = dataclasses.field(repr=False)
@@ -96,13 +96,13 @@ class Run:
             index = best_member(evaluation) if evaluation and count > 1 else 0
         if not 0 <= index < count:
             raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
-        if count == 1:
+        if self.index is not None or (count == 1 and not self.about["members"]):
             return self
         own = self.about["members"][index] if self.about["members"] else {"seed": self.config.seed + index}
         config = dataclasses.replace(self.config, **own)
         # An algorithm made from the member's own values trains with them; members that differ in the seed share one.
         algo = self.algo if own.keys() <= {"seed"} else self.module.make(config)
-        return dataclasses.replace(self, config=config, algo=algo, index=index)
+        return dataclasses.replace(self, config=config, algo=algo, index=index if count > 1 else None)
 
 
 def load(path: str | Path | None = None, *, best: bool = False, trust: bool = False) -> Run:

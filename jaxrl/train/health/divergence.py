@@ -28,9 +28,7 @@ class Divergence:
         revives: Whether a member that has diverged may go on as a copy of another one.
     """
 
-    def __init__(
-        self, members: Members, num_updates: int, advice: Callable[[], str], *, revives: bool = False
-    ) -> None:
+    def __init__(self, members: Members, num_updates: int, advice: Callable[[], str], *, revives: bool = False) -> None:
         self._members = members
         self._num_updates = num_updates
         self._advice = advice
