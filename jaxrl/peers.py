@@ -85,6 +85,8 @@ def jaxmarl(env_id: str, num_envs: int) -> Compiled:
 
 def _jaxmarl_env(env_id: str) -> Any:
     """JaxMARL's environment that corresponds to ours of that name."""
+    if "?" in env_id:
+        raise ValueError(f"{env_id!r} cannot be compared with jaxmarl: leave out the options, from the ? on.")
     with _needed("jaxmarl", "peers"):
         import jaxmarl
         from jaxmarl.environments.smax import map_name_to_scenario
@@ -99,8 +101,6 @@ def _jaxmarl_env(env_id: str) -> Any:
     if family == "overcooked_v2":
         return jaxmarl.make("overcooked_v2", layout=name or "cramped_room")
     if family == "hanabi":
-        if "?" in name:
-            raise ValueError(f"Hanabi is compared with jaxmarl as it is, without the options of {env_id!r}.")
         return jaxmarl.make("hanabi", num_agents=int(name.removesuffix("p")))
     if family in _SOCIAL:  # jaxmarl's `storm` shuffles 43,758 rows in every step; that for two players is fast
         return jaxmarl.make("storm_2p" if family == "storm" else family)

@@ -138,11 +138,17 @@ def canonical(env_id: str) -> str:
 
 
 def list_envs(pattern: str = "*") -> list[str]:
-    """The registered names that match a shell pattern (a bare word matches anywhere), sorted."""
+    """The registered names that match a shell pattern (a bare word matches anywhere), sorted; otherwise, those with an
+    alias that matches. Capitals make no difference.
+    """
     _load()
-    if not any(c in pattern for c in "*?["):
-        pattern = f"*{pattern}*"
-    return sorted(name for name in _FACTORIES if fnmatch.fnmatch(name, pattern))
+    pattern = pattern.lower() if any(c in pattern for c in "*?[") else f"*{pattern.lower()}*"
+
+    def matches(name: str) -> bool:
+        return fnmatch.fnmatchcase(name.lower(), pattern)
+
+    aliased = {name for alias, name in _ALIASES.items() if matches(alias)}
+    return sorted(filter(matches, _FACTORIES)) or sorted(aliased)
 
 
 def own_code(env_id: str) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algos.layers import ActivationName, SharingLayer
+from jaxrl.algos.layers import ActivationName, SharingLayer, beside_own_critics
 from jaxrl.algos.learning import BinsLayer
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import COUNT, SIZES, Allowed, Effect
@@ -67,6 +67,11 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_divisible("gradient_steps", "policy_delay")
+
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """See `NetworkLayer.beside_network`; critics keep their own torsos."""
+        return beside_own_critics(self.critic_hidden)
 
     @property
     def value(self) -> ScalarValue | HLGauss | C51:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import jax
 
+from jaxrl.algos.layers import needs_no_network
 from jaxrl.algos.learning import BinsLayer, EpochLayer
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
@@ -81,6 +82,7 @@ class OnPolicyConfig(BinsLayer, EpochLayer):
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
         Effect("critic_hidden", ("share_torso",), lambda c, _: not c.share_torso, "choose share_torso=False"),
+        needs_no_network("critic_hidden"),
         Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
         Effect("anneal_ent", ("schedules",), lambda c, _: "ent_coef" not in c.scheduled, "leave ent_coef out of them"),
         Effect("target_kl", ("update_epochs", "num_minibatches"), _learns_twice, "raise one of them"),

@@ -32,7 +32,7 @@ from jaxrl.spaces import Space
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
-__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "has_memory"]
+__all__ = ["ActivationName", "NetworkLayer", "RunLayer", "SharingLayer", "TeamLayer", "beside_own_critics", "has_memory", "needs_no_network"]
 
 ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
 
@@ -68,6 +68,12 @@ def _has_no_network(config: Any, _: Any) -> bool:
     return config.network is None
 
 
+def needs_no_network(field: str) -> Effect:
+    """That a field has no effect with a `network`, unless it is one of `beside_network`."""
+    works = lambda config, _: config.network is None or field in config.beside_network  # noqa: E731
+    return Effect(field, ("network",), works, "leave out network")
+
+
 def _load_network(name: str) -> Callable[..., Any]:
     place, colon, attribute = name.rpartition(":")
     if not colon:
@@ -76,6 +82,11 @@ def _load_network(name: str) -> Callable[..., Any]:
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise TypeError(f"network={name!r} is no class of Flax modules; derive it from flax.linen.Module.")
     return found
+
+
+def beside_own_critics(critic_hidden: tuple[int, ...]) -> tuple[str, ...]:
+    """`NetworkLayer.beside_network` where critics keep torsos of their own; without layers, they have the policy's."""
+    return ("activation", "layer_norm", "channels", "critic_hidden" if critic_hidden else "hidden")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,9 +222,7 @@ class NetworkLayer(CheckedConfig):
         Effect("torso", ("env",), _has_entities, "choose an environment that describes its entities, such as smax/3m"),
         Effect("torso", ("network",), _has_no_network, "leave out network"),
         Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
-        Effect("channels", ("network",), _has_no_network, "leave out network"),
-        Effect("hidden", ("network",), _has_no_network, "leave out network"),
-        Effect("layer_norm", ("network",), _has_no_network, "leave out network"),
+        *map(needs_no_network, ("channels", "hidden", "layer_norm", "activation")),
     )
 
     def __post_init__(self) -> None:
@@ -227,6 +236,11 @@ class NetworkLayer(CheckedConfig):
                 "torso=entities takes entities whose features are all 0 for absent, and standardised they would not be "
                 "0; choose normalise_obs=False."
             )
+
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """The fields for torsos that matter with a `network` too, because not all torsos are replaced by it."""
+        return ("activation",) if self.head_hidden else ()
 
     def encoder(
         self,

@@ -23,6 +23,7 @@ from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
+from jaxrl.algos.layers import beside_own_critics
 from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
 from jaxrl.checked import Allowed, check_config
 from jaxrl.entities import Entities
@@ -47,6 +48,11 @@ class Config(TeamConfig):
             lambda shared: not shared, "be False: mappo's critic does not see what its policy sees (ippo's does)"
         ),
     }
+
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """See `NetworkLayer.beside_network`; the critic keeps its own torso."""
+        return beside_own_critics(self.critic_hidden)
 
     def overridden(self) -> tuple[str, ...]:
         """See `PolicyLayer.overridden`; the central critic always learns at the shared rate."""

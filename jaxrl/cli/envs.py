@@ -29,7 +29,10 @@ def main(argv: list[str]) -> int:
     from jaxrl.registry import canonical, list_envs, make
 
     pattern = flags.pattern
-    names = [pattern] if ":" in pattern else list_envs(pattern) or list_envs(canonical(pattern))
+    exact = canonical(pattern)  # an alias, or a name with options, is one environment
+    name, options, _ = exact.partition("?")
+    one = exact != pattern or (options and name in list_envs()) or ":" in pattern or pattern.endswith(".py")
+    names = [exact] if one else list_envs(pattern)
     if not names:
         raise UnknownNameError(f"No environment matches {pattern!r}. {nearest(pattern, list_envs())}")
     width = max(map(len, names))

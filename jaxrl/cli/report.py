@@ -57,7 +57,8 @@ def main(argv: list[str]) -> int:
         use_cache()
         from jaxrl.report.arena import between_runs
 
-        arena = between_runs(flags.runs or [latest_run()], trust=flags.trust, told=lambda line: print(line, flush=True))
+        folders = list(dict.fromkeys(path for group in groups for path in group.runs))
+        arena = between_runs(folders, trust=flags.trust, told=lambda line: print(line, flush=True))
     with writing(flags.out):
         page, *others = write_report(groups, flags.out, arena)
     print(markdown(summarise(groups)))

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["one_of", "part", "whole"]
+import numpy as np
+
+__all__ = ["flag", "number", "one_of", "part", "whole"]
+
+
+def flag(name: str, value: Any) -> bool:
+    """Check that `value` is true or false, 1 or 0, and return it; raises ValueError otherwise."""
+    if not isinstance(value, bool | np.bool_) and value not in (0, 1):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def number(name: str, value: Any) -> float:
+    """Check that `value` is a number, and return it; raises ValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, got {value!r}.")
+    return float(value)
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:

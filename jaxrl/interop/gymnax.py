@@ -94,13 +94,13 @@ class GymnaxEnv(environment.Environment):
         return obs, state, reward, terminated, truncated, {**info, "terminated": terminated, "truncated": truncated}
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
-        return self.env.reset_env(key, params)
+        return self.env.reset_env(typed_key(key), params)
 
     def step_env(
         self, key: jax.Array, state: Any, action: Any, params: Any
     ) -> tuple[Any, Any, jax.Array, jax.Array, dict[Any, Any]]:
         """One raw step; `info["truncated"]` says if the clock ended the episode: our states lack gymnax's clock."""
-        obs, state, reward, terminated, truncated, info = self.env.step_env(key, state, action, params)
+        obs, state, reward, terminated, truncated, info = self.env.step_env(typed_key(key), state, action, params)
         return obs, state, reward, terminated, {**info, "truncated": truncated}
 
     def action_space(self, params: Any = None) -> Any:

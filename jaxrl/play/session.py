@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -12,7 +13,7 @@ from jaxrl.fields import as_seed
 from jaxrl.play.partners import Partner
 from jaxrl.replay import Recording, Replay
 from jaxrl.spaces import Discrete
-from jaxrl.wrappers import Wrapper, as_multi_agent
+from jaxrl.wrappers import OtherPlay, Wrapper, as_multi_agent
 
 __all__ = ["Session", "Turn"]
 
@@ -50,7 +51,7 @@ class Session:
         greedy: Whether the partner takes the most likely actions; False draws them.
 
     Raises:
-        ValueError: Actions are not Discrete, or there is no such seat.
+        ValueError: Actions are not Discrete, there is no such seat, or an `OtherPlay` renames what is seen.
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class Session:
             raise ValueError(f"Only Discrete actions can be played by hand, and {env.name} has {own[0]}.")
         if not 0 <= seat < self.env.num_agents:
             raise ValueError(f"The seats of {env.name} are 0 to {self.env.num_agents - 1}, got {seat}.")
+        if any(isinstance(wrapper, OtherPlay) for wrapper in self._wrappers()):
+            raise ValueError(f"OtherPlay renames what each player of {env.name} sees; play the game without it.")
         self.seat, self.partner, self._greedy = seat, partner, greedy
         self._names = tuple(_names(self.env, space.n) for space in spaces)
         self._draws = np.random.default_rng(as_seed("seed", seed))
@@ -124,7 +127,11 @@ class Session:
     def text(self) -> str | None:
         """The present moment in words, as the person's agent may know it; None if the environment has no words."""
         env, state = self._innermost()
-        return env.text(state, self.seat) if isinstance(env, _Readable) else None
+        if not isinstance(env, _Readable):
+            return None
+        # Wrappers may leave out agents, but they keep the names of those who are left.
+        several = isinstance(env, MultiAgentEnvironment)
+        return env.text(state, env.agents.index(self.env.agents[self.seat]) if several else 0)
 
     def board(self) -> str | None:
         """The present moment in letters, for where there are no pictures; None if the environment draws none."""
@@ -147,11 +154,18 @@ class Session:
         """
         return self._recording.replay()
 
+    def _wrappers(self) -> Iterator[Wrapper]:
+        """The wrappers around the environment, from the outside in."""
+        env: Environment = self.env
+        while isinstance(env, Wrapper):
+            yield env
+            env = env.env
+
     def _innermost(self) -> tuple[Environment, Any]:
         """The environment inside all wrappers, and its present state."""
         env, state = self.env, self.state
-        while isinstance(env, Wrapper):
-            env, state = env.env, env.env_state(state)
+        for wrapper in self._wrappers():
+            env, state = wrapper.env, wrapper.env_state(state)
         return env, state
 
     def _mask(self) -> np.ndarray:

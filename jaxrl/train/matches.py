@@ -108,14 +108,16 @@ def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ..
     Raises:
         ValueError: There are more than two teams and kinds, or there is only one agent.
     """
-    teams = np.asarray(env.teams if len(set(env.teams)) <= 2 else env.roles)
-    numbers = np.unique(teams)
-    if len(numbers) > 2 or env.num_agents < 2:
+    num_teams, num_kinds = len(set(env.teams)), len(set(env.roles))
+    sides = np.asarray(env.teams if num_teams <= 2 else env.roles)
+    numbers = np.unique(sides)
+    if env.num_agents < 2 or (num_teams > 2 and num_kinds != 2):
         raise ValueError(
-            f"A match has two sides, and {env.name} has {len(numbers)} teams and {env.num_agents} agents; choose an "
-            f"environment with two teams, or one team of at least two agents, by --env."
+            f"A match has two sides, and {env.name} has {num_teams} team{'s' if num_teams > 1 else ''} and "
+            f"{num_kinds} kind{'s' if num_kinds > 1 else ''} of agents; choose runs in an environment with two teams, "
+            f"or with one team of at least two agents, such as those trained with --shared-reward."
         )
-    half = teams == numbers[0] if len(numbers) == 2 else np.arange(env.num_agents) < (env.num_agents + 1) // 2
+    half = sides == numbers[0] if len(numbers) == 2 else np.arange(env.num_agents) < (env.num_agents + 1) // 2
     return tuple(np.flatnonzero(half).tolist()), tuple(np.flatnonzero(~half).tolist())
 
 
@@ -217,8 +219,8 @@ def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnviron
     there, here = ((each.observation_space(), each.action_space()) for each in (trained_in, env))
     if there != here:
         raise ValueError(
-            f"{contender.name} was trained in {trained_in.name}, where agents see {there[0]} and do {there[1]}; in "
-            f"{env.name} they see {here[0]} and do {here[1]}. Leave it out, or choose by --env where all can play."
+            f"{contender.name} was trained in {trained_in.made_as or trained_in.name}, where agents see {there[0]} and "
+            f"do {there[1]}; in {env.made_as or env.name} they see {here[0]} and do {here[1]}. Leave it out, or choose by --env where all can play."
         )
     if trained_in.num_agents not in (len(side), env.num_agents):
         raise ValueError(

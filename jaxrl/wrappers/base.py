@@ -41,6 +41,10 @@ class Wrapper(Environment):
         check_environment(env, cls.__name__)
         return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
 
+    def __getnewargs__(self) -> tuple[Environment]:
+        """What `__new__` needs to make a copy."""
+        return (self.env,)
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         changed = [name for one, batched in _BATCHED.items() if one in vars(cls) for name in batched]

@@ -128,6 +128,11 @@ class ObservationFunction(Wrapper):
         """None, likewise."""
         return None
 
+    @property
+    def scripted_policy(self) -> None:
+        """None, likewise: the rules may not be able to read what the function returns."""
+        return None
+
     def observation(self, state: Any, params: Any = None) -> Any:
         return self._of_agents(self.env.observation(state, params))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +34,13 @@ class OtherPlay(StatefulWrapper):
         found = env.symmetries
         if found is None or not isinstance(env, MultiAgentEnvironment):
             raise ValueError(f"{env.name} describes no symmetries, as hanabi/2p does, so there is nothing to rename.")
-        self._inner = env
         self._count = len(found)
         self._obs, self._action = found.observation, found.action
+
+    @property
+    def _inner(self) -> MultiAgentEnvironment:
+        """The environment inside, which `against_script` may replace in a copy."""
+        return cast(MultiAgentEnvironment, self.env)
 
     @property
     def symmetries(self) -> None:

@@ -130,6 +130,8 @@ def _choice(worlds: Any, like: Any) -> Draw:
     if len(sizes) != 1 or sizes == {()}:
         raise ValueError("Worlds to choose from are parameters whose leaves all have a leading axis of the same size.")
     (size,) = sizes.pop()
+    if not size:
+        raise ValueError("There are no worlds to choose from: the leading axis of the parameters has size 0.")
 
     def choose(key: jax.Array, params: Any, progress: jax.Array) -> Any:
         index = jax.random.randint(key, (), 0, size)

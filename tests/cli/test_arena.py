@@ -48,6 +48,15 @@ def test_runs_of_the_same_name_are_told_apart_and_nobody_plays_itself(run: Path,
         between_runs([f"{run}:1", run], games=8)
 
 
+def test_a_report_of_a_sweep_with_an_arena(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    quick = ["--hidden", "4", "--quiet", "--eval-episodes", "8"]
+    sweep = tmp_path / "sweep"
+    main(["sweep", "ippo", *GAME, *quick, "--lr", "1e-3", "1e-2", "--num-minibatches", "1", "--run-dir", str(sweep)])
+    main(["report", str(sweep), "--arena", "--out", str(tmp_path / "report")])
+    assert "<h2>Arena</h2>" in (tmp_path / "report" / "report.html").read_text()
+
+
 def test_a_report_with_an_arena(run: Path, tmp_path: Path):
     pytest.importorskip("matplotlib")
     main(["report", str(run), "--arena", "--out", str(tmp_path / "report")])

@@ -83,6 +83,8 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("bench smax/3mm", "Did you mean smax/3m"),
         ("bench smax/3m --num-envs -1e1", "num_envs must be at least 1, and whole, got -10."),
         ("envs nonsense", "No environment matches 'nonsense'"),
+        ("envs ./my_env.py", "my_env.py"),
+        ("bench overcooked/cramped_room?observe=vector --against jaxmarl", "leave out the options, from the ? on"),
     ],
 )
 def test_wrong_input_is_explained(capsys: pytest.CaptureFixture[str], command: str, sentence: str) -> None:
@@ -127,6 +129,15 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].split()[:2] == ["smax/3m", "3"]
     main(["envs", "CartPole-v1"])
     assert capsys.readouterr().out.splitlines()[1].split()[0] == "classic/cartpole"
+    for pattern, names in (
+        ("MPE_simple_v3", ["mpe/simple"]),
+        ("MPE_simple_sp*", ["mpe/simple_speaker_listener", "mpe/simple_spread"]),
+        ("CARTPOLE", ["classic/cartpole"]),
+        ("smax/3m?max_steps=3", ["smax/3m?max_steps=3"]),
+        ("storm/stag*", ["storm/stag_hunt"]),
+    ):
+        main(["envs", pattern])
+        assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == names
     own = "jaxrl.envs.classic.cartpole:CartPole"
     main(["envs", own])
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [[own, "–", "4", "2"]]

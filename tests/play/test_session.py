@@ -1,16 +1,17 @@
 """A game of one person, without a terminal."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.overcooked.rules import DOWN, LEFT, RIGHT, UP
 from jaxrl.play import Session
-from jaxrl.wrappers import FrameStack
+from jaxrl.wrappers import FixedPolicies, FrameStack, OtherPlay, TimeLimit
 
 
 class Echo:
@@ -92,6 +93,16 @@ def test_words_are_found_inside_wrappers() -> None:
     assert Session(jaxrl.make("coin_game")).text() is None
 
 
+def test_words_are_those_of_the_persons_seat_though_others_are_left_out() -> None:
+    hanabi = jaxrl.make("hanabi/2p?colors=2&ranks=3&hand_size=2")
+    assert isinstance(hanabi, MultiAgentEnvironment)
+    assert hanabi.scripted_policy is not None
+    session = Session(FixedPolicies(hanabi, {"player_0": hanabi.scripted_policy}))
+    assert session.env.agents == ("player_1",)
+    state, game = session.state.env, cast(Any, hanabi)
+    assert session.text() == game.text(state, 1) != game.text(state, 0)
+
+
 def test_boards_are_found_inside_wrappers() -> None:
     wrapped = Session(FrameStack(jaxrl.make("coin_game"), 2))
     assert str(wrapped.board()) == Session(jaxrl.make("coin_game")).board()
@@ -139,6 +150,8 @@ def test_what_cannot_be_played_is_refused() -> None:
         Session(jaxrl.make("coin_game"), seat=2)
     with pytest.raises(ValueError, match="Nothing has been played yet"):
         Session(jaxrl.make("coin_game")).replay()
+    with pytest.raises(ValueError, match="OtherPlay renames what each player of hanabi/2p sees"):
+        Session(TimeLimit(OtherPlay(cast(Any, jaxrl.make("hanabi/2p"))), 9))
     session = Session(jaxrl.make("smax/3m"))
     with pytest.raises(ValueError, match="is not possible now"):
         session.step(session.names.index("attack 0"))

@@ -1,6 +1,6 @@
 """Matches and arenas with policies whose results are known."""
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -10,6 +10,7 @@ import jaxrl
 from jaxrl.algos import ippo, self_play
 from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold
 from jaxrl.train.matches import Contender, play_match, sides_of
+from jaxrl.wrappers import SharedReward
 
 CONFIG = self_play.Config(env="matrix/rock_paper_scissors", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
 GAME = jaxrl.make("matrix/rock_paper_scissors")
@@ -99,8 +100,11 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     arena = hold(env, pair, games=32)
     assert not arena.competitive
     assert np.isfinite(arena.matrix).all()
-    with pytest.raises(ValueError, match="A match has two sides"):
+    with pytest.raises(ValueError, match="has 6 teams and 3 kinds of agents"):
         sides_of(jaxrl.make("mpe/simple_world_comm"))  # leadadversary, adversary and agent
+    with pytest.raises(ValueError, match=r"has 3 teams and 1 kind of agents; .* trained with --shared-reward"):
+        sides_of(jaxrl.make("mpe/simple_spread"))  # everybody earns alone, so nobody's side is the other one's rival
+    assert sides_of(cast(Any, SharedReward(jaxrl.make("mpe/simple_spread")))) == ((0, 1), (2,))
     assert sides_of(jaxrl.make("mpe/simple_tag")) == ((0, 1, 2), (3,))
     assert sides_of(jaxrl.make("mpe/simple_tag?num_good=2")) == ((0, 1, 2), (3, 4))  # by their kinds
 

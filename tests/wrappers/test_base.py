@@ -1,5 +1,6 @@
 """A wrapper forwards everything, for one environment and for B in the kernel of the environment inside."""
 
+import copy
 from typing import Any
 
 import jax
@@ -82,6 +83,42 @@ def test_an_environment_has_masks_if_the_one_inside_has_them(wrap: Any):
 
 
 @pytest.mark.quick
+@every_wrapper
+@pytest.mark.parametrize("name", ["classic/cartpole", "mpe/simple_spread"])
+def test_a_wrapped_environment_can_be_copied(wrap: Any, name: str):
+    wrapped = wrap(jaxrl.make(name))
+    for copied in (copy.copy(wrapped), copy.deepcopy(wrapped)):
+        assert type(copied) is type(wrapped)
+        obs = [jax.eval_shape(env.reset, jax.random.key(0))[0] for env in (wrapped, copied)]
+        assert obs[0] == obs[1]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda env: TimeLimit(env, 9),
+        lambda env: RandomParams(env, same_params),
+        lambda env: RandomParams(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), env.default_params)),
+    ],
+)
+def test_a_wrapped_game_has_its_script(wrap: Any):
+    game = wrap(jaxrl.make("smax/3m?mode=selfplay&own_losses=0"))
+    allies = game.against_script()
+    assert allies.agents == ("ally_0", "ally_1", "ally_2")
+    assert game.num_agents == 6
+    _, state = allies.reset(jax.random.key(0))
+    allies.step(jax.random.key(1), state, jnp.zeros(3, jnp.int32))
+
+
+def test_rules_do_not_read_what_a_function_makes_of_observations():
+    hanabi = jaxrl.make("hanabi/2p")
+    assert isinstance(hanabi, MultiAgentEnvironment)
+    assert TimeLimit(hanabi, 9).scripted_policy is not None
+    changed = ObservationFunction(hanabi, lambda obs: ~obs)
+    assert isinstance(changed, MultiAgentEnvironment)
+    assert changed.scripted_policy is None
+
+
 def test_states_are_looked_at_by_the_environment_inside():
     inside = jaxrl.make("smax/3m")
     env: Any = TimeLimit(StickyActions(inside), 20)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxrl.environment import Environment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.minatar.draw import draw_cells
+from jaxrl.envs.options import flag, part, whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
@@ -101,15 +102,13 @@ class Game(Environment):
         self._set_up(Params(sticky_action_prob, max_steps), use_minimal_action_set)
 
     def _set_up(self, params: Params, use_minimal_action_set: bool) -> None:
-        for name, good, wanted in (
-            ("sticky_action_prob", 0 <= params.sticky_action_prob <= 1, "between 0 and 1"),
-            ("max_steps", isinstance(params.max_steps, int) and params.max_steps >= 1, "a whole number of at least 1"),
-        ):
-            if not good:
-                raise ValueError(f"{name} must be {wanted}, got {getattr(params, name)!r}.")
-        probability = float(params.sticky_action_prob)  # 0 and 1 too
-        self._default_params = as_arrays(dataclasses.replace(params, sticky_action_prob=probability))
-        self._actions = np.array(self.minimal_actions if use_minimal_action_set else range(6), np.int32)
+        minimal = flag("use_minimal_action_set", use_minimal_action_set)
+        probability = part("sticky_action_prob", params.sticky_action_prob)
+        max_steps = whole("max_steps", params.max_steps)
+        self._default_params = as_arrays(
+            dataclasses.replace(params, sticky_action_prob=probability, max_steps=max_steps)
+        )
+        self._actions = np.array(self.minimal_actions if minimal else range(6), np.int32)
         self.action_names = tuple(_NAMES[action] for action in self._actions)
 
     # What a game writes.
@@ -204,7 +203,10 @@ class RampedGame(Game):
         difficulty_ramping: bool = True,
         max_steps: int = 5000,
     ) -> None:
-        self._set_up(RampParams(sticky_action_prob, max_steps, bool(difficulty_ramping)), use_minimal_action_set)
+        self._set_up(
+            RampParams(sticky_action_prob, max_steps, flag("difficulty_ramping", difficulty_ramping)),
+            use_minimal_action_set,
+        )
 
     def fact(self, boards: Any) -> Any:
         return np.array([f"level {number}" for number in np.asarray(boards.level).tolist()])

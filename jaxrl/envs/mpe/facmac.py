@@ -14,7 +14,7 @@ from jaxrl.envs.mpe.features import join, others, teams_of
 from jaxrl.envs.mpe.physics import distance
 from jaxrl.envs.mpe.tag import catches, predators, prey
 from jaxrl.envs.mpe.world import Landmark, Params, State, World
-from jaxrl.envs.options import one_of, whole
+from jaxrl.envs.options import number, one_of, whole
 
 __all__ = ["SimpleFacmac"]
 
@@ -62,7 +62,7 @@ class SimpleFacmac(ParticleEnv):
         hunters = whole("num_adversaries", num_adversaries)
         good = max(hunters // 3, 1) if num_good is None else whole("num_good", num_good)
         obstacles = max(2 * hunters // 3, 1) if num_obstacles is None else whole("num_obstacles", num_obstacles, 0)
-        if not view_radius >= 0:
+        if not number("view_radius", view_radius) >= 0:
             raise ValueError(f"view_radius must be at least 0 (float('inf') to see all), got {view_radius!r}.")
         self.score = one_of("score", score, ("min", "sum"))
         obstacle = Landmark("obstacle", size=0.2, collides=True, start=0.9)

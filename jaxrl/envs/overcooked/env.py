@@ -79,6 +79,10 @@ class Overcooked(MultiAgentEnvironment):
         self.agents = tuple(f"agent_{i}" for i in range(len(self.layout.starts)))
         self.shaping, self._longest = Shaping(shaping, shaping_until), cook_time
         self._default_params = as_arrays(Params(value_of(orders, 20.0), cook_time, max_steps))
+        there = {letter for letter, tile in (("o", "O"), ("t", "T")) if self.layout.cells(tile).size}
+        if not any(set(soup) <= there for soup in orders.split(",")):
+            has = " and ".join(name for letter, name in (("o", "onions"), ("t", "tomatoes")) if letter in there)
+            raise ValueError(f"no soup in orders={orders!r} can be made: the layout has {has or 'nothing to cook'}.")
 
     @property
     def teams(self) -> tuple[int, ...]:

@@ -39,6 +39,8 @@ def value_of(orders: str, reward: float) -> np.ndarray:
     Raises:
         ValueError: Something else stands there.
     """
+    if not isinstance(orders, str):
+        raise ValueError(f"orders must be soups such as 'ooo' or 'ooo,oot', got {orders!r}.")
     value = np.zeros(16, np.float32)
     for soup in orders.split(","):
         if not 1 <= len(soup) <= FULL or set(soup) - {"o", "t"}:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.options import one_of
+from jaxrl.envs.options import flag, one_of
 from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked_v2.board import board
 from jaxrl.envs.overcooked_v2.draw import draw
@@ -84,14 +84,15 @@ class OvercookedV2(MultiAgentEnvironment):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}.")
         self.kitchen, self.view, self.by_hand = find_kitchen(layout, recipes), view, cooking == "by_hand"
         self.start: Start = start
-        self.renews, self.shows_delivery = new_recipe == "delivery", shows_delivery
+        self.renews, self.shows_delivery = new_recipe == "delivery", flag("shows_delivery", shows_delivery)
         numbers = str(mixed).split(",") if mixed != "" else []
         if set(numbers) - set(map(str, range(self.kitchen.num_ingredients))):
             raise ValueError(f"mixed must be some of the {self.kitchen.num_ingredients} ingredients, got {mixed!r}.")
         self.mixed = tuple(sorted(map(int, set(numbers))))
         self.agents = tuple(f"agent_{i}" for i in range(len(self.kitchen.starts)))
         self.shaping = Shaping(shaping, shaping_until)
-        wrong = {"wrong_delivery_reward": -20.0, "wrong_ingredient_reward": -3.0} if negative_rewards else {}
+        wrong = {"wrong_delivery_reward": -20.0, "wrong_ingredient_reward": -3.0}
+        wrong = wrong if flag("negative_rewards", negative_rewards) else {}
         params = dataclasses.replace(Params(), max_steps=max_steps, **wrong)
         self._longest, self._default_params = int(params.cook_time), as_arrays(params)
 

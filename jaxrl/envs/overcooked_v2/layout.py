@@ -93,16 +93,19 @@ def parse_kitchen(text: str, recipes: str | int | None = None) -> Kitchen:
     starts = np.flatnonzero(tiles == "A").astype(np.int32)
     tiles[starts] = " "
     number = max(piles) + 1
-    return Kitchen(len(rows), len(rows[0]), tiles, starts, number, _recipes(recipes, number))
+    return Kitchen(len(rows), len(rows[0]), tiles, starts, number, _recipes(recipes, sorted(set(piles))))
 
 
-def _recipes(text: str | int | None, number: int) -> np.ndarray:
-    """The recipes of that text, or all with `number` ingredients."""
+def _recipes(text: str | int | None, piles: list[int]) -> np.ndarray:
+    """The recipes of that text, or all of the ingredients that there are `piles` of."""
     if text is None:
-        every = itertools.combinations_with_replacement(range(number), 3)
+        every = itertools.combinations_with_replacement(piles, 3)
         return np.array([recipe(one) for one in every], np.int32)
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        raise ValueError(f"recipes must be such as '000' or '001,011', got {text!r}.")
     every = f"{text:03d}".split(",") if isinstance(text, int) else text.split(",")  # a name has 0 for 000
     for one in every:
-        if len(one) != 3 or not one.isdigit() or max(map(int, one)) >= number:
-            raise ValueError(f"A recipe is three of the {number} ingredients, such as '000', not {one!r}.")
+        if len(one) != 3 or set(one) - set(map(str, piles)):
+            known = ", ".join(map(str, piles))
+            raise ValueError(f"A recipe is three of the layout's ingredients, {known}, such as '000', not {one!r}.")
     return np.array([recipe(map(int, one)) for one in every], np.int32)

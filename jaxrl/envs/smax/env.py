@@ -133,7 +133,6 @@ class SMAX(MultiAgentEnvironment):
             return other
         other.options, other.selfplay = dataclasses.replace(self.options, mode="enemy", script_share=0.0), False
         other.agents = self.agents[: self.num_allies]
-        other._default_params = dataclasses.replace(self._default_params, own_losses=None)
         return other
 
     def observation_space(self, params: Any = None) -> Box:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrl.envs.options import one_of
+from jaxrl.envs.options import flag, one_of
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
 from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
@@ -42,6 +42,7 @@ class Options:
         one_of("mode", self.mode, ("enemy", "selfplay"))
         one_of("observation_type", self.observation_type, ("unit_list", "conic"))
         one_of("action_type", self.action_type, ("discrete", "continuous"))
+        flag("enemy_shoots", self.enemy_shoots)
         one_of("attack_mode", self.attack_mode, ("closest", "random"))
         one_of("compat", self.compat, (None, "jaxmarl-0.2"))
         if not callable(self.enemy) and self.enemy != "scripted":
@@ -84,7 +85,7 @@ def army(
         chosen = Scenario(team, team if enemies is None else parse_army(enemies, names))
     spawn = chosen.spawn if spawn is None else spawn
     one_of("spawn", spawn, ("sides", "smacv2"))
-    random_types = chosen.random_types if random_types is None else bool(random_types)
+    random_types = chosen.random_types if random_types is None else flag("random_types", random_types)
     return dataclasses.replace(chosen, spawn=spawn, random_types=random_types)
 
 
@@ -123,7 +124,7 @@ def default_params(
         won_battle_bonus=np.float32(won_battle_bonus),
         damage_reward=np.float32(damage_reward),
         own_losses=suffered,
-        see_enemy_actions=np.bool_(see_enemy_actions),
-        walls_cause_death=np.bool_(walls_cause_death),
+        see_enemy_actions=np.bool_(flag("see_enemy_actions", see_enemy_actions)),
+        walls_cause_death=np.bool_(flag("walls_cause_death", walls_cause_death)),
         enemy=enemy,
     )

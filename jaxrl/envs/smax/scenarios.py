@@ -48,8 +48,10 @@ def parse_army(army: str | Sequence[str], names: tuple[str, ...] = UNIT_NAMES) -
         if not re.fullmatch(r"(\d+[A-Za-z_]+)+", army):
             raise ValueError(f"An army is written as counts and types, such as {_forms(names)}; got {army!r}.")
         words = [word for count, word in re.findall(r"(\d+)([A-Za-z_]+)", army) for _ in range(int(count))]
-    else:
+    elif isinstance(army, Sequence):
         words = list(army)
+    else:
+        raise ValueError(f"An army is written as counts and types, such as {_forms(names)}; got {army!r}.")
     if not words:
         raise ValueError(f"An army needs at least one unit; got {army!r}.")
     units = [word if word in names else _LETTERS.get(word, word) for word in words]

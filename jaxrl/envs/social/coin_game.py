@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.options import whole
+from jaxrl.envs.options import flag, whole
 from jaxrl.envs.social.board import coin_game_board
 from jaxrl.envs.social.draw import draw_coin_game
 from jaxrl.render.scene import Scene
@@ -94,7 +94,8 @@ class CoinGame(MultiAgentEnvironment):
         inner = whole("inner_steps", inner_steps)
         self._rounds = whole("outer_steps", outer_steps)
         self._default_params = as_arrays(Params(table, inner, inner * self._rounds))
-        self._shared_reward, self._egocentric, self._picture = shared_reward, egocentric, picture
+        self._shared_reward, self._egocentric = flag("shared_reward", shared_reward), flag("egocentric", egocentric)
+        self._picture = flag("picture", picture)
 
     @property
     def default_params(self) -> Params:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.auto_reset import select
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.options import whole
+from jaxrl.envs.options import flag, whole
 from jaxrl.envs.social import storm_rules as rules
 from jaxrl.envs.social.board import storm_board
 from jaxrl.envs.social.draw import draw_storm
@@ -77,7 +77,8 @@ class Storm(MultiAgentEnvironment):
         if count > _MOST_PLAYERS:
             raise ValueError(f"num_agents must be at most {_MOST_PLAYERS}, got {count}.")
         self.agents = tuple(f"agent_{i}" for i in range(count))
-        self._kinds, self._shuffles, self._picture = table.shape[1], bool(shuffle_coins), bool(picture)
+        self._kinds, self._shuffles = table.shape[1], flag("shuffle_coins", shuffle_coins)
+        self._picture = flag("picture", picture)
         self._rounds, inner = whole("outer_steps", outer_steps), whole("inner_steps", inner_steps)
         freeze = whole("freeze_steps", freeze_steps)
         refill = np.array([3, 9], np.int32)

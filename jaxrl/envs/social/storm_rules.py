@@ -61,7 +61,7 @@ class Params:
     refill_steps: Any
     """int32 `[2]`: the fewest and the most steps between two tries to put a new coin in a place."""
     inner_steps: Any
-    """Steps of a round, after which everything starts anew."""
+    """Steps of a round, after which everything starts anew, if the environment was made for several rounds."""
     max_steps: Any
     """Steps of an episode."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.options import one_of, whole
+from jaxrl.envs.options import flag, number, one_of, whole
 from jaxrl.envs.social.draw import draw_switch_riddle
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
@@ -47,7 +47,9 @@ class State:
     """Bool `[N]`: who was in the room before today."""
     step: jax.Array
     history: jax.Array
-    """Bool `[D, N, 2]`: what everybody saw on each day before today; D is 0 unless that is part of the observation."""
+    """Bool `[D, N, 2]`: what everybody saw on the days before today, yesterday first; D is 0 unless that is part of the
+    observation.
+    """
 
 
 class SwitchRiddle(MultiAgentEnvironment):
@@ -56,8 +58,8 @@ class SwitchRiddle(MultiAgentEnvironment):
     Whoever is in the room may tell that everybody has been there. If that is true all live, otherwise all die.
 
     Observation of each agent bool `[2]`: whether I am in the room, and if so, whether the light is on. With
-    `observe="history"` bool `[3 D + N]`: this for each of D days, nothing for those to come, then which day it is and
-    who I am, one-hot.
+    `observe="history"` bool `[3 D + N]`: this for today and the days before, the newest first and nothing for those
+    before the first, D days in all; then which day it is and who I am, one-hot.
     Action Discrete(3): nothing, switch the light, tell. Outside of the room only nothing is allowed.
     Reward: to all, 1 for a true and -1 for a wrong telling. Terminated when somebody tells.
     `info["won"]` says that it was true.
@@ -95,8 +97,8 @@ class SwitchRiddle(MultiAgentEnvironment):
         self._ends = one_of("deadline", deadline, ("truncates", "terminates")) == "terminates"
         days = 4 * count - 6 if max_steps is None else whole("max_steps", max_steps)
         self._days = days if one_of("observe", observe, ("today", "history")) == "history" else 0
-        rewards = float(reward_all_live), float(reward_all_die)
-        self._default_params = as_arrays(Params(*rewards, bool(initial_bulb), days))
+        rewards = number("reward_all_live", reward_all_live), number("reward_all_die", reward_all_die)
+        self._default_params = as_arrays(Params(*rewards, flag("initial_bulb", initial_bulb), days))
 
     @property
     def default_params(self) -> Params:
@@ -182,9 +184,8 @@ class SwitchRiddle(MultiAgentEnvironment):
         return jnp.stack([inside, inside & state.bulb], -1)
 
     def _history(self, state: State) -> jax.Array:
-        """Bool `[D, N, 2]`: what everybody has seen, today included."""
-        today = (np.arange(self._days) == state.step)[:, None, None]
-        return jnp.where(today, self._seen(state), state.history)
+        """Bool `[D, N, 2]`: what everybody has seen today and on the days before."""
+        return jnp.concatenate([self._seen(state)[None], state.history])[: self._days]
 
     def _inside(self, state: State) -> jax.Array:
         """Bool `[N]`: who is in the room."""

@@ -25,7 +25,9 @@ def test_the_names_of_gymnax_and_gymnasium_lead_here():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("sticky_action_prob=1.5", "sticky_action_prob must be between 0 and 1, got 1.5"),
+        ("sticky_action_prob=1.5", "sticky_action_prob must be a number between 0 and 1, got 1.5"),
+        ("sticky_action_prob=much", "sticky_action_prob must be a number"),
+        ("use_minimal_action_set=no", "use_minimal_action_set must be True or False"),
         ("max_steps=0", "max_steps must be a whole number of at least 1, got 0"),
     ],
 )

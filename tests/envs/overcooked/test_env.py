@@ -57,6 +57,8 @@ def test_a_layout_with_a_mistake(text, message):
         ("observe=pixels", "observe must be 'grid' or 'vector', got 'pixels'"),
         ("start=late", "start must be 'fixed' or 'facing' or 'random', got 'late'"),
         ("orders=onion", "orders must be soups such as 'ooo'"),
+        ("orders=3", "orders must be soups such as 'ooo'"),
+        ("orders=ttt", "no soup in orders='ttt' can be made: the layout has onions"),
         ("cook_time=0", "cook_time must be a whole number from 1 to 255, got 0"),
         ("max_steps=0", "max_steps must be a whole number"),
         ("shaping=-1", "shaping must be at least 0"),

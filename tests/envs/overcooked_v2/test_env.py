@@ -26,13 +26,22 @@ SMALL = "WPRW|0A X|1A B|WWLW"
         ("WPRW|0  X|WWBX", None, "has no A (cook)"),
         ("WPRW|WA X|WWBX", None, "has no ingredients"),
         ("WPWW|0A X|WWBX", None, "needs its recipes"),
-        ("WPWW|0A X|WWBX", "001", "three of the 1 ingredients"),
-        ("WPWW|0A X|WWBX", "00", "three of the 1 ingredients"),
+        ("WPWW|0A X|WWBX", "001", "three of the layout's ingredients, 0, such as"),
+        ("WPWW|0A X|WWBX", "00", "three of the layout's ingredients"),
+        ("WPWW|0A X|W2BX", "001", "three of the layout's ingredients, 0, 2, such as"),
+        ("WPWW|0A X|WWBX", 1.5, "recipes must be such as '000'"),
     ],
 )
 def test_a_layout_with_a_mistake(text, recipes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         parse_kitchen(text, recipes)
+
+
+def test_recipes_need_only_what_the_layout_has():
+    kitchen = parse_kitchen("WPRWW|0 A B|W A X|W2WWW", None)
+    used = {number for recipe in kitchen.recipes.tolist() for number in range(8) if recipe >> 2 + 2 * number & 3}
+    assert used == {0, 2}
+    assert len(kitchen.recipes) == 4
 
 
 @pytest.mark.quick

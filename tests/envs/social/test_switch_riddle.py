@@ -104,7 +104,7 @@ def test_everybody_is_drawn_equally_often():
 
 
 def test_the_history_is_what_everybody_saw_day_by_day():
-    """Beside an environment without it, for whole riddles: own sights by day, nothing of days to come, day and name."""
+    """Beside an environment without it, for whole riddles: own sights, the newest first, then day and name."""
     plain, env = (jaxrl.make("switch_riddle", num_agents=4, observe=observe) for observe in ("today", "history"))
     days, own = 10, np.eye(4, dtype=bool)
     assert env.observation_space().shape == (3 * days + 4,)
@@ -115,7 +115,7 @@ def test_the_history_is_what_everybody_saw_day_by_day():
     for number in range(60):
         sights.append(np.asarray(plain.observation(state_plain)))
         seen = np.zeros((4, days, 2), bool)
-        seen[:, : len(sights)] = np.stack(sights, 1)
+        seen[:, : len(sights)] = np.stack(sights[::-1], 1)
         today = np.tile(np.arange(days) == len(sights) - 1, (4, 1))
         expected = np.concatenate([seen.reshape(4, -1), today, own], 1)
         np.testing.assert_array_equal(env.observation(state), expected)
@@ -128,7 +128,10 @@ def test_the_history_is_what_everybody_saw_day_by_day():
     assert ended > 5
 
 
-@pytest.mark.parametrize("options", ["num_agents=1", "deadline=never", "observe=all", "max_steps=0"])
+@pytest.mark.parametrize(
+    "options",
+    ["num_agents=1", "deadline=never", "observe=all", "initial_bulb=off", "reward_all_die=bad", "max_steps=0"],
+)
 def test_an_option_out_of_range_is_refused(options):
     with pytest.raises(ValueError, match=options.partition("=")[0]):
         jaxrl.make(f"switch_riddle?{options}")

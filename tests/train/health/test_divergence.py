@@ -58,7 +58,7 @@ def test_so_are_those_before_parameters_that_cannot_be_saved(tmp_path: Path) -> 
 
 
 def test_a_population_goes_on_while_somebody_is_left() -> None:
-    """Everybody has diverged at some time, but never all at once; who is revived and diverges again is reported again."""
+    """Everybody diverges at some time, but never all at once; who is revived and diverges again is reported again."""
     divergence = Divergence(Members.of(CONFIG, 2), num_updates=100, advice=lambda: "Think.", revives=True)
 
     def check(*losses: list[float], done: int) -> tuple[list[str], DivergedError | None]:
