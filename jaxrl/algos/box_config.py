@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algos.layers import ActivationName, SharingLayer, beside_own_critics
+from jaxrl.algos.layers import SharingLayer
 from jaxrl.algos.learning import BinsLayer
+from jaxrl.algos.network_config import ActivationName, beside_own_critics
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment

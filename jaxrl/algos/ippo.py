@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.layers import TeamLayer, has_memory
+from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.learning import OptimizerName
+from jaxrl.algos.network_config import has_memory
 from jaxrl.algos.policy_config import PolicyLayer
 from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
 from jaxrl.environment import MultiAgentEnvironment

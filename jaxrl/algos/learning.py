@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from jaxrl.algos.hyperparams import HyperparamsLayer
-from jaxrl.algos.layers import NetworkLayer, has_memory
+from jaxrl.algos.network_config import NetworkLayer, has_memory
 from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, Allowed, CheckedConfig, Effect
 
 __all__ = ["BinsLayer", "EpochLayer", "LearningLayer", "OptimizerName"]

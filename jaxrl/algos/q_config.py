@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.algos.exploration import ExplorationLayer
-from jaxrl.algos.layers import ActivationName, SharingLayer
+from jaxrl.algos.layers import SharingLayer
 from jaxrl.algos.learning import BinsLayer, EpochLayer, LearningLayer, OptimizerName
+from jaxrl.algos.network_config import ActivationName, beside_q_heads
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import SHARE, Allowed
 from jaxrl.rl.value import GreedyValue, HLGauss
@@ -45,6 +46,11 @@ class QLayer(SharingLayer, ExplorationLayer, LearningLayer):
 
     dueling: bool = False
     """Make values of that of the state and advantages, each with a head of its own."""
+
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """See `NetworkLayer.beside_network`."""
+        return beside_q_heads(self.head_hidden)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,11 @@ class Config(TeamQConfig):
     mixer_hidden: tuple[int, ...] = (64,)
     """Layers between the global state and the mixer's weights."""
 
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """See `NetworkLayer.beside_network`; the mixer has a torso of its own."""
+        return ("activation", "layer_norm")
+
     allowed: ClassVar[dict[str, Allowed]] = {
         "mixer_size": COUNT,
         "mixer_hidden": LAYERS,

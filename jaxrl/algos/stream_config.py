@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from jaxrl.algos.hyperparams import HyperparamsLayer
-from jaxrl.algos.layers import ActivationName, NetworkLayer
+from jaxrl.algos.network_config import ActivationName, NetworkLayer
 from jaxrl.checked import SHARE, Allowed, Effect
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.source_file import algorithm_name

@@ -21,6 +21,7 @@ from jaxrl.acting.agent import Agent, act_alone
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import pqn
 from jaxrl.algos.exploration import ExplorationLayer
+from jaxrl.algos.network_config import beside_q_heads
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
@@ -65,6 +66,11 @@ class Config(StreamLayer, ExplorationLayer):
 
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
     allowed: ClassVar[dict[str, Allowed]] = {"kappa": POSITIVE}
+
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """See `NetworkLayer.beside_network`."""
+        return beside_q_heads(self.head_hidden)
 
 
 PRESETS: dict[str, Config] = {

@@ -32,6 +32,7 @@ __all__ = ["eject", "main"]
 
 _INLINED = ("jaxrl.algos", "jaxrl.acting")
 _READING = (
+    "jaxrl.algos.network_config",
     "jaxrl.algos.layers",
     "jaxrl.algos.hyperparams",
     "jaxrl.algos.learning",

@@ -218,9 +218,10 @@ def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnviron
     trained_in = contender.trained_in
     there, here = ((each.observation_space(), each.action_space()) for each in (trained_in, env))
     if there != here:
+        then, now = (each.made_as or each.name for each in (trained_in, env))
         raise ValueError(
-            f"{contender.name} was trained in {trained_in.made_as or trained_in.name}, where agents see {there[0]} and "
-            f"do {there[1]}; in {env.made_as or env.name} they see {here[0]} and do {here[1]}. Leave it out, or choose by --env where all can play."
+            f"{contender.name} was trained in {then}, where agents see {there[0]} and do {there[1]}; in {now} they see "
+            f"{here[0]} and do {here[1]}. Leave it out, or choose by --env where all can play."
         )
     if trained_in.num_agents not in (len(side), env.num_agents):
         raise ValueError(

@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import pytest
+from family import agent_of
 
-from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, qmix, sac, stream_ac, stream_q, td3
 from jaxrl.fields import settled
 from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
@@ -44,6 +45,41 @@ def test_what_has_no_effect_is_refused_and_the_cure_works(module, asked, cure):
     with pytest.raises(ValueError, match=sentence):
         module.make(module.Config(**around, **asked))
     module.make(module.Config(**{**around, **asked, **cure}))
+
+
+WITH_NETWORK = [
+    *((module, "classic/cartpole") for module in (ppo, pqn, dqn, stream_q)),
+    *((module, "classic/pendulum") for module in (sac, td3, stream_ac)),
+    *((module, "probe/credit") for module in (ippo, mappo, qmix)),
+]
+
+
+@pytest.mark.parametrize(("module", "env"), WITH_NETWORK)
+@pytest.mark.parametrize("head_hidden", [(), (4,)])
+def test_what_a_network_of_ones_own_leaves_without_effect_is_refused(module, env, head_hidden):
+    """And nothing else: the networks that it does not replace have the fields that shape torsos."""
+
+    class Unchecked(module.Config):
+        def idle(self, env=None, because=None):
+            return []
+
+    def networks(fields):
+        config = Unchecked(**{**around, **fields})
+        init = agent_of(module.make(config)).networks.init
+        return re.sub("0x[0-9a-f]+", "", str(jax.make_jaxpr(init)(jax.random.key(0))))
+
+    around = {"env": env, "network": "flax.linen:LayerNorm", "head_hidden": head_hidden}
+    around |= {"share_torso": False} if module in (ppo, ippo) else {}
+    plain, changed = networks({}), {}
+    known = {field.name: field.default for field in dataclasses.fields(module.Config)}
+    values = {"hidden": (7,), "activation": "silu", "layer_norm": not known["layer_norm"], "critic_hidden": (7,)}
+    for name, value in values.items():
+        if name not in known or not value:  # switched off is never in vain
+            continue
+        refused = {rule.field for rule in module.Config(**around, **{name: value}).idle(because={"network"})}
+        changed[name] = networks({name: value}) != plain
+        assert refused == (set() if changed[name] else {name})
+    assert changed["activation"] == bool(head_hidden or module in (mappo, qmix, sac, td3))
 
 
 def test_switched_off_is_never_in_vain():

@@ -1,0 +1,149 @@
+"""The layer of configurations that describes networks: torsos, memory, heads, or a network of the user's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import flax.linen as nn
+
+from jaxrl.checked import COUNT, LAYERS, SIZES, Allowed, CheckedConfig, Effect
+from jaxrl.entities import Entities
+from jaxrl.environment import Environment
+from jaxrl.fields import Name
+from jaxrl.nn.encoder import Encoder
+from jaxrl.nn.torso import is_picture
+from jaxrl.source_file import class_reference, load_named
+from jaxrl.spaces import Space
+
+__all__ = ["ActivationName", "NetworkLayer", "beside_own_critics", "beside_q_heads", "has_memory", "needs_no_network"]
+
+ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
+
+
+def has_memory(config: Any, _: Any) -> bool:
+    """Whether the networks have a memory: a rule for `Effect`."""
+    return config.memory != "none"
+
+
+def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
+    return is_picture(env().observation_space())
+
+
+def _has_entities(_: Any, env: Callable[[], Environment]) -> bool:
+    return env().entities is not None
+
+
+def _has_no_network(config: Any, _: Any) -> bool:
+    return config.network is None
+
+
+def needs_no_network(field: str) -> Effect:
+    """That a field has no effect with a `network`, unless it is one of `beside_network`."""
+
+    def works(config: Any, _: Any) -> bool:
+        return config.network is None or field in config.beside_network
+
+    return Effect(field, ("network",), works, "leave out network")
+
+
+def _load_network(name: str) -> Callable[..., Any]:
+    place, colon, attribute = name.rpartition(":")
+    if not colon:
+        raise ValueError(f"network must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
+    found = load_named(place, attribute)
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise TypeError(f"network={name!r} is no class of Flax modules; derive it from flax.linen.Module.")
+    return found
+
+
+def beside_q_heads(head_hidden: tuple[int, ...]) -> tuple[str, ...]:
+    """`NetworkLayer.beside_network` of values of actions, whose heads are normalised like torsos."""
+    return ("activation", "layer_norm") if head_hidden else ()
+
+
+def beside_own_critics(critic_hidden: tuple[int, ...]) -> tuple[str, ...]:
+    """`NetworkLayer.beside_network` where critics keep torsos of their own; without layers, they have the policy's."""
+    return ("activation", "layer_norm", "channels", "critic_hidden" if critic_hidden else "hidden")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkLayer(CheckedConfig):
+    """The networks."""
+
+    torso: Literal["flat", "entities"] = "flat"
+    """What encodes observations: flat takes them as a whole; entities shares weights among the entities of a kind,
+    such as units, and reads the values of actions that point at one off its features."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Layers of the torso."""
+    activation: ActivationName = "tanh"
+    """Activation function between layers."""
+    memory: Literal["none", "gru", "lstm", "s5"] = "none"
+    """Memory within an episode; none is feed-forward."""
+    memory_size: int = 64
+    """Number of features in the memory."""
+    head_hidden: tuple[int, ...] = ()
+    """Layers of each head, after torso and memory."""
+    layer_norm: bool = False
+    """Normalise each layer of the torso before its activation."""
+    channels: tuple[int, ...] = ()
+    """Features of each convolution for pictures; () means 32 64 64 for large ones and 16 for those below 36 pixels."""
+    network: Name | None = None
+    """Torso of your own instead of hidden layers and convolutions, ./FILE.py:CLASS, in Python also the class: a Flax
+    module that maps vectors or pictures to features."""
+
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "hidden": LAYERS,
+        **dict.fromkeys(("head_hidden", "channels"), SIZES),
+        "memory_size": COUNT,
+    }
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("memory_size", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
+        Effect("torso", ("env",), _has_entities, "choose an environment that describes its entities, such as smax/3m"),
+        Effect("torso", ("network",), _has_no_network, "leave out network"),
+        Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
+        *map(needs_no_network, ("channels", "hidden", "layer_norm", "activation")),
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, type):
+            object.__setattr__(self, "network", class_reference(self.network))
+        super().__post_init__()
+        if self.memory == "s5" and self.memory_size % 2:
+            raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
+        if self.torso == "entities" and getattr(self, "normalise_obs", False):
+            raise ValueError(
+                "torso=entities takes entities whose features are all 0 for absent, and standardised they would not be "
+                "0; choose normalise_obs=False."
+            )
+
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """The fields for torsos that matter with a `network` too, because not all torsos are replaced by it."""
+        return ("activation",) if self.head_hidden else ()
+
+    def encoder(
+        self,
+        space: Space | None,
+        hidden: tuple[int, ...] = (),
+        own: bool = True,
+        entities: Entities | None = None,
+    ) -> Callable[..., Encoder]:
+        """`encoder(name=…)` gives the torso and the memory.
+
+        Args:
+            space: What it encodes; None for vectors.
+            hidden: The layers of the torso; () means `self.hidden`.
+            own: Whether `network` replaces the torso.
+            entities: What the observations are made of, if they are; it matters if `torso` is entities.
+
+        Raises:
+            UnknownNameError: There is no such network.
+        """
+        c = self
+        network = _load_network(c.network) if own and c.network else None
+        layers = (hidden or c.hidden, c.activation, c.memory, c.memory_size)
+        entities = entities if c.torso == "entities" else None
+        return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities)
