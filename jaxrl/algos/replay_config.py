@@ -79,6 +79,11 @@ class ReplayLayer(LearningLayer):
         """Optimiser steps per update."""
         return self.gradient_steps
 
+    @property
+    def updates_before_learning(self) -> int:
+        """The updates that only fill the buffer."""
+        return -(-max(self.learning_starts, self.window * self.num_envs) // self.steps_per_update)
+
     def waiting(self, update: jax.Array) -> jax.Array:
         """Whether learning has not started yet, given the number of updates before."""
         return update < -(-self.learning_starts // self.steps_per_update)

@@ -154,7 +154,8 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
         for text in not_loadable(config) if begun.folder else ():
             loop.tell("not_loadable", text)
         if training.time_split:
-            share = rollout_share(training.algo, loop.programs, len(training.members), training.mesh)
+            before = getattr(config, "updates_before_learning", 0)
+            share = rollout_share(training.algo, loop.programs, len(training.members), training.mesh, before=before)
             begun.about["rollout_share"] = progress.measured(share)
         result = _train(loop, training, begun, goal, own)
         if begun.folder is not None and recording.pictures and result.evaluation is not None and hosts.is_main():

@@ -170,10 +170,10 @@ def test_a_league_says_how_many_seeds_it_needs(seeds: int):
 
 
 def test_a_league_is_no_sweep(tmp_path: Path):
-    for space in ({"lr": [1e-3, 1e-2]}, {"league": [("main", "main")]}):
-        base = self_play.Config(**GAME) if "league" in space else LEAGUE
-        with pytest.raises(ValueError, match="no points of a sweep or a search; train one league with --num-seeds"):
-            jaxrl.sweep(self_play, base, tmp_path / "sweep", **space)
+    with pytest.raises(ValueError, match="no points of a sweep or a search; train one league with --num-seeds 3"):
+        jaxrl.sweep(self_play, LEAGUE, tmp_path / "sweep", lr=[1e-3, 1e-2])
+    with pytest.raises(ValueError, match="no points of a sweep or a search; train one league with --num-seeds 2"):
+        jaxrl.sweep(self_play, self_play.Config(**GAME), tmp_path / "sweep", league=[("main", "main")])
     assert not (tmp_path / "sweep").exists()
 
 

@@ -98,4 +98,5 @@ def test_a_search_goes_on_though_everybody_has_diverged_once() -> None:
         lr=(1e-6, 1e2, "log"),
         **OPTIONS,
     )
+    assert found.best is not None
     assert 0 < found.best["lr"] <= 1

@@ -112,8 +112,9 @@ def test_a_wrapped_game_has_its_script(wrap: Any):
 
 def test_rules_do_not_read_what_a_function_makes_of_observations():
     hanabi = jaxrl.make("hanabi/2p")
-    assert isinstance(hanabi, MultiAgentEnvironment)
-    assert TimeLimit(hanabi, 9).scripted_policy is not None
+    limited = TimeLimit(hanabi, 9)
+    assert isinstance(limited, MultiAgentEnvironment)
+    assert limited.scripted_policy is not None
     changed = ObservationFunction(hanabi, lambda obs: ~obs)
     assert isinstance(changed, MultiAgentEnvironment)
     assert changed.scripted_policy is None

@@ -20,8 +20,10 @@ from jaxrl.train.programs import Programs, compiler_options, side_by_side
 __all__ = ["compile_rollout", "rollout_share"]
 
 
-def rollout_share(algo: Algorithm, programs: Programs, members: int, mesh: Mesh | None, repeats: int = 5) -> float:
-    """The share of an update's time that its rollout takes, 0 … 1: the fastest of each, from fresh states.
+def rollout_share(
+    algo: Algorithm, programs: Programs, members: int, mesh: Mesh | None, repeats: int = 5, *, before: int = 0
+) -> float:
+    """The share of an update's time that its rollout takes, 0 … 1: the fastest of each.
 
     This compiles another program. Rollout work that serves only the optimisation (values, storing steps) counts as
     optimisation, so the share is slightly too small.
@@ -32,10 +34,19 @@ def rollout_share(algo: Algorithm, programs: Programs, members: int, mesh: Mesh 
         members: M.
         mesh: The mesh of the run.
         repeats: How often to repeat each measurement.
+        before: Updates that are made first, because nothing is learned in them.
     """
+
+    def begun() -> Any:
+        state, left = programs.init(), before
+        while left:
+            state, _ = programs.chunk(state, min(left, programs.max_chunk))
+            left -= min(left, programs.max_chunk)
+        return state
+
     rollout = compile_rollout(algo, programs.state_shape, members, mesh)
-    whole = _fastest(lambda state: programs.chunk(state, 1), programs.init, repeats)
-    alone = _fastest(rollout, programs.init, repeats)
+    whole = _fastest(lambda state: programs.chunk(state, 1), begun, repeats)
+    alone = _fastest(rollout, begun, repeats)
     return min(alone / max(whole, 1e-9), 1.0)
 
 
