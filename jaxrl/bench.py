@@ -192,6 +192,9 @@ def _random_actions(key: jax.Array, space: Space, shape: tuple[int, ...]) -> jax
     if isinstance(space, MultiDiscrete):
         return jax.random.randint(key, (*shape, *space.shape), 0, np.array(space.nvec))
     assert isinstance(space, Box)
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        keys = jax.random.split(key, shape)
+        return jax.vmap(space.sample)(keys.reshape(-1)).reshape(*shape, *space.shape)
     return jax.random.uniform(key, (*shape, *space.shape), space.dtype, space.low, space.high)
 
 

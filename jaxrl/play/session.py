@@ -22,7 +22,7 @@ __all__ = ["Session", "Turn"]
 class _Readable(Protocol):
     """An environment that tells in words what an agent may know."""
 
-    def text(self, state: Any, viewer: int) -> str: ...
+    def text(self, state: Any, viewer: int, params: Any = None) -> str: ...
 
 
 @runtime_checkable
@@ -126,16 +126,16 @@ class Session:
 
     def text(self) -> str | None:
         """The present moment in words, as the person's agent may know it; None if the environment has no words."""
-        env, state = self._innermost()
+        env, state, params = self._innermost()
         if not isinstance(env, _Readable):
             return None
         # Wrappers may leave out agents, but they keep the names of those who are left.
         several = isinstance(env, MultiAgentEnvironment)
-        return env.text(state, env.agents.index(self.env.agents[self.seat]) if several else 0)
+        return env.text(state, env.agents.index(self.env.agents[self.seat]) if several else 0, params)
 
     def board(self) -> str | None:
         """The present moment in letters, for where there are no pictures; None if the environment draws none."""
-        env, state = self._innermost()
+        env, state, _ = self._innermost()
         return env.board(state) if isinstance(env, _Lettered) else None
 
     def scene(self) -> Any:
@@ -161,12 +161,13 @@ class Session:
             yield env
             env = env.env
 
-    def _innermost(self) -> tuple[Environment, Any]:
-        """The environment inside all wrappers, and its present state."""
-        env, state = self.env, self.state
+    def _innermost(self) -> tuple[Environment, Any, Any]:
+        """The environment inside all wrappers, its present state, and the parameters of this game."""
+        env: Environment = self.env
+        state, params = self.state, self._recording.params
         for wrapper in self._wrappers():
-            env, state = wrapper.env, wrapper.env_state(state)
-        return env, state
+            env, state, params = wrapper.env, wrapper.env_state(state), wrapper.env_params(state, params)
+        return env, state, params
 
     def _mask(self) -> np.ndarray:
         """The legal actions of all agents, bool `[N, A]`."""

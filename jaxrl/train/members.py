@@ -87,9 +87,13 @@ def describe_member(own: Mapping[str, Any]) -> str:
     return ", ".join([f"seed {own['seed']}" if "seed" in own else "", *values]).removeprefix(", ")
 
 
-def best_member(evaluation: Mapping[str, Any]) -> int:
-    """The number of the member with the best score in an evaluation's summary, whose numbers are lists."""
-    scores = np.asarray(evaluation[metric_of(evaluation)], np.float64)
+def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = None) -> int:
+    """The number of the member with the best score in an evaluation's summary, whose numbers are lists.
+
+    Those who have `diverged` act all the same, and may be lucky, but are not the best.
+    """
+    scores = np.array(evaluation[metric_of(evaluation)], np.float64)
+    scores[list(diverged or ())] = np.nan
     return int(np.nan_to_num(scores, nan=-np.inf).argmax())
 
 

@@ -162,7 +162,7 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
             progress.phase("drawing…")
             state = result.state
             if len(training.members) > 1:
-                state = member_of(state, best_member(result.evaluation))
+                state = member_of(state, best_member(result.evaluation, result.diverged))
             save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
         loop.saver.finish()
         progress.phase(f"stopped by {result.stopped}" if result.stopped not in (None, "goal") else "done")

@@ -169,7 +169,7 @@ def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
     if member is not None:
         return member
     evaluation = run.about.get("evaluation") or {}
-    return best_member(evaluation) if evaluation else 0
+    return best_member(evaluation, run.about.get("diverged")) if evaluation else 0
 
 
 def _with(state: Any, learned: dict[str, Any]) -> Any:

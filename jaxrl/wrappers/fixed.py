@@ -177,9 +177,10 @@ class FixedPolicies(Wrapper):
     def _join(self, key: jax.Array, state: Wrapped, action: jax.Array, params: Any) -> tuple[jax.Array, jax.Array, Any]:
         """The key and all agents' actions for the environment inside, and the players' new memories. Consumes `key`."""
         key_env, *keys = jax.random.split(key, len(self._players) + 1)
-        discrete = isinstance(self.action_space(), Discrete)  # others have no mask
-        mask = self._inner.action_mask(state.env, params) if discrete else None
-        joined = jnp.zeros((self._inner.num_agents, *action.shape[1:]), action.dtype).at[self._learners].set(action)
+        space = self.action_space()
+        mask = self._inner.action_mask(state.env, params) if isinstance(space, Discrete) else None
+        action = jnp.broadcast_to(jnp.asarray(action, space.dtype), (self.num_agents, *space.shape))
+        joined = jnp.zeros((self._inner.num_agents, *space.shape), space.dtype).at[self._learners].set(action)
         carries = []
         for player, seat, own in zip(self._players, state.own, keys, strict=True):
             chosen, carry = _act(player, seat, None if mask is None else mask[player.sees], own)

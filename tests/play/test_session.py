@@ -1,6 +1,7 @@
 """A game of one person, without a terminal."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import jaxrl
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.overcooked.rules import DOWN, LEFT, RIGHT, UP
 from jaxrl.play import Session
-from jaxrl.wrappers import FixedPolicies, FrameStack, OtherPlay, TimeLimit
+from jaxrl.wrappers import FixedPolicies, FrameStack, OtherPlay, RandomParams, TimeLimit
 
 
 class Echo:
@@ -101,6 +102,19 @@ def test_words_are_those_of_the_persons_seat_though_others_are_left_out() -> Non
     assert session.env.agents == ("player_1",)
     state, game = session.state.env, cast(Any, hanabi)
     assert session.text() == game.text(state, 1) != game.text(state, 0)
+
+
+def test_words_know_the_parameters_of_this_game() -> None:
+    """A riddle that is made for six days and lasts for nine."""
+
+    def longer(key: Any, params: Any, progress: Any) -> Any:
+        return dataclasses.replace(params, max_steps=jnp.int32(9))
+
+    silent: Any = SimpleNamespace(reset=lambda seed: None, predict=lambda obs, **_: np.zeros(3, np.int32))
+    session = Session(RandomParams(jaxrl.make("switch_riddle"), longer), silent)
+    for _ in range(7):
+        session.step(0)
+    assert str(session.text()).startswith("day 8: ")
 
 
 def test_boards_are_found_inside_wrappers() -> None:

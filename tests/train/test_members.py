@@ -9,6 +9,7 @@ from jaxrl.train.members import best_member, member_of
 def test_the_best_member_has_the_best_known_score() -> None:
     played = {"return_mean": [5.0, 4.0, 3.0], "win_rate": [0.1, 0.9, float("nan")]}
     assert best_member(played) == 1
+    assert best_member(played, diverged=[1]) == 0
     del played["win_rate"]
     assert best_member(played) == 0
 

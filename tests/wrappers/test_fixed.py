@@ -93,6 +93,8 @@ def test_continuous_actions_need_no_mask():
     _, state = env.reset(jax.random.key(0))
     *_, info = jax.jit(env.step)(jax.random.key(1), state, jnp.zeros((1, 5)))
     assert info["final_state"].env.velocity[:3].any()
+    *_, listed = env.step(jax.random.key(1), state, [[0, 0, 0, 0, 0]])
+    np.testing.assert_allclose(listed["final_state"].env.velocity, info["final_state"].env.velocity, rtol=1e-5)
 
 
 def test_of_several_policies_one_plays_each_episode():

@@ -93,7 +93,7 @@ class Run:
         count = self.num_members
         if index is None:
             evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
-            index = best_member(evaluation) if evaluation and count > 1 else 0
+            index = best_member(evaluation, self.about.get("diverged")) if evaluation and count > 1 else 0
         if not 0 <= index < count:
             raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
         if self.index is not None or (count == 1 and not self.about["members"]):
