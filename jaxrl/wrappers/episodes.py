@@ -128,6 +128,8 @@ class StickyActions(StatefulWrapper):
 class ActionRepeat(Wrapper):
     """Takes each action `num_steps` times, and adds up the rewards; the end of an episode ends the repetition.
 
+    The info is that of the last of these steps.
+
     Args:
         env: The environment.
         num_steps: At least 1.
