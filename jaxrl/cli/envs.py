@@ -35,10 +35,10 @@ def main(argv: list[str]) -> int:
     names = [exact] if one else list_envs(pattern)
     if not names:
         raise UnknownNameError(f"No environment matches {pattern!r}. {nearest(pattern, list_envs())}")
+    envs = [make(name) for name in names]
     width = max(map(len, names))
     print(f"{'environment':<{width}}  agents  observation  {'actions':>13}")
-    for name in names:
-        env = make(name)
+    for name, env in zip(names, envs, strict=True):
         agents = str(env.num_agents) if isinstance(env, MultiAgentEnvironment) else "–"
         shape = "x".join(map(str, env.observation_space().shape))
         print(f"{name:<{width}}  {agents:>6}  {shape:>11}  {_actions(env.action_space()):>13}")
