@@ -74,6 +74,14 @@ PRESETS: dict[str, Config] = {
     "hanabi": Config(env="hanabi/2p", total_timesteps=10_000_000, optimizer="muon"),
     # Who was in the room has to be remembered.
     "switch_riddle": Config(env="switch_riddle?deadline=terminates", total_timesteps=1_000_000, memory="gru"),
+    # A third of random actions tells, and ends the riddle: with few of them, more is seen of what comes later.
+    "switch_riddle_history": Config(
+        env="switch_riddle?deadline=terminates&observe=history",
+        total_timesteps=1_000_000,
+        q_lambda=0.95,
+        eps_start=0.2,
+        eps_decay=0.5,
+    ),
 }
 
 
