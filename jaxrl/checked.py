@@ -81,7 +81,7 @@ class CheckedConfig:
     @classmethod
     def check_value(cls, name: str, value: Any) -> None:
         """Raise ValueError unless the field `name` can have this value, which has its type."""
-        rule = {name: rule for kind in cls._kinds() for name, rule in kind.allowed.items()}.get(name)
+        rule = _rules(cls).get(name)
         if rule is not None and value is not None and not rule.holds(value):
             raise ValueError(f"{name} must {rule.words}, got {value}.")
 
@@ -188,6 +188,12 @@ def _info_numbers(env: Environment) -> list[str]:
         for name, leaf in info.items()
         if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= len(agents)
     ]
+
+
+@lru_cache
+def _rules(kind: type[CheckedConfig]) -> dict[str, Allowed]:
+    """What the value of each field must be, by the most special class that says it."""
+    return {name: rule for each in kind._kinds() for name, rule in each.allowed.items()}
 
 
 @lru_cache

@@ -17,6 +17,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
 from jaxrl.acting.rollout import Policy, Transition, draw_by_shard
 from jaxrl.rl.devices import psum
+from jaxrl.rl.finite import all_finite
 
 __all__ = [
     "Opponents",
@@ -82,7 +83,7 @@ def add_snapshot(pool: Opponents, params: Any, normaliser: Any, now: jax.Array) 
     """
     (count,), members = pool.wins.shape, jax.tree.leaves(params)[0].shape[0]
     first = pool.added * members % count
-    fine = jnp.stack([jnp.isfinite(leaf).reshape(members, -1).all(1) for leaf in jax.tree.leaves(params)]).all(0)
+    fine = jax.vmap(all_finite)(params)
 
     def put(selves: jax.Array, newest: jax.Array) -> jax.Array:
         oldest = jax.lax.dynamic_slice_in_dim(selves, first, members, axis=0)

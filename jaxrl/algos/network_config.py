@@ -36,10 +36,6 @@ def _has_entities(_: Any, env: Callable[[], Environment]) -> bool:
     return env().entities is not None
 
 
-def _has_no_network(config: Any, _: Any) -> bool:
-    return config.network is None
-
-
 def needs_no_network(field: str) -> Effect:
     """That a field has no effect with a `network`, unless it is one of `beside_network`."""
 
@@ -102,9 +98,8 @@ class NetworkLayer(CheckedConfig):
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("memory_size", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
         Effect("torso", ("env",), _has_entities, "choose an environment that describes its entities, such as smax/3m"),
-        Effect("torso", ("network",), _has_no_network, "leave out network"),
         Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
-        *map(needs_no_network, ("channels", "hidden", "layer_norm", "activation")),
+        *map(needs_no_network, ("torso", "channels", "hidden", "layer_norm", "activation")),
     )
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics, Nested, Replicated, field_names
 from jaxrl.rl.devices import member_index
+from jaxrl.rl.finite import all_finite
 from jaxrl.tuning.search_space import Choice, Range
 
 __all__ = ["Member", "Past", "evolve", "population"]
@@ -98,7 +99,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     """Start a new generation unconditionally."""
     own, past = state.own, state.past
     members = len(state.episodes)
-    healthy = jax.vmap(_finite)((own.params, state.score_sum))
+    healthy = jax.vmap(all_finite)((own.params, state.score_sum))
     score = _scores(state, healthy)
     count = max(1, int(members * quantile))
     best_last = jnp.argsort(score)
@@ -130,11 +131,6 @@ def _scores(state: Member, healthy: jax.Array) -> jax.Array:
     mean = jnp.where(healthy & (state.episodes > 0), state.score_sum / state.episodes, jnp.nan)
     middle = jnp.nan_to_num(jnp.nanmedian(mean))
     return jnp.where(healthy, jnp.where(jnp.isnan(mean), middle, mean), -jnp.inf)
-
-
-def _finite(tree: Any) -> jax.Array:
-    """Whether all leaves are finite."""
-    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
 
 
 def _take(tree: Any, index: jax.Array) -> Any:

@@ -83,7 +83,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("bench smax/3mm", "Did you mean smax/3m"),
         ("bench smax/3m --num-envs -1e1", "num_envs must be at least 1, and whole, got -10."),
         ("envs nonsense", "No environment matches 'nonsense'"),
-        ("envs ./my_env.py", "my_env.py"),
+        ("envs ./my_env.py", "./my_env.py is a file; say which class in it is the environment"),
         ("bench overcooked/cramped_room?observe=vector --against jaxmarl", "leave out the options, from the ? on"),
     ],
 )

@@ -82,7 +82,6 @@ def test_an_environment_has_masks_if_the_one_inside_has_them(wrap: Any):
         assert (inside.has_action_mask, wrap(inside).has_action_mask) == (masks, masks)
 
 
-@pytest.mark.quick
 @every_wrapper
 @pytest.mark.parametrize("name", ["classic/cartpole", "mpe/simple_spread"])
 def test_a_wrapped_environment_can_be_copied(wrap: Any, name: str):
@@ -120,6 +119,7 @@ def test_rules_do_not_read_what_a_function_makes_of_observations():
     assert changed.scripted_policy is None
 
 
+@pytest.mark.quick
 def test_states_are_looked_at_by_the_environment_inside():
     inside = jaxrl.make("smax/3m")
     env: Any = TimeLimit(StickyActions(inside), 20)

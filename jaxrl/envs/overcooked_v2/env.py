@@ -91,8 +91,8 @@ class OvercookedV2(MultiAgentEnvironment):
         self.mixed = tuple(sorted(map(int, set(numbers))))
         self.agents = tuple(f"agent_{i}" for i in range(len(self.kitchen.starts)))
         self.shaping = Shaping(shaping, shaping_until)
-        wrong = {"wrong_delivery_reward": -20.0, "wrong_ingredient_reward": -3.0}
-        wrong = wrong if flag("negative_rewards", negative_rewards) else {}
+        punishes = flag("negative_rewards", negative_rewards)
+        wrong = {"wrong_delivery_reward": -20.0, "wrong_ingredient_reward": -3.0} if punishes else {}
         params = dataclasses.replace(Params(), max_steps=max_steps, **wrong)
         self._longest, self._default_params = int(params.cook_time), as_arrays(params)
 

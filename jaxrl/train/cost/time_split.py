@@ -40,8 +40,9 @@ def rollout_share(
     def begun() -> Any:
         state, left = programs.init(), before
         while left:
-            state, _ = programs.chunk(state, min(left, programs.max_chunk))
-            left -= min(left, programs.max_chunk)
+            updates = min(left, programs.max_chunk)
+            state, _ = programs.chunk(state, updates)
+            left -= updates
         return state
 
     rollout = compile_rollout(algo, programs.state_shape, members, mesh)
