@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import yaml
 
-__all__ = ["Train", "jaxmarl_ippo", "jaxmarl_script", "purejaxql_cartpole", "rejax_train"]
+__all__ = ["Train", "jaxmarl_hanabi", "jaxmarl_ippo", "jaxmarl_script", "purejaxql_cartpole", "rejax_train"]
 
 Train = Callable[[jax.Array], Any]
 """A whole run, given a key."""
@@ -56,6 +56,27 @@ def jaxmarl_ippo(checkout: Path, map_name: str, updates: int) -> tuple[Train, in
     steps = int(updates * config["NUM_ENVS"] * config["NUM_STEPS"])
     config |= {"MAP_NAME": map_name, "TOTAL_TIMESTEPS": steps}
     return _of_old_key(script.make_train(config)), steps
+
+
+def jaxmarl_hanabi(checkout: Path, steps: int, log: Callable[[dict[str, Any]], None]) -> tuple[Train, Any, int]:
+    """JaxMARL's `ippo_ff_hanabi.py`, with its configuration but for the number of steps.
+
+    Args:
+        checkout: Of JaxMARL's repository.
+        steps: Environment steps of the run.
+        log: Takes what the script logs of each update: `"env_step"` and `"returns"`.
+
+    Returns:
+        The run; the network, whose `apply(params, (obs, done, mask))` gives a policy and values; and the steps of the
+        run, those of whole updates.
+    """
+    folder = checkout / "baselines" / "IPPO"
+    script, config = _script(folder / "ippo_ff_hanabi.py"), _read(folder / "config" / "ippo_ff_hanabi.yaml")
+    script.wandb.log = log
+    train = _of_old_key(script.make_train(config | {"TOTAL_TIMESTEPS": steps}))
+    num_actions = script.jaxmarl.make(config["ENV_NAME"]).action_spaces["agent_0"].n
+    update = int(config["NUM_ENVS"] * config["NUM_STEPS"])
+    return train, script.ActorCritic(num_actions, config=config), steps // update * update
 
 
 def rejax_train(name: str, updates: int, settings: dict[str, Any]) -> Train:

@@ -1,0 +1,98 @@
+"""What JaxMARL's script learns in Hanabi: `python baselines/hanabi_jaxmarl.py --jaxmarl CHECKOUT --steps 4e6`.
+
+    git clone https://github.com/FLAIROx/JaxMARL
+
+`ippo_ff_hanabi.py` trains with its own configuration, and for as many steps as asked, one seed. Then its policy plays
+512 whole games in JaxMARL's Hanabi, greedily and with drawn actions. Its curve and both scores go to
+`results/hanabi/jaxmarl_2p.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jaxmarl
+import numpy as np
+from record import RESULTS
+
+sys.path.append(str(Path(__file__).parent / "speed"))
+from training_peers import jaxmarl_hanabi
+
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.interop.jaxmarl import from_jaxmarl
+from jaxrl.train.folder.provenance import versions
+
+EPISODES = 512
+LONGEST = 128
+"""Steps of a game, at most: 50 cards, 8 hints and one more for each discard, and the last round."""
+
+
+def main() -> None:
+    """Train, play, and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jaxmarl", type=Path, required=True, help="a checkout of JaxMARL's repository")
+    parser.add_argument("--steps", type=float, default=4e6)
+    parser.add_argument("--seed", type=int, default=20)
+    flags = parser.parse_args()
+    curve: list[dict[str, float]] = []
+    train, network, steps = jaxmarl_hanabi(flags.jaxmarl, int(flags.steps), partial(_log, curve))
+    before = time.perf_counter()
+    program = jax.jit(train).lower(jax.random.key(flags.seed)).compile()
+    compiled = time.perf_counter()
+    params = jax.block_until_ready(program(jax.random.key(flags.seed)))["runner_state"][0][0].params
+    after = time.perf_counter()
+    env = from_jaxmarl(jaxmarl.make("hanabi"))
+    play = jax.jit(partial(scores, env, network), static_argnums=2)
+    games = {how: play(params, jax.random.key(7), how == "greedy") for how in ("greedy", "sampled")}
+    about = {
+        "script": "ippo_ff_hanabi.py, its configuration but for the number of steps",
+        "seed": flags.seed,
+        "timesteps": steps,
+        "compile_seconds": round(compiled - before, 2),
+        "train_seconds": round(after - compiled, 2),
+        "episodes": EPISODES,
+        **{how: round(float(np.mean(score)), 3) for how, score in games.items()},
+        "curve": [{**row, "seconds": round(row["seconds"] - compiled, 2)} for row in curve],
+        "versions": {**versions(), "jaxmarl": jaxmarl.__version__},
+    }
+    (RESULTS / "hanabi" / "jaxmarl_2p.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    print({name: about[name] for name in ("timesteps", "train_seconds", "greedy", "sampled")})
+
+
+def _log(curve: list[dict[str, float]], row: dict[str, Any]) -> None:
+    """Keep what the script tells of an update; it counts updates from 0."""
+    now = {"env_step": int(row["env_step"]), "returns": round(float(row["returns"]), 3), "seconds": time.perf_counter()}
+    curve.append(now)
+    print(now, flush=True)
+
+
+def scores(env: MultiAgentEnvironment, network: Any, params: Any, key: jax.Array, greedy: bool) -> jax.Array:
+    """The scores `[EPISODES]` of whole games. Consumes `key`."""
+    key_reset, key_play = jax.random.split(key)
+    obs, state = env.batch_reset(jax.random.split(key_reset, EPISODES))
+
+    def step(now: tuple[Any, Any, jax.Array, jax.Array], key: jax.Array) -> tuple[Any, None]:
+        obs, state, score, playing = now
+        key_act, key_step = jax.random.split(key)
+        mask = jax.vmap(env.action_mask, (0, None))(state, env.default_params)
+        policy, _ = network.apply(params, (obs, jnp.zeros(obs.shape[:-1], bool), mask))
+        action = policy.mode() if greedy else policy.sample(seed=jax.random.key_data(key_act))
+        obs, state, reward, terminated, truncated, _ = env.batch_step(
+            jax.random.split(key_step, EPISODES), state, action
+        )
+        return (obs, state, score + playing * reward[:, 0], playing & ~(terminated | truncated)), None
+
+    start = (obs, state, jnp.zeros(EPISODES), jnp.ones(EPISODES, bool))
+    return jax.lax.scan(step, start, jax.random.split(key_play, LONGEST))[0][2]
+
+
+if __name__ == "__main__":
+    main()
