@@ -64,8 +64,8 @@ class Config(BoxLayer):
     exploration_noise: float = 0.1
     """Deviation of the noise in the actions of a rollout, in half-widths of their box."""
     exploration_noise_min: float | None = None
-    """Deviation in the first of the environments, from which it grows to exploration_noise in the last; None for the
-    same in all."""
+    """Deviation in the first of the environments, from which it grows to exploration_noise in the last; None, or a
+    schedule of exploration_noise that falls below it, for the same in all."""
     target_noise: float = 0.2
     """Deviation of the noise in the actions that targets are made of, likewise."""
     noise_clip: float = 0.5
@@ -160,6 +160,7 @@ def behave(config: Config, env: MultiAgentEnvironment, state: Any, policy: Any) 
     """The behaviour of a policy: its actions with noise and, until learning starts, any actions."""
     noise, least = config.annealed(state.hyperparams, state.update).exploration_noise, config.exploration_noise_min
     if least is not None:
+        least = jnp.minimum(least, noise)  # which a schedule may take below it
         noise = least + (noise - least) * env_shares(policy.action)
     return explore(config, env, state, policy.with_noise(noise))
 

@@ -148,5 +148,10 @@ def test_noise_grows_from_environment_to_environment():
     noisy = agent.behaviour(dataclasses.replace(state, update=jnp.int32(9)), still).policy
     np.testing.assert_allclose(noisy.std[0, :, 0, 0], [0.1, 0.2, 0.3, 0.4], rtol=1e-6)
     np.testing.assert_array_equal(noisy.std, np.broadcast_to(noisy.std[:, :, :1, :1], noisy.std.shape))
+    falling = dataclasses.replace(config, schedules=("exploration_noise=linear",))
+    noise_at_the_end = agent_of(td3.make(falling)).behaviour(
+        dataclasses.replace(state, update=jnp.int32(falling.num_updates)), still
+    )
+    np.testing.assert_allclose(noise_at_the_end.policy.std, 0.0, atol=1e-6)
     with pytest.raises(ValueError, match=r"exploration_noise_min=0.5 is more than exploration_noise=0.1; use at most"):
         td3.Config(exploration_noise_min=0.5)
