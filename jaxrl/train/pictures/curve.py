@@ -122,6 +122,6 @@ def smooth(y: np.ndarray) -> np.ndarray:
 def short(steps: float) -> str:
     """A number of steps in short form, such as `2.5M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if steps >= size:
+        if float(f"{steps:.3g}") >= size:  # 999,936 is 1M
             return f"{steps / size:.3g}{unit}"
     return f"{steps:.0f}"
