@@ -94,7 +94,10 @@ class MultiDiscrete(Space):
 
 @dataclasses.dataclass(frozen=True)
 class Box(Space):
-    """Real vectors between `low` and `high` (scalars or arrays of `shape`; infinite bounds allowed)."""
+    """Real vectors between `low` and `high` (scalars or arrays of `shape`; infinite bounds allowed).
+
+    The dtype may also be one of whole numbers, whose range then takes the place of infinite bounds.
+    """
 
     low: Any
     high: Any
@@ -109,20 +112,31 @@ class Box(Space):
                 raise ValueError(f"A bound of shape {np.shape(bound)} does not fit a Box of shape {self.shape}.")
         if not np.all(np.broadcast_to(self.low, self.shape) <= np.broadcast_to(self.high, self.shape)):
             raise ValueError("Box needs low <= high in every component.")
+        if np.issubdtype(self.dtype, np.integer):
+            limits = np.iinfo(self.dtype)
+            object.__setattr__(self, "low", _limited(self.low, limits.min, self.dtype))
+            object.__setattr__(self, "high", _limited(self.high, limits.max, self.dtype))
 
     def sample(self, key: jax.Array) -> jax.Array:
         """A uniform draw between finite bounds; a clipped standard normal one if a bound is infinite."""
-        low, high = (np.broadcast_to(np.asarray(b, np.float64), self.shape) for b in (self.low, self.high))
         if np.issubdtype(self.dtype, np.integer) or self.dtype == bool:
-            bounds = low.astype(np.int32), high.astype(np.int32) + 1
-            return jax.random.randint(key, self.shape, *bounds, jnp.int32).astype(self.dtype)
-        low, high = low.astype(np.float32), high.astype(np.float32)
+            return self._sample_whole(key)
+        low, high = (np.broadcast_to(np.asarray(b, np.float32), self.shape) for b in (self.low, self.high))
         key_uniform, key_normal = jax.random.split(key)
         bounded = np.isfinite(low) & np.isfinite(high)
         bounds = np.where(bounded, low, np.float32(0)), np.where(bounded, high, np.float32(1))
         uniform = jax.random.uniform(key_uniform, self.shape, jnp.float32, *bounds)
         normal = jnp.clip(jax.random.normal(key_normal, self.shape, jnp.float32), low, high)
         return jnp.where(bounded, uniform, normal).astype(self.dtype)
+
+    def _sample_whole(self, key: jax.Array) -> jax.Array:
+        """A uniform draw of whole numbers, in the arithmetic modulo 2^32 that any 32 bits are enough for."""
+        low, high = (np.broadcast_to(self._bound(b).astype(np.int64), self.shape) for b in (self.low, self.high))
+        count = (high - low + 1).astype(np.uint32)  # 0 for all 2^32 numbers
+        drawn = jax.random.randint(key, self.shape, 0, np.maximum(count, 1), jnp.uint32)
+        if not count.all():
+            drawn = jnp.where(count, drawn, jax.random.bits(jax.random.fold_in(key, 0), self.shape, jnp.uint32))
+        return (drawn + low.astype(np.uint32)).astype(jnp.int32).astype(self.dtype)
 
     def contains(self, x: Any) -> jax.Array:
         x = jnp.asarray(x)
@@ -181,6 +195,12 @@ def check_action(action: Any, space: Space, taker: str, *, environments: int = 0
     if shape[: len(leading)] != leading or not _broadcasts(shape[len(leading) :], space.shape):
         many = "; jaxrl.VectorEnv steps many environments at once" if shape and not environments else ""
         raise ValueError(f"{wanted}, got {list(shape)}{many}.")
+
+
+def _limited(bound: Any, limit: int, dtype: np.dtype) -> Any:
+    """A bound of whole numbers, with `limit` in place of infinity."""
+    infinite = np.isinf(bound)
+    return np.where(infinite, limit, np.where(infinite, 0, bound).astype(dtype)) if infinite.any() else bound
 
 
 def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Array:

@@ -19,6 +19,8 @@ SPACES = [
     Box(np.array([-1.0, 0.0], np.float32), np.array([0.0, np.inf], np.float32), (2,)),
     Box(0, 255, (4, 4, 3), np.uint8),
     Box(0, 1, (4, 4), bool),
+    Box(0, np.inf, (2,), np.int32),
+    Box(np.array([-np.inf, 2]), np.array([7, np.inf]), (2,), np.int8),
 ]
 
 
@@ -47,6 +49,19 @@ def test_every_element_is_drawn_equally_often():
     np.testing.assert_allclose(np.bincount(pixels, minlength=4) / 4000, 1 / 4, atol=0.03)
     flags = Box(0, 1, (4000,), bool).sample(jax.random.key(2))
     np.testing.assert_allclose(flags.mean(), 1 / 2, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [(np.uint32, 0, 2**32 - 1), (np.int32, -(2**31), 2**31 - 1), (np.int32, -np.inf, np.inf), (np.uint32, 1, 2**31)],
+)
+def test_whole_numbers_of_32_bits_are_drawn_from_all_of_their_range(dtype, low, high):
+    with jax.debug_key_reuse(True):
+        draws = np.asarray(Box(low, high, (20_000,), dtype).sample(jax.random.key(0)), np.float64)
+    low, high = max(low, -(2.0**31)), min(high, 2.0**32)
+    high = 2.0**31 if dtype == np.int32 else high
+    counts, _ = np.histogram(draws, 8, (low, high))
+    np.testing.assert_allclose(counts / len(draws), 1 / 8, atol=0.01)
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,12 @@ def check_observation_type(shapes: Shapes) -> Iterator[Failure]:
 
 
 def check_state_type(shapes: Shapes) -> Iterator[Failure]:
-    """The state keeps its tree, shapes and dtypes, so that `lax.scan` can carry it."""
+    """The state has an array, and keeps its tree, shapes and dtypes, so that `lax.scan` can carry it."""
     before, after = shapes.state, shapes.step[1]
+    if not jax.tree.leaves(before):
+        advice = "Give it one, such as the number of steps: vmap tells by it how many environments there are."
+        yield Failure("reset_env returns a state without an array.", advice)
+        return
     if jax.tree.structure(before) != jax.tree.structure(after):
         problem = f"step_env returns a state of another tree than reset_env: {jax.tree.structure(after)}."
         yield Failure(problem, "Build the same dataclass or NamedTuple in both.")

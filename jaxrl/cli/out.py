@@ -8,8 +8,12 @@ from pathlib import Path
 __all__ = ["check_film", "check_folder"]
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, flag: str = "--out") -> None:
     """Raise at once what would otherwise be found out when files are to be written there; nothing is made yet.
+
+    Args:
+        folder: Where they go.
+        flag: What names it.
 
     Raises:
         FileExistsError: It, or a folder that it would be in, is a file.
@@ -17,9 +21,9 @@ def check_folder(folder: Path) -> None:
     """
     there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if not there.is_dir():
-        raise FileExistsError(f"{there} is no folder; name another place with --out.")
+        raise FileExistsError(f"{there} is no folder; name another place with {flag}.")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"Nothing can be written in {there}; name another place with --out.")
+        raise PermissionError(f"Nothing can be written in {there}; name another place with {flag}.")
 
 
 def check_film(out: Path) -> None:

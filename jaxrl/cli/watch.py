@@ -11,6 +11,8 @@ from typing import Any
 
 import tyro
 
+from jaxrl.cli.out import check_folder
+from jaxrl.train.folder.disk import writing
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
 from jaxrl.train.folder.run_info import read_ending
 from jaxrl.train.live.heartbeat import Follower
@@ -42,6 +44,8 @@ def watch(argv: list[str]) -> int:
         raise ValueError(f"--every must be positive, got {flags.every}.")
     if flags.width is not None and flags.width < 1:
         raise ValueError(f"--width must be at least 1, got {flags.width}.")
+    if flags.svg is not None:
+        check_folder(flags.svg.parent, "--svg")
     folder = flags.run or latest_run()
     try:
         if (folder / "sweep.json").is_file():
@@ -146,5 +150,8 @@ def _save(follower: Follower, flags: WatchFlags) -> None:
     console.print(_drawn(follower, width))
     picture = console.export_svg(title=f"jaxrl watch {flags.run or ''}".strip())
     # Remove the fonts that it would download; any monospaced font will do.
-    flags.svg.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+    with writing(flags.svg, "--svg"):
+        flags.svg.parent.mkdir(parents=True, exist_ok=True)
+        flags.svg.write_text(picture, encoding="utf-8")
     print(f"Wrote {flags.svg}")

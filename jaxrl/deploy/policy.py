@@ -53,7 +53,7 @@ class Policy:
         space, self._action_space = env.observation_space(), env.action_space()
         self._obs = jax.ShapeDtypeStruct((*agents, *space.shape), space.dtype)
         self._mask = None
-        if isinstance(self._action_space, Discrete) and env.has_action_mask:
+        if isinstance(self._action_space, Discrete):
             self._mask = jax.ShapeDtypeStruct((*agents, self._action_space.n), bool)
         self._needed = Needed(algo, state, self._obs)
         self.params = self._needed.params
@@ -89,13 +89,19 @@ class Policy:
             `[B, …]`, empty for a policy without a memory.
 
         Raises:
-            ValueError: `params` are those of another policy, or `obs` has another shape.
+            ValueError: `params` are those of another policy, or `obs` or `action_mask` has another shape.
         """
         if key is not None:
             check_key(key, "apply")
-        given = (obs, carry, action_mask, reset)
         alone = self._is_alone(np.shape(obs))
-        obs, carry, mask, reset = jax.tree.map(lambda x: jnp.asarray(x)[None] if alone else jnp.asarray(x), given)
+
+        def of_batch(x: Any) -> jax.Array:
+            return jnp.asarray(x)[None] if alone else jnp.asarray(x)
+
+        obs, mask, reset = (None if x is None else of_batch(x) for x in (obs, action_mask, reset))
+        carry = jax.tree.map(of_batch, carry)
+        if mask is not None and self._mask is not None:
+            mask = _broadcast(mask, (obs.shape[0], *self._mask.shape))
         state, whole = self._needed.state(params), None if carry is None else self._needed.whole(carry, obs.shape[0])
         action, whole = self.algo.act(state, obs, whole, key, action_mask=mask, reset=reset)
         if isinstance(self._action_space, Box):  # as every environment here does, and other programs may not
@@ -131,7 +137,8 @@ class Policy:
 
         Raises:
             TypeError: `obs` has another kind of numbers.
-            ValueError: `obs` has another shape, or another number of observations than the last call.
+            ValueError: `obs` or `action_mask` has another shape, or there are more or fewer observations than in the
+                last call.
         """
         obs, dtype = np.asarray(obs), self._obs.dtype
         if not np.can_cast(obs.dtype, dtype, "same_kind"):
@@ -186,7 +193,7 @@ class Policy:
         if self._needed.carry:
             arguments["carry"] = tuple(add_batch(leaf, b) for leaf in self._needed.carry)
             arguments["reset"] = jax.ShapeDtypeStruct((b,), bool)
-        if self._mask is not None:
+        if self._mask is not None and self.env.has_action_mask:
             arguments["action_mask"] = add_batch(self._mask, b)
 
         def function(params: Any, *given: Any) -> Any:
@@ -217,6 +224,14 @@ class Policy:
                 f"The policy takes one observation {list(own)}, or a batch [B, {str(list(own))[1:]}; got {list(shape)}."
             )
         return shape == own
+
+
+def _broadcast(mask: jax.Array, shape: tuple[Any, ...]) -> jax.Array:
+    """The mask for every observation, agent and action."""
+    try:
+        return jnp.broadcast_to(mask, shape)
+    except ValueError:
+        raise ValueError(f"action_mask is {list(mask.shape)}; for these observations it is {list(shape)}.") from None
 
 
 def _count(batch_size: int | None) -> str:

@@ -66,16 +66,21 @@ class GymnasiumEnv(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; a `seed` makes everything that follows reproducible."""
         super().reset(seed=seed)
-        return self.stepper.reset(int(self.np_random.integers(2**31)))
+        obs, info = self.stepper.reset(int(self.np_random.integers(2**31)))
+        return self._observed(obs), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; call `reset` after the end of an episode."""
         obs, reward, terminated, truncated, info = self.stepper.step(action)
-        return obs, float(reward), terminated, truncated, info
+        return self._observed(obs), float(reward), terminated, truncated, info
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A picture, if `render_mode` is set."""
         return self.stepper.render() if self.render_mode else None
+
+    def _observed(self, obs: np.ndarray) -> Any:
+        """The observation as Gymnasium has it: a number, which can be a key of a table, if the space is Discrete."""
+        return np.int64(obs) if isinstance(self.observation_space, gymnasium.spaces.Discrete) else obs
 
 
 class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):

@@ -23,7 +23,7 @@ from jaxrl.train.matches import (
     play_script,
     script_of,
 )
-from jaxrl.train.pictures.curve import new_figure
+from jaxrl.train.pictures.curve import new_figure, verbatim
 from jaxrl.wrappers import as_multi_agent
 from jaxrl.wrappers.players import SCRIPTED
 
@@ -190,7 +190,7 @@ def as_markdown(arena: Arena) -> str:
 
     def lines(table: list[tuple[str, ...]]) -> Iterator[str]:
         for number, row in enumerate(table):
-            yield f"| {' | '.join(row)} |"
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
             if number == 0:
                 yield "| --- " * len(row) + "|"
 
@@ -218,9 +218,10 @@ def draw_matrix(arena: Arena) -> Any:
         axes.text(
             column, row, _cell(float(value)), ha="center", va="center", color="white" if dark else "black", fontsize=9
         )
-    axes.set_xticks(range(count), arena.names, rotation=40, ha="right")
-    axes.set_yticks(range(count), arena.names)
-    figure.suptitle(f"{arena.env}\n{what}", x=0.02, ha="left", fontsize=11, fontweight="bold")
+    names = list(map(verbatim, arena.names))
+    axes.set_xticks(range(count), names, rotation=40, ha="right")
+    axes.set_yticks(range(count), names)
+    figure.suptitle(f"{verbatim(arena.env)}\n{what}", x=0.02, ha="left", fontsize=11, fontweight="bold")
     figure.colorbar(image, ax=axes, shrink=0.8)
     return figure
 

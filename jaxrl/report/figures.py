@@ -10,7 +10,7 @@ import numpy as np
 from jaxrl import stats
 from jaxrl.report.collect import METRICS, SeedGroup, known
 from jaxrl.report.effects import Effect
-from jaxrl.train.pictures.curve import new_figure, short
+from jaxrl.train.pictures.curve import new_figure, short, verbatim
 
 __all__ = ["draw_curves", "draw_effects", "draw_profiles"]
 
@@ -49,7 +49,7 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
             _tidy(axes)
         row[0].set_ylabel(f"{METRICS[here[0].metric]} while training")
         row[0].xaxis.set_major_formatter(lambda steps, _: short(steps))
-        row[0].set_title(env, loc="left", fontsize=12, fontweight="bold")
+        row[0].set_title(verbatim(env), loc="left", fontsize=12, fontweight="bold")
         _legend(row[1])
         if not any(len(known(member, "timesteps")[0]) for group in here for member in group.members):
             _say(row, "no episode has ended")
@@ -81,7 +81,7 @@ def draw_profiles(groups: Sequence[SeedGroup]) -> Any | None:
         axes.set_xlabel(f"final {METRICS[here[0].metric]}, τ")
         axes.set_ylabel("share of seeds above τ")
         axes.set_ylim(-0.02, 1.02)
-        axes.set_title(env, loc="left", fontsize=12, fontweight="bold")
+        axes.set_title(verbatim(env), loc="left", fontsize=12, fontweight="bold")
         _tidy(axes)
         _legend(axes)
     for axes in panels[len(envs) :]:
@@ -119,7 +119,7 @@ def _effect(axes: Any, effect: Effect) -> None:
             axes.plot(x, scores[0], "o", color=color, markersize=5, alpha=0.7, markeredgewidth=0)
     axes.set_xlabel(effect.name)
     axes.set_ylabel(f"final {effect.metric}")
-    axes.set_title(effect.title, loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(verbatim(effect.title), loc="left", fontsize=10, fontweight="bold")
     _tidy(axes)
 
 
@@ -143,7 +143,7 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
 
 def _label(axes: Any, places: Sequence[float], names: Sequence[str]) -> None:
     """Label these places on the axis and no others; long names, or close ones, are slanted so as not to overlap."""
-    axes.set_xticks(places, names)
+    axes.set_xticks(places, list(map(verbatim, names)))
     axes.set_xticks([], minor=True)
     if max(map(len, names)) > _LONG or sum(map(len, names)) > 4 * _LONG or _close(axes, places):
         axes.tick_params(axis="x", rotation=30)
@@ -202,7 +202,7 @@ def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None, 
     if found is None:
         return
     x, (middle, low, high) = found
-    name = f"{group.label}, {members} seed{'s' * (members > 1)}"
+    name = verbatim(f"{group.label}, {members} seed{'s' * (members > 1)}")
     if len(x) == 1:
         axes.plot(x, middle, "o", label=name, **look)
         return
@@ -217,7 +217,7 @@ def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str
         axes.plot(thresholds, share, linewidth=0.6, alpha=0.35, drawstyle="steps-post", **_GREY)
         return
     share, low, high = stats.interval(stats.mean, stats.exceeds(group.scores, thresholds), expand=True)
-    axes.plot(thresholds, share, linewidth=2.2, drawstyle="steps-post", label=group.label, **look)
+    axes.plot(thresholds, share, linewidth=2.2, drawstyle="steps-post", label=verbatim(group.label), **look)
     if band:
         axes.fill_between(thresholds, low, high, color=look["color"], alpha=0.15, linewidth=0, step="post")
 

@@ -173,9 +173,20 @@ class Flatten(ObservationFunction):
 
     @property
     def agent_observation_spaces(self) -> dict[str, Space]:
-        """Each agent's own observation space, flattened."""
-        spaces = cast(MultiAgentEnvironment, self.env).agent_observation_spaces
-        return {agent: _flat_space(space) for agent, space in spaces.items()}
+        """Each agent's own observation space, flattened; the common one where padding comes to lie in between."""
+        team = cast(MultiAgentEnvironment, self.env)
+        common, spaces = team.observation_space(), team.agent_observation_spaces
+        return {
+            agent: _flat_space(space if _stays_in_front(space, common) else common) for agent, space in spaces.items()
+        }
+
+
+def _stays_in_front(own: Space, common: Space) -> bool:
+    """Whether an agent's entries are the first ones of the padded observation, flattened, too."""
+    if isinstance(common, Box):
+        return own.shape[1:] == common.shape[1:]
+    *classes, _ = _classes(own)
+    return tuple(classes) == _classes(common)[: len(classes)]
 
 
 def _flat_space(space: Space) -> Box:

@@ -32,6 +32,16 @@ class ChangingTree(Walk):
     step_env = altered(state=lambda after, _: (after, 0))
 
 
+@breaks("state_type", "reset_env returns a state without an array. Give it one")
+class NoState(Walk):
+    def reset_env(self, key, params):
+        return super().reset_env(key, params)[0], ()
+
+    def step_env(self, key, state, action, params):
+        obs, _, *rest = super().step_env(key, super().reset_env(key, params)[1], action, params)
+        return obs, (), *rest
+
+
 @breaks("state_type", r"state.step is int32\[\] after reset_env and float32\[\] after step_env")
 class ChangingState(Walk):
     step_env = altered(state=lambda after, _: dataclasses.replace(after, step=after.step * jnp.float32(1)))

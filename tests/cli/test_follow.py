@@ -77,6 +77,19 @@ def test_the_view_can_be_saved_as_a_picture(run: Path, workplace: Path) -> None:
     assert "url(http" not in text.replace('"', "")
 
 
+def test_a_picture_of_the_view_goes_into_a_new_folder_and_not_into_a_file(
+    run: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["watch", str(run), "--once", "--svg", "new/folder/view.svg"])
+    assert (workplace / "new" / "folder" / "view.svg").read_text(encoding="utf-8").startswith("<svg")
+    capsys.readouterr()
+    assert code_of("watch", str(run), "--once", "--svg", f"{run}/run.json/view.svg") == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "jaxrl: runs/a/run.json is no folder; name another place with --svg.\n")
+    assert code_of("watch", str(run), "--once", "--svg", "new") == 2
+    assert "new cannot be written" in capsys.readouterr().err
+
+
 def test_watching_a_diverged_or_killed_run_ends_with_code_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     about = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**about, "status": "diverged", "error": "After update 3 …"}))

@@ -83,6 +83,21 @@ def test_samples_follow_the_seed() -> None:
     np.testing.assert_array_equal(action, s.algo.act(s.state, s.obs[0], None, jax.random.key(3))[0])
 
 
+def test_one_mask_is_everybodys_and_lists_are_taken() -> None:
+    policy = subject("mlp").policy
+    obs = np.zeros((2, 4))
+    for action in (0, 1):
+        mask = [number == action for number in range(2)]
+        for given in (mask, [mask], [mask] * 2, np.array(mask)):
+            policy.reset()
+            assert policy.predict(obs, action_mask=given).tolist() == [action] * 2
+            assert policy(obs.tolist(), action_mask=given)[0].tolist() == [action] * 2
+        assert int(policy(obs[0].tolist(), action_mask=mask)[0]) == action
+    for wrong in (np.ones((3, 2), bool), np.ones((2, 3), bool), np.ones((2, 1, 2), bool)):
+        with pytest.raises(ValueError, match=r"action_mask is \[.*\]; for these observations it is \[2, 2\]"):
+            policy.predict(obs, action_mask=wrong)
+
+
 def test_what_does_not_fit_is_told() -> None:
     s, other = subject("lstm"), subject("mlp")
     s.policy.reset()

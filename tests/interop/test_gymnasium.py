@@ -2,10 +2,13 @@
 
 import warnings
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.environment import Environment
+from jaxrl.spaces import Discrete
 
 gymnasium = pytest.importorskip("gymnasium")
 from gymnasium.utils.env_checker import check_env  # noqa: E402
@@ -19,6 +22,38 @@ def test_official_checker(name):
         # Gymnasium advises against unbounded spaces and asks for a registered spec; both are matters of taste.
         warnings.filterwarnings("ignore", ".*(infinity|not within the observation space|spec is None|env.spec).*")
         check_env(to_gymnasium(jaxrl.make(name)), skip_render_check=True)
+
+
+class _Corridor(Environment):
+    """A walk from place 0 to place 3: the observation is the place."""
+
+    def observation_space(self, params=None):
+        return Discrete(4)
+
+    def action_space(self, params=None):
+        return Discrete(2)
+
+    def reset_env(self, key, params):
+        place = jnp.zeros((), jnp.int32)
+        return place, place
+
+    def step_env(self, key, state, action, params):
+        place = jnp.clip(state + 2 * self.action_space().clip(action) - 1, 0, 3)
+        return place, place, jnp.float32(place == 3), place == 3, jnp.zeros((), bool), {}
+
+
+def test_a_discrete_observation_is_a_number_for_tables():
+    env = to_gymnasium(_Corridor())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*spec.*")
+        check_env(env, skip_render_check=True)
+    visits = {env.reset(seed=0)[0]: 1}
+    terminated = False
+    while not terminated:
+        obs, _, terminated, *_ = env.step(1)
+        visits[obs] = 1
+    assert visits == dict.fromkeys(range(4), 1)
 
 
 def test_lockstep_with_gymnasiums_own_cartpole():

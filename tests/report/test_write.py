@@ -11,6 +11,7 @@ import pytest
 
 from jaxrl.errors import MissingExtraError
 from jaxrl.report import collect, write_report
+from jaxrl.report.arena import Arena, as_markdown
 from jaxrl.report.figures import draw_curves, draw_profiles
 
 
@@ -61,6 +62,16 @@ def test_the_page_has_everything_and_needs_nothing_else(tmp_path, groups):
         assert words in reader.text
     assert "<b>&x" in reader.text  # a folder's name is text, whatever it is
     assert "0123456789" in reader.text
+
+
+def test_names_are_no_formulas(tmp_path, write_run):
+    odd = {"algorithm": "$x^$", "env": "./$my_{$.py:World", "num_seeds": 2}
+    runs = [write_run(tmp_path / name, config={"network": f"${name}^$"}, **odd) for name in "ab"]
+    arena = Arena("$my_{$", ("$a^$", "b|c"), 1, True, np.ones((2, 2, 3), np.int64), np.zeros((2, 2)))
+    assert len(write_report(collect(runs), tmp_path / "out", arena)) == 7
+    head, _, first, second = as_markdown(arena).split("\n\n")[0].splitlines()
+    assert head == "| score of row against column | $a^$ | b\\|c |"
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in (head, first, second)} == {4}
 
 
 def test_a_good_report_says_so(tmp_path, write_run):

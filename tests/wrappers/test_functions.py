@@ -9,8 +9,9 @@ import pytest
 
 import jaxrl
 from jaxrl import VectorEnv
+from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.classic import CartPole
-from jaxrl.spaces import Box, Discrete, MultiDiscrete
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxrl.wrappers import Flatten, ObservationFunction, RewardFunction, Taken
 from jaxrl.wrappers.functions import _flat, _flat_space
 
@@ -95,3 +96,44 @@ def test_pictures_become_vectors():
     env = Flatten(jaxrl.make("gymnax:Breakout-MinAtar"))
     assert env.observation_space().shape == (10 * 10 * 4,)
     assert jax.eval_shape(env.reset, jax.random.key(0))[0].shape == (400,)
+
+
+class _Padded(MultiAgentEnvironment):
+    """Two agents, the second of which has a smaller observation space."""
+
+    agents = ("wide", "narrow")
+
+    def __init__(self, wide: Space, narrow: Space) -> None:
+        self.spaces = wide, narrow
+
+    def observation_space(self, params: Any = None) -> Space:
+        return self.spaces[0]
+
+    def action_space(self, params: Any = None) -> Space:
+        return Discrete(2)
+
+    @property
+    def agent_observation_spaces(self) -> dict[str, Space]:
+        return dict(zip(self.agents, self.spaces, strict=True))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("wide", "narrow", "size"),
+    [
+        (Box(0.0, 1.0, (3, 2)), Box(0.0, 1.0, (2, 2)), 4),
+        (Box(0.0, 1.0, (2, 3)), Box(0.0, 1.0, (2, 2)), 6),  # a 0 after each pair
+        (Discrete(4), Discrete(3), 3),
+        (MultiDiscrete((2, 4)), MultiDiscrete((2, 3)), 5),
+        (MultiDiscrete((4, 2)), MultiDiscrete((3, 2)), 6),
+    ],
+)
+def test_an_agents_own_space_is_the_beginning_of_the_flattened_one(wide: Space, narrow: Space, size: int):
+    spaces = Flatten(_Padded(wide, narrow)).agent_observation_spaces  # pyright: ignore[reportAttributeAccessIssue]
+    assert spaces["wide"].shape == _flat_space(wide).shape
+    assert spaces["narrow"].shape == (size,)
+    padding = [(0, a - b) for a, b in zip(wide.shape, narrow.shape, strict=True)]
+    for key in jax.random.split(jax.random.key(0), 20):
+        own = narrow.sample(key)
+        kept = _flat(wide, jnp.pad(own, padding) if padding else own)[:size]
+        assert kept.sum() == _flat(narrow, own).sum()

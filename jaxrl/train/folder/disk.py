@@ -51,8 +51,8 @@ def check_writable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(out: Path) -> Iterator[None]:
-    """While the file is written that `--out` names: an OSError says why it cannot be, and what to type.
+def writing(out: Path, flag: str = "--out") -> Iterator[None]:
+    """While the file is written that a flag names: an OSError says why it cannot be, and what to type.
 
     Raises:
         OSError: The message is one sentence.
@@ -60,7 +60,7 @@ def writing(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with --out.") from error
+        raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with {flag}.") from error
 
 
 def refuse_link(path: Path) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxrl.errors import MissingExtraError
 from jaxrl.train.metrics import columns
 
-__all__ = ["new_figure", "save_curve", "short", "smooth"]
+__all__ = ["new_figure", "save_curve", "short", "smooth", "verbatim"]
 
 
 def save_curve(
@@ -60,7 +60,7 @@ def save_curve(
     left.set_ylabel(label)
     left.xaxis.set_major_formatter(lambda steps, _: short(steps))
     right.legend(loc="lower right" if won else "best", frameon=False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    figure.suptitle(verbatim(title), x=0.01, ha="left", fontsize=12)
     figure.savefig(path, dpi=120)
 
 
@@ -119,9 +119,14 @@ def smooth(y: np.ndarray) -> np.ndarray:
     return np.where(number > 0, (total[high] - total[low]) / np.maximum(number, 1), np.nan)
 
 
+def verbatim(text: str) -> str:
+    """A text with dollar signs, as the name of a file may have, in which matplotlib sees no formula."""
+    return text.replace("$", r"\$")
+
+
 def short(steps: float) -> str:
     """A number of steps in short form, such as `2.5M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if steps >= size:
+        if float(f"{steps:.3g}") >= size:  # 999,936 is 1M
             return f"{steps / size:.3g}{unit}"
     return f"{steps:.0f}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxrl.errors import MissingExtraError
-from jaxrl.train.pictures.curve import save_curve
+from jaxrl.train.pictures.curve import save_curve, short
 
 
 def rows(kind: str) -> list[dict[str, Any]]:
@@ -52,3 +52,8 @@ def test_without_matplotlib_the_pip_line_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'jaxrl\[viz\]'"):
         save_curve(tmp_path / "curve.png", rows("one seed"), [])
+
+
+def test_steps_in_short_have_three_digits_and_the_unit_they_round_to() -> None:
+    shown = {0: "0", 999: "999", 1024: "1.02k", 999_424: "999k", 999_936: "1M", 2_500_000: "2.5M", 999_999_999: "1G"}
+    assert {steps: short(steps) for steps in shown} == shown
