@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -138,7 +139,7 @@ def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
     for path, family, seeds in _by_run(groups, lambda _, member: not math.isfinite(member.score)):
         status = family[0].runs[path].get("status", "unfinished")
         state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
-        cure = f"jaxrl resume {path}" if status == "stopped" else "let it end, or run it again"
+        cure = f"jaxrl resume {shlex.quote(str(path))}" if status == "stopped" else "let it end, or run it again"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {seeds} of {_who(family)} cannot be counted: {cure}.")
     return found
