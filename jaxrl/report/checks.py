@@ -47,10 +47,18 @@ def _chosen_and_judged(groups: Sequence[SeedGroup]) -> list[str]:
         if count > _MOST:
             found.append(
                 f"The best of {count} configurations of {group.algorithm} on {group.env} is chosen and judged by the "
-                f"same seeds, which flatters it: let `jaxrl search {group.algorithm} --env {group.env} …` choose, "
+                f"same seeds, which flatters it: let `jaxrl search {_typed(group)} …` choose, "
                 f"which judges on test seeds, or train the best again with other seeds and report that run alone."
             )
     return found
+
+
+def _typed(group: SeedGroup) -> str:
+    """A group's algorithm and environment on a command line; those in files by the paths that they had."""
+    files = next(iter(group.runs.values())).get("sources", {})
+    algorithm = files["algorithm"]["path"] if "algorithm" in files else group.algorithm
+    env = f"{files['env']['path']}:{group.env.rpartition(':')[2]}" if "env" in files else group.env
+    return f"{shlex.quote(algorithm)} --env {shlex.quote(env)}"
 
 
 def _too_few(groups: Sequence[SeedGroup], min_seeds: int) -> list[str]:
