@@ -138,6 +138,21 @@ def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch:
         load(tmp_path / "run")
 
 
+def test_what_an_environment_imported_beside_it_is_asked_for(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside, helper = made.parent / "other", "beside_my_env"
+    beside.mkdir()
+    (beside / f"{helper}.py").write_text("x = 1\n")
+    (beside / "my_env.py").write_text(f"import {helper}\n{ENV}")
+    config = toy_algorithm.Config(env=f"{beside}/my_env.py:Mine", total_timesteps=32)
+    jaxrl.fit(toy_algorithm.make(config), config, made.parent / "again", **OPTIONS)
+    forget()
+    monkeypatch.delitem(sys.modules, helper, raising=False)
+    with pytest.raises(ImportError, match=f"its environment is defined, cannot be .*{helper}.*on PYTHONPATH"):
+        load(made.parent / "again")
+    monkeypatch.syspath_prepend(str(beside))
+    assert type(load(made.parent / "again").env).__name__ == "Countdown"
+
+
 def test_what_no_other_process_can_load_is_said_while_it_can_be_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
