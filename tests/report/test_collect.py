@@ -64,10 +64,11 @@ def test_an_edited_file_another_start_and_another_lineage_are_other_groups(tmp_p
         write_run(tmp_path / "e", env="smax/8m", seed=1, options={"init_from": start}),
         write_run(tmp_path / "f", env="smax/8m", seed=2, options={"init_from": {**start, "learner": True}}),
         write_run(tmp_path / "g", env="smax/25m"),
+        write_run(tmp_path / "i", env="smax/25m", seed=2, loss="my_losses:loss"),
         write_run(tmp_path / "h", env="smax/25m", seed=1, lineage={"every_updates": 2, "points": [{"lr": 0.1}]}),
     ]
     groups = collect(runs)
-    assert sorted(group.seeds for group in groups) == [[0], [0], [0, 1], [1], [1], [2], [2]]
+    assert sorted(group.seeds for group in groups) == [[0], [0], [0, 1], [1], [1], [2], [2], [2]]
     assert [group.label for group in groups if group.algorithm == "my_ppo"] == [
         "my_ppo (my_ppo.py=01234567)",
         "my_ppo (my_ppo.py=abcdefab)",
