@@ -33,10 +33,16 @@ class CheckpointError(RuntimeError):
     """No checkpoint can be written, or there is no good and matching one to read."""
 
 
+_MOST = 20  # names in a sentence
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence that lists the known names nearest to `name`."""
     lowered = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.4)
     inside = [k for low, k in lowered.items() if name.lower() in low and low not in close]
     names = list(dict.fromkeys([*(lowered[c] for c in close), *inside]))[:3]
-    return f"Did you mean {' or '.join(names)}?" if names else f"Known: {', '.join(sorted(lowered.values())[:12])}."
+    if names:
+        return f"Did you mean {' or '.join(names)}?"
+    more = f" and {len(lowered) - _MOST} more" if len(lowered) > _MOST else ""
+    return f"Known: {', '.join(sorted(lowered.values())[:_MOST])}{more}."

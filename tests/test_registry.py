@@ -3,7 +3,7 @@
 import pytest
 
 import jaxrl
-from jaxrl import registry
+from jaxrl import algos, registry
 from jaxrl.algos import ppo
 from jaxrl.envs.classic import CartPole
 from jaxrl.errors import UnknownNameError, nearest
@@ -73,6 +73,12 @@ def test_names_of_other_libraries_say_where_they_are(name, sentence):
 
 def test_far_off_names_list_what_there_is():
     assert nearest("zzzzzz", ["b", "a"]) == "Known: a, b."
+
+
+def test_a_list_of_names_says_how_many_it_leaves_out():
+    named = nearest("zzzzzz", algos.names())
+    assert [name for name in algos.names() if name not in named] == []
+    assert nearest("zzzzzz", [f"{i:02}" for i in range(25)]).endswith("18, 19 and 5 more.")
 
 
 @pytest.mark.parametrize(

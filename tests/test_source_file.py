@@ -124,6 +124,17 @@ def test_algorithms_are_loaded_by_path(tmp_path: Path) -> None:
         algos.load("pp")
 
 
+def test_a_file_with_the_config_of_another_algorithm_is_refused(tmp_path: Path) -> None:
+    """Its runs would be continued by that algorithm, without a word."""
+    borrowed = "from jaxrl.algos import ppo\nfrom jaxrl.algos.ppo import PRESETS, Config, make\n"
+    with pytest.raises(TypeError, match=r"has Config from jaxrl.algos.ppo, .* Define `class Config\(ppo.Config\)`"):
+        algos.load(write(tmp_path / "borrowed.py", borrowed))
+    half = borrowed + "class Config(ppo.Config):\n    pass\n"
+    with pytest.raises(TypeError, match=r"has PRESETS\['default'\] from jaxrl.algos.ppo"):
+        algos.load(write(tmp_path / "half.py", half))
+    algos.load(write(tmp_path / "whole.py", half + "PRESETS = {'default': Config()}\n"))
+
+
 def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
     from jaxrl.algos import ppo
 

@@ -47,7 +47,7 @@ def load(name: str | Path) -> ModuleType:
 
     Raises:
         UnknownNameError: Unknown name; the message lists the nearest ones.
-        TypeError: The file lacks something that an algorithm has.
+        TypeError: The file lacks something that an algorithm has, or has taken its configuration from another.
     """
     if str(name) in _MODULES:
         return importlib.import_module(_MODULES[str(name)])
@@ -65,7 +65,20 @@ def load(name: str | Path) -> ModuleType:
         raise TypeError(
             f"{path} is no algorithm: it has no {' and no '.join(missing)}; `jaxrl eject ppo` writes one that has all."
         )
+    _check_own_config(path, module)
     return module
+
+
+def _check_own_config(path: Path, module: ModuleType) -> None:
+    """Raise TypeError if a file has the configuration of another algorithm, for which its runs would be taken."""
+    presets = {f"PRESETS[{name!r}]": type(config) for name, config in module.PRESETS.items()}
+    for name, kind in {"Config": module.Config, **presets}.items():
+        if kind.__module__ != module.__name__:
+            base = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+            raise TypeError(
+                f"{path} has {name} from {kind.__module__}, so its runs would be taken for that module's. Define "
+                f"`class Config({base})` in {path.name}, and make PRESETS of it."
+            )
 
 
 def find(module: str) -> ModuleType | None:

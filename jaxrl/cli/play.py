@@ -100,7 +100,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
     if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
         raise ValueError(
             f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; type "
-            f"jaxrl play {shlex.quote(run.config.env)} --with {flags.partner}"
+            f"jaxrl play {shlex.quote(run.config.env)} --with {shlex.quote(str(flags.partner))}"
         )
     if there.num_agents == here.num_agents:
         return run.policy
@@ -171,6 +171,6 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
         screen.say(f"Wrote {flags.out}, the whole game to look at again.")
     except NotImplementedError as error:
         screen.say(f"No replay: {error}")
-    chosen = f" --with {flags.partner}" if flags.partner else ""
+    chosen = f" --with {shlex.quote(flags.partner)}" if flags.partner else ""
     seat = f" --seat {flags.seat}" if flags.seat else ""
     screen.say(f"Another game: jaxrl play {shlex.quote(flags.env)}{chosen}{seat} --seed {flags.seed + 1}")

@@ -100,7 +100,7 @@ def _outcome(result: Any, run_dir: Path) -> str:
     return (
         f"Best: {best}{changing}\n"
         f"On {len(scores)} test seeds: {name} {stats.iqm(scores):.4g} (IQM), {min(scores):.4g} to {max(scores):.4g}\n\n"
-        f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {run_dir}"
+        f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}"
     )
 
 

@@ -99,7 +99,7 @@ def main(argv: list[str]) -> int:
         return EXIT_STOPPED
     if not flags.quiet:
         print(summary(result.table, list(space)))
-        print(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {run_dir}")
+        print(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}")
     return 0
 
 

@@ -197,7 +197,7 @@ def _report(result: Any) -> str:
     """The result, the files, and what to type next."""
     from jaxrl.train.summary import evaluation_lines
 
-    folder = result.run_dir
+    folder, place = result.run_dir, shlex.quote(str(result.run_dir))
     speed = f"{result.steps_per_second:,.0f} steps/s"
     cached = " with the cache's help" if result.compile_cached else ""
     files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints")
@@ -207,8 +207,8 @@ def _report(result: Any) -> str:
         "",
         f"In {folder}: {', '.join(name for name in files if (folder / name).exists())}",
         "Next:",
-        f"  jaxrl eval {folder}",
-        f"  jaxrl render {folder} --out team.gif",
+        f"  jaxrl eval {place}",
+        f"  jaxrl render {place} --out team.gif",
     ]
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def watch(argv: list[str]) -> int:
             RunFolder.open(folder)
         follower = _watch(folder, flags)
     except KeyboardInterrupt:
-        print(f"The run goes on. Look again with: jaxrl watch {folder}")
+        print(f"The run goes on. Look again with: jaxrl watch {shlex.quote(str(folder))}")
         return 0
     return 1 if follower.gone or follower.status in ("diverged", "failed", "unsaved") else 0
 
@@ -71,7 +72,8 @@ def _watch(folder: Path, flags: WatchFlags) -> Follower:
     if follower.error:
         print(follower.error)
     if follower.gone:
-        print(f"Its process is gone. What was saved can be continued with: jaxrl resume {folder}")
+        again = f"jaxrl resume {shlex.quote(str(folder))}"
+        print(f"Its process is gone. What was saved can be continued with: {again}")
     return follower
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,8 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only the successful ones.
     * Diverged seeds: their scores come from parameters that are not finite.
-    * Unequal: runs on an environment differ in steps, episodes of the evaluation, `on_nan`, versions or git commits.
+    * Unequal: runs on an environment differ in steps, episodes of the evaluation, `on_nan`, versions, git commits or
+      the file of the environment.
     * Dirty git: a run was made with uncommitted changes.
     """
     found = _chosen_and_judged(groups) + _too_few(groups, min_seeds)
@@ -45,10 +47,18 @@ def _chosen_and_judged(groups: Sequence[SeedGroup]) -> list[str]:
         if count > _MOST:
             found.append(
                 f"The best of {count} configurations of {group.algorithm} on {group.env} is chosen and judged by the "
-                f"same seeds, which flatters it: let `jaxrl search {group.algorithm} --env {group.env} …` choose, "
+                f"same seeds, which flatters it: let `jaxrl search {_typed(group)} …` choose, "
                 f"which judges on test seeds, or train the best again with other seeds and report that run alone."
             )
     return found
+
+
+def _typed(group: SeedGroup) -> str:
+    """A group's algorithm and environment on a command line; those in files by the paths that they had."""
+    files = next(iter(group.runs.values())).get("sources", {})
+    algorithm = files["algorithm"]["path"] if "algorithm" in files else group.algorithm
+    env = f"{files['env']['path']}:{group.env.rpartition(':')[2]}" if "env" in files else group.env
+    return f"{shlex.quote(algorithm)} --env {shlex.quote(env)}"
 
 
 def _too_few(groups: Sequence[SeedGroup], min_seeds: int) -> list[str]:
@@ -137,7 +147,7 @@ def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
     for path, family, seeds in _by_run(groups, lambda _, member: not math.isfinite(member.score)):
         status = family[0].runs[path].get("status", "unfinished")
         state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
-        cure = f"jaxrl resume {path}" if status == "stopped" else "let it end, or run it again"
+        cure = f"jaxrl resume {shlex.quote(str(path))}" if status == "stopped" else "let it end, or run it again"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {seeds} of {_who(family)} cannot be counted: {cure}.")
     return found

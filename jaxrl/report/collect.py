@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -231,8 +232,14 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
 
 
 def _options(about: dict[str, Any]) -> dict[str, Any]:
-    """A run's configuration without the fields that may differ within a group."""
-    return {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
+    """What all runs of a group share: the configuration without seed and environment, own code, and the start."""
+    options = {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
+    options |= {Path(source["file"]).name: source["sha256"][:8] for source in about.get("sources", {}).values()}
+    start = (about.get("options") or {}).get("init_from") or {}
+    options |= {"init_from" if name == "run" else f"init_{name}": value for name, value in start.items()}
+    if "lineage" in about:
+        options["lineage"] = hashlib.sha256(json.dumps(about["lineage"]).encode()).hexdigest()[:8]
+    return options | {name: about[name] for name in ("initial_state", "loss") if name in about}
 
 
 def _label(part: _Part, others: list[dict[str, Any]]) -> str:

@@ -20,14 +20,14 @@ _Runs = Mapping[Path, Mapping[str, Any]]  # the content of run.json by folder
 def unequal(groups: Sequence[SeedGroup]) -> list[str]:
     """For each environment, a sentence about everything that its runs should have in common but do not.
 
-    The checks cover the steps trained, the episodes of the final evaluation, `on_nan`, the versions of packages and the
-    git commit. Values missing from a run.json are not compared.
+    The checks cover the steps trained, the episodes of the final evaluation, `on_nan`, the versions of packages, the
+    git commit, and an environment in a file of one's own. Values missing from a run.json are not compared.
     """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
         here = [group for group in groups if group.env == env]
         runs = {path: about for group in here for path, about in group.runs.items()}
-        sentences = (_steps(here), _episodes(runs), _on_nan(runs), _versions(runs), _commits(runs))
+        sentences = (_steps(here), _episodes(runs), _on_nan(runs), _versions(runs), _commits(runs), _file(runs))
         found += [f"On {env}, {sentence}" for sentence in sentences if sentence]
     return found
 
@@ -80,6 +80,12 @@ def _commits(runs: _Runs) -> str:
     values = _by_value(runs, lambda about: ((about.get("git") or {}).get("commit") or "")[:10])
     what = "runs were made at different git commits"
     return f"{what}, {_told(values)}: run them again at one." if len(values) > 1 else ""
+
+
+def _file(runs: _Runs) -> str:
+    values = _by_value(runs, lambda about: about.get("sources", {}).get("env", {}).get("sha256", "")[:8])
+    what = "the file of the environment has changed from run to run"
+    return f"{what}, {_told(values)}: run them again with one." if len(values) > 1 else ""
 
 
 def _by_value(runs: _Runs, of: Callable[[Mapping[str, Any]], Any]) -> dict[Any, list[Path]]:

@@ -66,7 +66,8 @@ def repeated(run: Run) -> dict[str, Any]:
     """The arguments, read from run.json, with which `fit` repeats or continues a run.
 
     Raises:
-        ValueError: It is one seed of several, or the population of a search, so only all of them train.
+        ValueError: It is one seed of several, or the population of a search, so only all of them train; or `make` was
+            given a loss in Python.
     """
     about = run.about
     if run.index is not None:
@@ -75,6 +76,12 @@ def repeated(run: Run) -> dict[str, Any]:
         raise ValueError(
             f"{run.folder.path} holds the population of a search, which is only trained by that search: give its "
             f"command again, which checklist.json tells."
+        )
+    if "loss" in about:
+        raise ValueError(
+            f"{run.folder.path} learns by {about['loss']}, which only Python can give it: call "
+            f"fit(make(config, loss=…), config, {str(run.folder.path)!r}, resume=True), or put the loss into a file of "
+            f"the algorithm, see `jaxrl eject`."
         )
     segment = Segment(*about["segment"]) if "segment" in about else None
     notes = {name: about[name] for name in about.get("notes", ())}

@@ -20,7 +20,7 @@ from jaxrl.train.folder.continuation import Begun, Resume, entered
 from jaxrl.train.folder.provenance import on_devices
 from jaxrl.train.folder.run_folder import describe_run
 from jaxrl.train.folder.same_run import wanted
-from jaxrl.train.folder.sources import not_loadable
+from jaxrl.train.folder.sources import not_loadable, own_loss
 from jaxrl.train.intervals import Intervals
 from jaxrl.train.lineage import Lineage
 from jaxrl.train.live.progress import make_progress
@@ -200,6 +200,8 @@ def _description(
     about |= wanted(training.config, training.own or count, options, segment and segment[:2], lineage)
     if training.start.initial_state is not None:
         about["initial_state"] = "given"
+    if loss := own_loss(training.algo, training.config):
+        about["loss"] = loss
     about["mesh"] = dict(training.mesh.shape) if training.mesh else {"member": 1, "data": 1}
     return about
 

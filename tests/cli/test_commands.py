@@ -176,6 +176,13 @@ def test_presets_are_defaults_that_flags_override(workplace: Path) -> None:
     assert (config["total_timesteps"], config["lr"], config["sizes"]) == (160, 0.5, [7, 8])
 
 
+def test_what_to_type_next_is_quoted_for_a_shell(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
+    main(["train", "toy", "--run-dir", "my runs/a", "--eval-episodes", "8", "--no-pictures"])
+    assert "\n  jaxrl eval 'my runs/a'\n  jaxrl render 'my runs/a' --out team.gif\n" in capsys.readouterr().out
+    main(["sweep", "toy", "--run-dir", "my runs/b", "--eval-episodes", "8", "--lr", "0.1", "0.2"])
+    assert "\n  jaxrl report 'my runs/b'\n" in capsys.readouterr().out
+
+
 def test_train_eval_and_an_existing_folder(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
     main(["train", "toy", "--num-seeds", "2", "--eval-episodes", "8"])  # with pictures, and not quiet
     [folder] = (workplace / "runs").iterdir()

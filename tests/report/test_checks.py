@@ -1,5 +1,7 @@
 """Every way to compare unfairly is found, and said in one sentence."""
 
+from typing import Any
+
 import pytest
 
 from jaxrl.report import collect, problems
@@ -42,6 +44,24 @@ def test_what_the_configurations_of_a_sweep_share_is_said_once(tmp_path, write_r
     assert f"{other} was stopped, so seeds 0–1 of 3 {who} cannot be counted: jaxrl resume {other}." in problems(
         collect([other])
     )
+
+
+def test_a_search_is_named_as_it_is_typed(tmp_path, write_run):
+    def advice(name: str, algorithm: str, env: str, **about: Any) -> str:
+        configs = [{"lr": 0.1 * i} for i in range(1, 5)]
+        runs = [
+            write_run(tmp_path / f"{name}{i}", algorithm=algorithm, env=env, num_seeds=5, config=config, **about)
+            for i, config in enumerate(configs)
+        ]
+        return problems(collect(runs))[0].split("`")[1]
+
+    assert advice("a", "ppo", "smax/3m?a=1&b=2") == "jaxrl search ppo --env 'smax/3m?a=1&b=2' …"
+    sources = {
+        role: {"file": f"source/{path.rpartition('/')[2]}", "path": path, "sha256": "0123456789"}
+        for role, path in {"algorithm": "my_ppo.py", "env": "envs/my_env.py"}.items()
+    }
+    own = advice("b", "my_ppo", "source/my_env.py:Own", sources=sources)
+    assert own == "jaxrl search my_ppo.py --env envs/my_env.py:Own …"
 
 
 def test_a_seed_counted_twice_is_not_two_seeds(fair, tmp_path, write_run):

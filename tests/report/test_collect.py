@@ -51,6 +51,31 @@ def test_groups_differ_in_algorithm_environment_or_configuration_but_not_in_seed
     assert groups[0].name == "ippo on smax/3m"
 
 
+def test_an_edited_file_another_start_and_another_lineage_are_other_groups(tmp_path, write_run):
+    """Though they have the same name and the same configuration."""
+    old = {"file": "source/my_ppo.py", "path": "my_ppo.py", "sha256": "0123456789"}
+    new = {**old, "sha256": "abcdefabcd"}
+    start = {"run": "/runs/old", "learner": False, "best": False, "member": None}
+    runs = [
+        write_run(tmp_path / "a", algorithm="my_ppo", sources={"algorithm": old}),
+        write_run(tmp_path / "b", algorithm="my_ppo", seed=1, sources={"algorithm": old}),
+        write_run(tmp_path / "c", algorithm="my_ppo", seed=2, sources={"algorithm": new}),
+        write_run(tmp_path / "d", env="smax/8m", options={"init_from": None}),
+        write_run(tmp_path / "e", env="smax/8m", seed=1, options={"init_from": start}),
+        write_run(tmp_path / "f", env="smax/8m", seed=2, options={"init_from": {**start, "learner": True}}),
+        write_run(tmp_path / "g", env="smax/25m"),
+        write_run(tmp_path / "i", env="smax/25m", seed=2, loss="my_losses:loss"),
+        write_run(tmp_path / "h", env="smax/25m", seed=1, lineage={"every_updates": 2, "points": [{"lr": 0.1}]}),
+    ]
+    groups = collect(runs)
+    assert sorted(group.seeds for group in groups) == [[0], [0], [0, 1], [1], [1], [2], [2], [2]]
+    assert [group.label for group in groups if group.algorithm == "my_ppo"] == [
+        "my_ppo (my_ppo.py=01234567)",
+        "my_ppo (my_ppo.py=abcdefab)",
+    ]
+    assert len({group.name for group in groups}) == len(groups)
+
+
 def test_an_alias_is_the_environment_itself(tmp_path, write_run):
     names = ["CartPole-v1", "classic/cartpole", "CartPole-v1?max_steps=9", "somebody/elses"]
     runs = [write_run(tmp_path / f"{seed}", env=env, seed=seed) for seed, env in enumerate(names)]

@@ -48,7 +48,7 @@ class RunFolder:
         folder = cls(path)
         if folder.path.exists() and not _is_free(folder.path):
             if (folder.path / "run.json").exists():
-                cure = f"holds a run; continue it with `jaxrl resume {folder.path}`, or"
+                cure = f"holds a run; continue it with `jaxrl resume {shlex.quote(str(folder.path))}`, or"
             else:
                 cure = "has something else in it;"
             raise FileExistsError(f"The folder {folder.path} already {cure} name another one with --run-dir.")

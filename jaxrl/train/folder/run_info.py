@@ -135,6 +135,7 @@ class RunInfo(_Needed, total=False):
     tuning_seeds: list[int] | None
     diverged: list[int] | None
     initial_state: str
+    loss: str
     lengthened: list[Lengthened]
     goal: Goal | None
     evaluation: Evaluation | None

@@ -29,7 +29,7 @@ MAY_CHANGE = frozenset(
 )
 """The options of a run, sweep or search that may change when it is continued."""
 
-_FACTS = ("num_seeds", "segment", "lineage", "population")
+_FACTS = ("num_seeds", "segment", "lineage", "population", "loss")
 """Other entries of run.json that determine the rows, besides config, options and members."""
 
 

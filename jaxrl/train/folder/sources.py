@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "kept_source",
     "named_code",
     "not_loadable",
+    "own_loss",
     "portable",
     "restored",
 ]
@@ -89,6 +91,21 @@ def not_loadable(config: Any) -> list[str]:
             'need it in a file, jaxrl.algos.load("./my_ppo.py"), or in a module that can be imported.'
         )
     return sentences
+
+
+def own_loss(algo: Any, config: Any) -> str | None:
+    """The name of the loss that `make` was given in Python; None if it is that of the algorithm's module."""
+    make = getattr(sys.modules[type(config).__module__], "make", None)
+    given = _loss(algo)
+    return given if make and given and given != _loss(make(config)) else None
+
+
+def _loss(algo: Any) -> str | None:
+    """The name of an algorithm's loss, if it has one."""
+    for part in getattr(algo.init, "args", ()):
+        if (loss := getattr(part, "loss", None)) is not None:
+            return f"{loss.__module__}:{getattr(loss, '__qualname__', type(loss).__qualname__)}"
+    return None
 
 
 def changed(about: Mapping[str, Any]) -> list[str]:

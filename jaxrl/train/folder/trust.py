@@ -86,6 +86,7 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
     Raises:
         UntrustedRunError: Code would be executed that neither `trust` nor this user's records allow.
         ValueError: A copy is not what run.json says.
+        ImportError: A copy imports what lay beside the original, or cannot be imported for another reason.
     """
     for role, own in _named(about).items():
         kept = kept_source(about, path, role)
@@ -95,8 +96,15 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
                 f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its "
                 f"{_DEFINED[role]} defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
             )
-        if kept is not None:
+        if kept is None:
+            continue
+        try:
             load_source(kept, beside=False)
+        except ImportError as error:
+            raise ImportError(
+                f"{kept.path}, where its {_DEFINED[role]} defined, cannot be imported here ({error}); put the folder "
+                f"of what it imports on PYTHONPATH."
+            ) from error
 
 
 def known_class(name: str) -> type | None:

@@ -16,7 +16,7 @@ from jaxrl import algos, registry, source_file
 from jaxrl.algos import ppo
 from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.folder.sources import not_loadable
+from jaxrl.train.folder.sources import not_loadable, own_loss
 from jaxrl.train.folder.trust import UntrustedRunError
 from jaxrl.train.rerun import repeated, rerun
 
@@ -136,6 +136,39 @@ def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     with pytest.raises(UntrustedRunError, match=r"source/my_env.py, where its environment is defined.*--trust"):
         load(tmp_path / "run")
+
+
+def test_what_an_environment_imported_beside_it_is_asked_for(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside, helper = made.parent / "other", "beside_my_env"
+    beside.mkdir()
+    (beside / f"{helper}.py").write_text("x = 1\n")
+    (beside / "my_env.py").write_text(f"import {helper}\n{ENV}")
+    config = toy_algorithm.Config(env=f"{beside}/my_env.py:Mine", total_timesteps=32)
+    jaxrl.fit(toy_algorithm.make(config), config, made.parent / "again", **OPTIONS)
+    forget()
+    monkeypatch.delitem(sys.modules, helper, raising=False)
+    with pytest.raises(ImportError, match=f"its environment is defined, cannot be .*{helper}.*on PYTHONPATH"):
+        load(made.parent / "again")
+    monkeypatch.syspath_prepend(str(beside))
+    assert type(load(made.parent / "again").env).__name__ == "Countdown"
+
+
+def test_a_loss_given_in_python_is_never_replaced_by_the_algorithms_own(tmp_path: Path) -> None:
+    def my_loss(agent: Any, h: Any, params: Any, batch: Any) -> Any:
+        return ppo.loss(agent, h, params, batch)
+
+    config = ppo.Config(num_envs=4, num_steps=4, total_timesteps=32, hidden=(4,), num_minibatches=1)
+    algo, options = ppo.make(config, loss=my_loss), {**OPTIONS, "run_dir": tmp_path / "run"}
+    jaxrl.fit(algo, config, **options)
+    run = load(tmp_path / "run")
+    assert run.about["loss"].endswith("my_loss")
+    with pytest.raises(ValueError, match=r"learns by .*my_loss, which only Python can give it: call fit"):
+        repeated(run)
+    longer = dataclasses.replace(config, total_timesteps=64)
+    with pytest.raises(FileExistsError, match=r"holds another run: loss is .* and left out here"):
+        jaxrl.fit(ppo.make(longer), longer, resume=True, **options)
+    jaxrl.fit(ppo.make(longer, loss=my_loss), longer, resume=True, **options)
+    assert own_loss(ppo.make(config), config) is None
 
 
 def test_what_no_other_process_can_load_is_said_while_it_can_be_mended(
