@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
         raise ValueError(f"What to run comes after `--` and is a training. For example: {_USAGE}")
     run_dir, command = _checked(command[1:], flags)
     script = flags.out or Path(f"{_label(run_dir.name)}.sbatch")
-    script.write_text(slurm_script(command, flags, run_dir.name))
+    script.write_text(slurm_script(command, flags, run_dir.name), encoding="utf-8")
     print(f"Wrote {script}. Submit it with: sbatch {shlex.quote(str(script))}\nThe run will be in {run_dir}.")
     return 0
 

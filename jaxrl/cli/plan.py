@@ -187,21 +187,19 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _count(number: float) -> str:
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:,.0f} "
+    return _shown(number, ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 
 def _size(number: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f} B"
+    return _shown(number, ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
 
 
 def _seconds(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+    return _shown(seconds, ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+
+
+def _shown(number: float, *units: tuple[str, float]) -> str:
+    """Three digits of a number in the largest unit of which it is at least one; in the last one if it is less."""
+    rounded = float(f"{number:.3g}")
+    unit, size = next((each for each in units if rounded >= each[1]), units[-1])
+    return f"{rounded / size:.3g} {unit}"

@@ -98,9 +98,10 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
     base = [canonical(name).partition("?")[0] for name in (flags.env, run.config.env)]
     forms = [(each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
+        itself = f"type jaxrl play {shlex.quote(run.config.env)} --with {shlex.quote(str(flags.partner))}"
         raise ValueError(
-            f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; type "
-            f"jaxrl play {shlex.quote(run.config.env)} --with {shlex.quote(str(flags.partner))}"
+            f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; "
+            + (itself if there.num_agents > 1 else "it has no seat for another; give --with another run.")
         )
     if there.num_agents == here.num_agents:
         return run.policy

@@ -3,6 +3,7 @@
 import io
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -174,6 +175,16 @@ def test_wrong_commands_are_explained(capsys, cards: str, command: str, sentence
 
 def test_other_options_that_change_no_form_are_the_same_game(play, cards: str) -> None:
     assert "cut short after 2 steps" in play("p1\nq\n", f"{SMALL}&life_tokens=3", "--with", cards, "--seat", "0")
+
+
+def test_a_run_of_a_single_agent_is_nobodys_partner(play, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """So the message does not send the user to the run's own environment, where `--with` is refused."""
+    config, folder = SimpleNamespace(env="classic/cartpole"), SimpleNamespace(path="runs/pole")
+    run = SimpleNamespace(env=jaxrl.make("classic/cartpole"), config=config, folder=folder)
+    monkeypatch.setattr("jaxrl.train.folder.load.load", lambda *_, **__: SimpleNamespace(member=lambda: run))
+    with pytest.raises(SystemExit):
+        play("", SMALL, "--with", "runs/pole")
+    assert "it has no seat for another; give --with another run." in capsys.readouterr().err
 
 
 def test_a_run_that_was_trained_beside_a_fixed_partner_plays_its_own_agent(play, learner: str, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def not_loadable(config: Any) -> list[str]:
 
 def own_loss(algo: Any, config: Any) -> str | None:
     """The name of the loss that `make` was given in Python; None if it is that of the algorithm's module."""
-    make = getattr(sys.modules[type(config).__module__], "make", None)
+    make = getattr(sys.modules.get(type(config).__module__), "make", None)
     given = _loss(algo)
     return given if make and given and given != _loss(make(config)) else None
 
