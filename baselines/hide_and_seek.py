@@ -49,10 +49,14 @@ def games(run: Run) -> list[dict[str, float]]:
     """For each seed, the means of the numbers in info at the end of the episodes."""
     policies = [run.member(i).policy for i in range(run.num_members)]
     play = jax.jit(partial(_last_info, as_multi_agent(run.env), policies[0]))
-    hides = np.array([name.startswith("hider") for name in run.env.agents])
+    everybody = as_multi_agent(run.env).unwrapped
+    assert isinstance(everybody, MultiAgentEnvironment)
+    hides = np.array([name.startswith("hider") for name in everybody.agents])
     told = []
     for i, policy in enumerate(policies):
         info, states = jax.device_get(play(policy.params, jax.random.key(1_000_000 + i)))
+        while not isinstance(states, State):
+            states = states.env  # that inside a wrapper
         worlds = [jax.tree.map(itemgetter(e), states) for e in range(EPISODES)]
         apart = [out_of_reach(world, hides, _params(run.env)) for world in worlds]
         told.append({name: float(np.mean(values)) for name, values in {**info, "out_of_reach": apart}.items()})
@@ -91,7 +95,7 @@ def _params(env: Any) -> Params:
     return jax.device_get(own.params if isinstance(own, Stage) else own)
 
 
-def _last_info(env: MultiAgentEnvironment, policy: Policy, params: Any, key: jax.Array) -> tuple[Any, State]:
+def _last_info(env: MultiAgentEnvironment, policy: Policy, params: Any, key: jax.Array) -> tuple[Any, Any]:
     """The numbers `[E]` in the info of the last step of E episodes, which are all as long, and the states before it.
 
     Consumes `key`.

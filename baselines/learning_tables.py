@@ -263,14 +263,15 @@ def kitchen_speed() -> list[Row]:
 
 def hide_and_seek() -> list[Row]:
     """A row per run of hide-and-seek: how each seed's policies play at the end."""
-    head = ("run", "steps per seed", "seeds", "hider seen, IQM (95 %)", "seed by seed", "door blocked, seed by seed")
-    rows: list[Row] = [head]
+    head = ("run", "steps per seed", "seeds", "hider seen, IQM (95 %)")
+    rows: list[Row] = [(*head, "seed by seed", "door blocked, seed by seed", "hider out of reach, seed by seed")]
     for name in ("chase_seekers", "chase_hiders", "room_seekers", "room_hiders"):
         about = load(RESULTS / "hide_and_seek" / f"{name}.json")
         game, last = about["game"], about["seed"] + about["num_seeds"] - 1
-        seen, blocked = (" ".join(f"{v:.2f}" for v in game[column]) for column in ("seen_fraction", "doors_blocked"))
+        columns = ("seen_fraction", "doors_blocked", "out_of_reach") if "room" in name else ("seen_fraction",)
+        shares = [" ".join(f"{v:.2f}" for v in game[column]) for column in columns]
         steps, first = million(about["timesteps"]), interval(iqm_of(game["seen_fraction"]), 2)
-        rows.append((f"`{name}`", steps, f"{about['seed']} to {last}", first, seen, blocked if "room" in name else ""))
+        rows.append((f"`{name}`", steps, f"{about['seed']} to {last}", first, *shares, *[""] * (3 - len(shares))))
     return rows
 
 

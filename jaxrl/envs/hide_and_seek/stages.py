@@ -39,17 +39,22 @@ def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Param
     return dataclasses.replace(params, box_to_door=share.clip(0.0))
 
 
-def easy_room(params: Params) -> Params:
-    """A room with its door in the middle of one of two walls, for agents who look all around.
+def easy_room(key: jax.Array, params: Params, progress: jax.Array) -> Params:
+    """A room with its door in the middle of one of two walls, for agents who look all around, from beginning to end.
 
     So nothing but the box hides who is in the room, and where the door is takes one bit to tell.
     """
+    del key, progress
+    return _easy(params)
+
+
+def _easy(params: Params) -> Params:
     return dataclasses.replace(params, door_spread=params.door_spread * 0, half_vision=params.half_vision * 0 + np.pi)
 
 
 def easy_room_for_seekers(key: jax.Array, params: Params, progress: jax.Array) -> Params:
     """`narrowing_doors` in `easy_room`. Consumes `key`."""
-    return narrowing_doors(key, easy_room(params), progress)
+    return narrowing_doors(key, _easy(params), progress)
 
 
 def easy_room_for_hiders(key: jax.Array, params: Params, progress: jax.Array) -> Params:
@@ -57,4 +62,4 @@ def easy_room_for_hiders(key: jax.Array, params: Params, progress: jax.Array) ->
     key_boxes, key_reach = jax.random.split(key)
     spare = (1 - 1.5 * progress).clip(0.0) * (_FARTHEST - params.reach).clip(0.0)
     reach = params.reach + spare * jax.random.uniform(key_reach)
-    return boxes_by_doors(key_boxes, dataclasses.replace(easy_room(params), reach=reach), progress)
+    return boxes_by_doors(key_boxes, dataclasses.replace(_easy(params), reach=reach), progress)
