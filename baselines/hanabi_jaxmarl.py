@@ -53,18 +53,22 @@ def main() -> None:
     play = jax.jit(partial(scores, env, network), static_argnums=2)
     games = {how: play(params, jax.random.key(7), how == "greedy") for how in ("greedy", "sampled")}
     about = {
-        "script": "ippo_ff_hanabi.py, its configuration but for the number of steps",
+        "what": "The script as it is, its configuration but for the number of steps, in jaxmarl's own Hanabi.",
+        "algorithm": "JaxMARL's `ippo_ff_hanabi.py`",
+        "env": "hanabi/2p",
         "seed": flags.seed,
+        "num_seeds": 1,
         "timesteps": steps,
         "compile_seconds": round(compiled - before, 2),
         "train_seconds": round(after - compiled, 2),
         "episodes": EPISODES,
-        **{how: round(float(np.mean(score)), 3) for how, score in games.items()},
+        "evaluation": {"return_mean": [round(float(np.mean(games["greedy"])), 3)]},
+        "sampled": {"return_mean": [round(float(np.mean(games["sampled"])), 3)]},
         "curve": [{**row, "seconds": round(row["seconds"] - compiled, 2)} for row in curve],
         "versions": {**versions(), "jaxmarl": jaxmarl.__version__},
     }
     (RESULTS / "hanabi" / "jaxmarl_2p.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    print({name: about[name] for name in ("timesteps", "train_seconds", "greedy", "sampled")})
+    print({name: about[name] for name in ("timesteps", "train_seconds", "evaluation", "sampled")})
 
 
 def _log(curve: list[dict[str, float]], row: dict[str, Any]) -> None:

@@ -180,9 +180,10 @@ def team_runs(folder: str) -> list[Row]:
     kept = [load(path) for path in (RESULTS / folder).glob("*.json")]
     for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"])):
         greedy, sampled = about["evaluation"]["return_mean"], about["sampled"]["return_mean"]
-        seeds = f"{about['seed']} to {about['seed'] + about['num_seeds'] - 1}"
+        first, count = about["seed"], about["num_seeds"]
+        seeds = f"{first} to {first + count - 1}" if count > 1 else str(first)
         head = (about["env"].partition("?")[0], about["algorithm"], million(about["timesteps"]), seeds)
-        shown = (interval(iqm_of(values), 1) for values in (greedy, sampled))
+        shown = (interval(iqm_of(values), 1) if count > 1 else f"{values[0]:.1f}" for values in (greedy, sampled))
         rows.append((*head, *shown, " ".join(f"{value:.1f}" for value in sampled)))
     return rows
 
