@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -102,7 +103,7 @@ def test_stages_end_with_the_true_world():
     shares = np.asarray(drawn(stages.boxes_by_doors, 2 / 3).box_to_door)
     assert shares.std() > 0.25
     assert shares.max() > 0.98
-    easy = stages.easy_room(jax.random.key(0), own, np.float32(0))
+    easy = stages.easy_room(jax.random.key(0), own, jnp.float32(0))
     assert (easy.door_spread, easy.half_vision) == (0, np.float32(np.pi))
     for stage, last in (
         (stages.boxes_by_doors, own),
