@@ -26,13 +26,12 @@ from record import RESULTS
 sys.path.append(str(Path(__file__).parent / "speed"))
 from training_peers import jaxmarl_hanabi
 
-from jaxrl.environment import MultiAgentEnvironment
+import jaxrl
+from jaxrl.algorithm import Algorithm
 from jaxrl.interop.jaxmarl import from_jaxmarl
 from jaxrl.train.folder.provenance import versions
 
 EPISODES = 512
-LONGEST = 128
-"""Steps of a game, at most: 50 cards, 8 hints and one more for each discard, and the last round."""
 
 
 def main() -> None:
@@ -50,8 +49,10 @@ def main() -> None:
     params = jax.block_until_ready(program(jax.random.key(flags.seed)))["runner_state"][0][0].params
     after = time.perf_counter()
     env = from_jaxmarl(jaxmarl.make("hanabi"))
-    play = jax.jit(partial(scores, env, network), static_argnums=2)
-    games = {how: play(params, jax.random.key(7), how == "greedy") for how in ("greedy", "sampled")}
+    games = {
+        how: jaxrl.evaluate(playing(network), env, params, jax.random.key(7), EPISODES, greedy=how == "greedy").returns
+        for how in ("greedy", "sampled")
+    }
     about = {
         "what": "The script as it is, its configuration but for the number of steps, in jaxmarl's own Hanabi.",
         "algorithm": "JaxMARL's `ippo_ff_hanabi.py`",
@@ -78,24 +79,18 @@ def _log(curve: list[dict[str, float]], row: dict[str, Any]) -> None:
     print(now, flush=True)
 
 
-def scores(env: MultiAgentEnvironment, network: Any, params: Any, key: jax.Array, greedy: bool) -> jax.Array:
-    """The scores `[EPISODES]` of whole games. Consumes `key`."""
-    key_reset, key_play = jax.random.split(key)
-    obs, state = env.batch_reset(jax.random.split(key_reset, EPISODES))
+def playing(network: Any) -> Algorithm:
+    """The script's policy as an algorithm that only plays: its state is the network's parameters."""
 
-    def step(now: tuple[Any, Any, jax.Array, jax.Array], key: jax.Array) -> tuple[Any, None]:
-        obs, state, score, playing = now
-        key_act, key_step = jax.random.split(key)
-        mask = jax.vmap(env.action_mask, (0, None))(state, env.default_params)
-        policy, _ = network.apply(params, (obs, jnp.zeros(obs.shape[:-1], bool), mask))
-        action = policy.mode() if greedy else policy.sample(seed=jax.random.key_data(key_act))
-        obs, state, reward, terminated, truncated, _ = env.batch_step(
-            jax.random.split(key_step, EPISODES), state, action
-        )
-        return (obs, state, score + playing * reward[:, 0], playing & ~(terminated | truncated)), None
+    def act(params: Any, obs: jax.Array, carry: Any = None, key: Any = None, *, action_mask: Any, reset: Any) -> Any:
+        del reset
+        policy, _ = network.apply(params, (obs, jnp.zeros(obs.shape[:-1], bool), action_mask))
+        return policy.mode() if key is None else policy.sample(seed=jax.random.key_data(key)), carry
 
-    start = (obs, state, jnp.zeros(EPISODES), jnp.ones(EPISODES, bool))
-    return jax.lax.scan(step, start, jax.random.split(key_play, LONGEST))[0][2]
+    def no_training(*_: Any) -> Any:
+        raise NotImplementedError
+
+    return Algorithm(no_training, no_training, act)
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def main() -> None:
 def games(run: Run) -> list[dict[str, float]]:
     """For each seed, the means of the numbers in info at the end of the episodes."""
     policies = [run.member(i).policy for i in range(run.num_members)]
-    play = jax.jit(partial(_last_info, as_multi_agent(run.env), policies[0]))
-    everybody = as_multi_agent(run.env).unwrapped
+    team, params = as_multi_agent(run.env), _params(run.env)
+    play, everybody = jax.jit(partial(_last_info, team, policies[0])), team.unwrapped
     assert isinstance(everybody, MultiAgentEnvironment)
     hides = np.array([name.startswith("hider") for name in everybody.agents])
     told = []
@@ -58,7 +58,7 @@ def games(run: Run) -> list[dict[str, float]]:
         while not isinstance(states, State):
             states = states.env  # that inside a wrapper
         worlds = [jax.tree.map(itemgetter(e), states) for e in range(EPISODES)]
-        apart = [out_of_reach(world, hides, _params(run.env)) for world in worlds]
+        apart = [out_of_reach(world, hides, params) for world in worlds]
         told.append({name: float(np.mean(values)) for name, values in {**info, "out_of_reach": apart}.items()})
     return told
 

@@ -27,6 +27,7 @@ __all__ = [
     "check_algorithm",
     "check_module",
     "field_names",
+    "made_from",
     "map_fields",
     "scan_updates",
     "with_replay",
@@ -151,6 +152,14 @@ class Algorithm(NamedTuple):
             "Algorithm",
             {"init(key)": "→ state", "update(state)": "→ (state, metrics)", "act(state, obs)": "→ (action, carry)"},
         )
+
+
+def made_from(algo: Algorithm) -> Any:
+    """What `make` has bound to an algorithm's `init`, such as an `Agent` with its `config` and `loss`.
+
+    None for an algorithm that keeps its configuration elsewhere, or a wrapped one.
+    """
+    return next((part for part in getattr(algo.init, "args", ()) if hasattr(part, "config")), None)
 
 
 def check_algorithm(algo: Any, taker: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl.algorithm import Algorithm, RunConfig, check_algorithm
+from jaxrl.algorithm import Algorithm, RunConfig, check_algorithm, made_from
 from jaxrl.fields import as_whole
 from jaxrl.source_file import check_not_loading
 from jaxrl.train.callbacks import Callback, OnRow
@@ -131,11 +131,11 @@ def _check_what(algo: Any, config: Any) -> None:
     check_algorithm(algo, "fit")
     if isinstance(config, type):
         raise TypeError(f"fit takes a configuration, not the class {config.__name__}; give {config.__name__}().")
-    made_from = next((part.config for part in getattr(algo.init, "args", ()) if hasattr(part, "config")), None)
-    if type(made_from) is not type(config):  # an algorithm that keeps its configuration elsewhere, or a wrapped one
+    own = getattr(made_from(algo), "config", None)
+    if type(own) is not type(config):
         return
     for field in dataclasses.fields(config):
-        there, here = getattr(made_from, field.name), getattr(config, field.name)
+        there, here = getattr(own, field.name), getattr(config, field.name)
         if field.name != "seed" and there != here:
             raise ValueError(
                 f"The algorithm was made from another configuration: {field.name} is {there!r} there and {here!r} "

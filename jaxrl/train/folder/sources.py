@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl.algorithm import made_from
 from jaxrl.registry import lives_here, own_code
 from jaxrl.source_file import SourceFile, source_of
 
@@ -102,10 +103,8 @@ def own_loss(algo: Any, config: Any) -> str | None:
 
 def _loss(algo: Any) -> str | None:
     """The name of an algorithm's loss, if it has one."""
-    for part in getattr(algo.init, "args", ()):
-        if (loss := getattr(part, "loss", None)) is not None:
-            return f"{loss.__module__}:{getattr(loss, '__qualname__', type(loss).__qualname__)}"
-    return None
+    loss = getattr(made_from(algo), "loss", None)
+    return None if loss is None else f"{loss.__module__}:{getattr(loss, '__qualname__', type(loss).__qualname__)}"
 
 
 def changed(about: Mapping[str, Any]) -> list[str]:
