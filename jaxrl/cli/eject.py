@@ -57,6 +57,7 @@ _READING = (
     "jaxrl.algos.streaming",
 )
 _WIDTH = 120
+_WRITTEN = "Written by `jaxrl eject"  # begins the last paragraph of the docstring
 _IMPORTS = 88  # which also suits who formats with the default of black and ruff
 
 _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
@@ -275,9 +276,9 @@ def _docstring(module: ModuleType, algorithm: str) -> str:
     """The algorithm's own, and where the file comes from."""
     from jaxrl import __version__
 
-    text = (module.__doc__ or "").strip()
+    text = (module.__doc__ or "").partition(_WRITTEN)[0].strip()
     return (
-        f"{text}\n\nWritten by `jaxrl eject {algorithm}` (jaxrl {__version__}): edit it, then type `python FILE` or "
+        f"{text}\n\n{_WRITTEN} {algorithm}` (jaxrl {__version__}): edit it, then type `python FILE` or "
         f"`jaxrl train ./FILE`.\n"
     )
 

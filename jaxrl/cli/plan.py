@@ -9,6 +9,7 @@ from typing import Any
 from jaxrl import algos
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import RunFlags, parse_flags
+from jaxrl.display import data_size, in_units
 from jaxrl.fields import as_whole, typed
 
 __all__ = ["PlanFlags", "main"]
@@ -77,14 +78,15 @@ def _summary(name: str, config: Any, flags: PlanFlags, plan: Any) -> list[str]:
 
     device = jax.local_devices()[0]
     seeds = f", {flags.num_seeds} seeds" if flags.num_seeds > 1 else ""
-    of = "unknown" if plan.limit is None else _size(plan.limit)
+    of = "unknown" if plan.limit is None else data_size(plan.limit)
     fit = "fits" if plan.fits else "does not fit"
     return [
         f"{name} on {config.env}{seeds}: {config.num_updates:,} updates of {config.steps_per_update:,} steps",
-        f"  parameters         {plan.num_params:,} ({_size(plan.param_bytes)})" + (" a seed" if seeds else ""),
-        f"  one update         {_count(plan.cost.flops)}FLOP, {_size(plan.cost.bytes)} read and written",
+        f"  parameters         {plan.num_params:,} ({data_size(plan.param_bytes)})" + (" a seed" if seeds else ""),
+        f"  one update         {_count(plan.cost.flops)}FLOP, {data_size(plan.cost.bytes)} read and written",
         f"  devices            {plan.devices} of {jax.device_count()} ({device.device_kind})",
-        f"  memory on each     {_size(plan.memory)} of {of}: {fit} (train state {_size(plan.state_bytes)} in all)",
+        f"  memory on each     {data_size(plan.memory)} of {of}: {fit} "
+        f"(train state {data_size(plan.state_bytes)} in all)",
     ]
 
 
@@ -109,7 +111,7 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
                 f"{row.devices}",
                 f"{share:,.6g}" if share >= 1 else "too few",
                 _seconds(row.compute),
-                _size(row.reduced),
+                data_size(row.reduced),
                 _seconds(row.communication),
                 _seconds(row.seconds),
                 f"{alone / row.seconds:.1f}" if share >= 1 else "–",
@@ -140,8 +142,8 @@ def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
         cures.append(f"--num-seeds {seeds} (of {flags.num_seeds})")
     cures.append("smaller --hidden, or more devices")
     return (
-        f"This needs {_size(plan.memory)} on each of {plan.devices} devices, which have {_size(plan.limit)}, of which "
-        f"a tenth should be left: try {', or '.join(cures)}."
+        f"This needs {data_size(plan.memory)} on each of {plan.devices} devices, which have {data_size(plan.limit)}, "
+        f"of which a tenth should be left: try {', or '.join(cures)}."
     )
 
 
@@ -187,19 +189,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _count(number: float) -> str:
-    return _shown(number, ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
-
-
-def _size(number: float) -> str:
-    return _shown(number, ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+    return in_units(number, ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 
 def _seconds(seconds: float) -> str:
-    return _shown(seconds, ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
-
-
-def _shown(number: float, *units: tuple[str, float]) -> str:
-    """Three digits of a number in the largest unit of which it is at least one; in the last one if it is less."""
-    rounded = float(f"{number:.3g}")
-    unit, size = next((each for each in units if rounded >= each[1]), units[-1])
-    return f"{rounded / size:.3g} {unit}"
+    return in_units(seconds, ("s", 1.0), ("ms", 1e-3), ("us", 1e-6))

@@ -58,7 +58,11 @@ def make(name: str, **options: Any) -> FromGymnax:
     """`from_gymnax(*gymnax.make(name, **options))`."""
     if name not in gymnax.registered_envs:
         raise UnknownNameError(f"gymnax has no environment {name!r}. {nearest(name, list(gymnax.registered_envs))}")
-    env = from_gymnax(*gymnax.make(name, **options))
+    try:
+        theirs = gymnax.make(name, **options)
+    except TypeError as error:
+        raise TypeError(f"gymnax cannot make {name} of these options: {error}.") from error
+    env = from_gymnax(*theirs)
     env.name = f"gymnax:{name}"
     return env
 

@@ -107,6 +107,11 @@ def python(*module_and_arguments: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_a_file_of_ones_own_is_written_again(folder: Path) -> None:
+    again = eject(str(folder / "my_stream_ac.py"))
+    assert again.count("Written by") == 1
+
+
 def test_an_unknown_algorithm_is_told() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean ippo"):
         eject("ipo")

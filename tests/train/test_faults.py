@@ -104,7 +104,7 @@ def test_a_full_disk_does_not_stop_training_and_is_used_again(
     for update in (4, 6):  # the rows still find room in the last block of their file
         place = disk / "run" / "checkpoints" / str(update)
         assert (
-            f"The checkpoint {place} could not be written: the disk is full (up to 100.1 kB are needed, 0 bytes" in said
+            f"The checkpoint {place} could not be written: the disk is full (up to 100 kB are needed, 0 bytes" in said
         )
     assert said.count("Training goes on.") == 2
     assert_same_state(result.state, whole.state)

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from jaxrl.envs.options import whole
+
 __all__ = ["COLORS", "COLOR_NAMES", "Game"]
 
 COLOR_NAMES = ("red", "yellow", "green", "white", "blue")
@@ -43,9 +45,7 @@ class Game:
             ("information_tokens", 0, 30),
             ("life_tokens", 1, 30),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}.")
+            whole(name, getattr(self, name), low, high)
         if self.dealt > self.cards:
             raise ValueError(
                 f"{self.players} players with {self.hand_size} cards each need {self.dealt} cards, but {self.colors} "

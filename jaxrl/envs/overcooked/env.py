@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.options import one_of
+from jaxrl.envs.options import one_of, whole
 from jaxrl.envs.overcooked.board import board
 from jaxrl.envs.overcooked.draw import draw
 from jaxrl.envs.overcooked.items import ORDERS, value_of
@@ -72,8 +72,7 @@ class Overcooked(MultiAgentEnvironment):
         for name, given in (("cooking", cooking), ("observe", observe), ("start", start)):
             one_of(name, given, _CHOICES[name])
         for name, number, most in (("cook_time", cook_time, 255), ("max_steps", max_steps, 2**31 - 1)):
-            if not isinstance(number, int) or not 1 <= number <= most:
-                raise ValueError(f"{name} must be a whole number from 1 to {most}, got {number!r}.")
+            whole(name, number, most=most)
         self.layout, self.by_hand, self.observes = find_layout(layout), cooking == "by_hand", observe
         self.start: Start = start
         self.agents = tuple(f"agent_{i}" for i in range(len(self.layout.starts)))

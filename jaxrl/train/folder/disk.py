@@ -9,6 +9,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from jaxrl.display import data_size
+
 __all__ = ["check_writable", "refuse_link", "why", "writing"]
 
 _REASONS = {
@@ -26,11 +28,11 @@ def why(error: BaseException, folder: Path, needed: int | None = None) -> str:
         folder: The folder written to; it need not exist.
         needed: Bytes, if known.
     """
-    free = f"{_size(_free(folder))} are free in {folder}"
+    free = f"{data_size(_free(folder))} are free in {folder}"
     return (
         f"{_reason(error)} ({free})"
         if needed is None
-        else f"{_reason(error)} (up to {_size(needed)} are needed, {free})"
+        else f"{_reason(error)} (up to {data_size(needed)} are needed, {free})"
     )
 
 
@@ -88,10 +90,3 @@ def _free(folder: Path) -> int:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"

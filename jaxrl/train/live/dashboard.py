@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from jaxrl.display import data_size
 from jaxrl.train.live.chart import chart, resample, sparkline
 from jaxrl.train.live.view import PARTS, Band, RunView, duration, number
 from jaxrl.train.metrics import metric_of
@@ -170,10 +171,10 @@ def _machine(view: RunView, room: int) -> Text:
     """The device and its memory."""
     texts = [view.device] if view.device else []
     if "host" in view.memory:
-        texts.append(f"host memory {_bytes(view.memory['host'])}")
+        texts.append(f"host memory {data_size(view.memory['host'])}")
     if "device" in view.memory:
-        limit = f" of {_bytes(view.memory['device_limit'])}" if "device_limit" in view.memory else ""
-        texts.append(f"device memory {_bytes(view.memory['device'])}{limit}")
+        limit = f" of {data_size(view.memory['device_limit'])}" if "device_limit" in view.memory else ""
+        texts.append(f"device memory {data_size(view.memory['device'])}{limit}")
     return _line("  ·  ".join(texts), room, "dim")
 
 
@@ -211,10 +212,6 @@ def _short(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.1e}"
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def _escaped(text: str) -> str:

@@ -120,8 +120,11 @@ def smooth(y: np.ndarray) -> np.ndarray:
 
 
 def verbatim(text: str) -> str:
-    """A text with dollar signs, as the name of a file may have, in which matplotlib sees no formula."""
-    return text.replace("$", r"\$")
+    """A text that matplotlib shows as it is.
+
+    It sees formulas in dollar signs, and its legends leave out what begins with an underscore: names of files may.
+    """
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def short(steps: float) -> str:

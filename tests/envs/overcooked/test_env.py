@@ -60,6 +60,7 @@ def test_a_layout_with_a_mistake(text, message):
         ("orders=3", "orders must be soups such as 'ooo'"),
         ("orders=ttt", "no soup in orders='ttt' can be made: the layout has onions"),
         ("cook_time=0", "cook_time must be a whole number from 1 to 255, got 0"),
+        ("cook_time=true", "cook_time must be a whole number from 1 to 255, got True"),
         ("max_steps=0", "max_steps must be a whole number"),
         ("shaping=-1", "shaping must be at least 0"),
         ("shaping=much", "shaping must be a finite number"),

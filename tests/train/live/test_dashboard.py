@@ -67,7 +67,7 @@ def test_it_says_how_the_run_goes() -> None:
         assert word in text
     for word in ("training 70%", "compiling 15%", "evaluating 10%", "saving 5%"):
         assert word in text
-    assert "2 x cpu  ·  host memory 700 MiB  ·  device memory 3.0 GiB of 80.0 GiB" in text
+    assert "2 x cpu  ·  host memory 734 MB  ·  device memory 3.22 GB of 85.9 GB" in text
     assert "greedy evaluation after 500,000 steps" in text
     assert "losses" not in text
     assert "total" not in text

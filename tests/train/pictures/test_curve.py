@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxrl.errors import MissingExtraError
-from jaxrl.train.pictures.curve import save_curve, short
+from jaxrl.train.pictures.curve import new_figure, save_curve, short, verbatim
 
 
 def rows(kind: str) -> list[dict[str, Any]]:
@@ -57,3 +57,12 @@ def test_without_matplotlib_the_pip_line_is_named(tmp_path: Path, monkeypatch: p
 def test_steps_in_short_have_three_digits_and_the_unit_they_round_to() -> None:
     shown = {0: "0", 999: "999", 1024: "1.02k", 999_424: "999k", 999_936: "1M", 2_500_000: "2.5M", 999_999_999: "1G"}
     assert {steps: short(steps) for steps in shown} == shown
+
+
+def test_every_name_stands_in_a_legend_as_it_is() -> None:
+    figure = new_figure("a test", 2, 2)
+    axes = figure.add_subplot()
+    for name in ("_mine", "$mine$"):
+        axes.plot([0, 1], label=verbatim(name))
+    texts = [text.get_text() for text in axes.legend().get_texts()]
+    assert texts == [" _mine", r"\$mine\$"]
