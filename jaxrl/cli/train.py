@@ -68,7 +68,8 @@ class StartFlags:
     """What to start from."""
 
     init_from: Path | None = None
-    """Start from the parameters of this run, which must have the same spaces and networks."""
+    """Start from the parameters of this run, which must have the same spaces and networks. RUN:2 is the seed with index
+    2."""
     init_learner: bool = False
     """With --init-from: take over the optimiser and the normalisers too."""
     init_best: bool = False

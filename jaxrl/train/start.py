@@ -26,7 +26,7 @@ class InitFrom:
     """Another run, and what to take over from it."""
 
     run: str | Path
-    """Its folder."""
+    """Its folder; `"RUN:2"` is its seed with index 2, as `member` says too."""
     learner: bool = False
     """Take over everything that updates learn, with the optimiser and the normalisers, instead of parameters only."""
     best: bool = False
@@ -137,7 +137,7 @@ class Start:
         count = len(self._members)
         member = _chosen_member(run, source.member, count if self._alike else 0)
         old = run.state if member is None else member_of(run.state, member)
-        one_for_all = count > 1 and (member is not None or run.about["num_seeds"] == 1)
+        one_for_all = count > 1 and (member is not None or run.num_members == 1)
         here, there = learned_parts(self._shape, source.learner), learned_parts(old, source.learner)
         wanted = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), here)
         check_fits(
@@ -161,7 +161,11 @@ def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
         member: The member that was asked for.
         members: The number of members that can start from their counterparts, 0 if none can.
     """
-    count = run.about["num_seeds"]
+    count = run.num_members
+    if run.index is not None and member not in (None, run.index):
+        raise ValueError(f"init_from: {run.folder.path} is named with :{run.index} and with member={member}; drop one.")
+    if run.index is not None:
+        return None
     if member is not None and not 0 <= member < count:
         raise ValueError(f"init_from: member must be from 0 to {count - 1} in {run.folder.path}, got {member}.")
     if count == 1 or (member is None and members == count):

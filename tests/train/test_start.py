@@ -78,6 +78,17 @@ def test_as_many_seeds_start_from_their_own_and_others_from_the_best(source: Pat
     np.testing.assert_array_equal(chosen.state.params["noise"], np.stack([own[1]] * 3))
 
 
+@pytest.mark.parametrize("num_seeds", [1, 2, 3])
+def test_a_seed_of_another_run_can_be_named_with_the_run(num_seeds: int, seeds: Path) -> None:
+    """Whatever else the run holds, all start from this one."""
+    result = run(toy.make(NEW), NEW, num_seeds=num_seeds, init_from=f"{seeds}:2")
+    wanted = noise(dataclasses.replace(CONFIG, seed=CONFIG.seed + 2))
+    for member in np.asarray(result.state.params["noise"]).reshape(num_seeds, -1):
+        np.testing.assert_array_equal(member, np.asarray(wanted).reshape(-1))
+    with pytest.raises(ValueError, match=r"named with :2 and with member=1; drop one"):
+        run(toy.make(NEW), NEW, init_from=InitFrom(f"{seeds}:2", member=1))
+
+
 def test_such_a_run_is_resumed_exactly_without_the_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, source = tmp_path / "run", tmp_path / "source"
     run(run_dir=source)
