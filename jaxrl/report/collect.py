@@ -13,11 +13,11 @@ import numpy as np
 
 from jaxrl import stats
 from jaxrl.registry import canonical
-from jaxrl.train.folder.load import member_named
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.metrics import columns
 from jaxrl.train.pictures.curve import smooth
+from jaxrl.wrappers.players import member_named
 
 __all__ = ["METRICS", "Member", "SeedGroup", "collect"]
 

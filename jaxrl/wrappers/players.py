@@ -15,6 +15,7 @@ __all__ = [
     "ambiguous_names",
     "as_pairs",
     "learning_policies",
+    "member_named",
     "named_param_sets",
     "policy_names",
     "runs_near",
@@ -106,13 +107,22 @@ def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
     So a run in `folder`, which was trained against `runs/their_run`, can be looked at from elsewhere.
     """
 
+    def is_run(policy: str | Path) -> bool:
+        return (member_named(policy)[0] / "run.json").is_file()
+
     def found(policy: str) -> str:
-        if learns(policy) or policy in (_RANDOM, SCRIPTED) or (Path(policy) / "run.json").is_file():
+        if learns(policy) or policy in (_RANDOM, SCRIPTED) or is_run(policy):
             return policy
         above = (parent / policy for parent in folder.absolute().parents)
-        return next((str(run) for run in above if (run / "run.json").is_file()), policy)
+        return next((str(run) for run in above if is_run(run)), policy)
 
     return tuple(f"{pattern}={found(policy)}" for pattern, policy in _split(pairs).items())
+
+
+def member_named(name: str | Path) -> tuple[Path, int | None]:
+    """The folder and the member's index in `RUN:2`; a folder of exactly this name comes first."""
+    folder, _, index = str(name).rpartition(":")
+    return (Path(folder), int(index)) if folder and index.isdigit() and not Path(name).exists() else (Path(name), None)
 
 
 def learns(policy: str) -> bool:
@@ -125,10 +135,18 @@ def _split(pairs: Iterable[str]) -> dict[str, str]:
     return {pattern: policy for pattern, _, policy in parts}
 
 
-@functools.cache
-def _of_run(folder: str) -> tuple[Any, ...]:
-    """The policies of all members of a run."""
+def _of_run(name: str) -> tuple[Any, ...]:
+    """The policies of all members of a run, or of the one in `RUN:2`, as they are now."""
+    folder = member_named(name)[0].absolute()
+    files = [file for file in (folder / "run.json", folder / "checkpoints") if file.exists()]
+    return _of_run_as_of(name, folder, tuple(file.stat().st_mtime_ns for file in files))
+
+
+@functools.lru_cache(maxsize=64)
+def _of_run_as_of(name: str, folder: Path, when: tuple[int, ...]) -> tuple[Any, ...]:
+    """The policies of a run in a folder whose files were written at these times: training it further makes others."""
+    del folder, when
     import jaxrl  # `load` knows all algorithms
 
-    run = jaxrl.load(folder)
+    run = jaxrl.load(name)
     return tuple(run.member(index).policy for index in range(run.num_members))

@@ -1,5 +1,7 @@
 """Who plays which agents: named policies that learn, and runs whose policies are held fixed."""
 
+import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from family import agent_of
 
 import jaxrl
 from jaxrl.algos import ippo, iql, pqn
+from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.rerun import repeated
 from jaxrl.wrappers import FixedPolicies
@@ -82,6 +85,32 @@ def test_the_policies_of_a_run_play_and_do_not_learn(tmp_path: Path):
     assert second.config.seed == 2
     with pytest.raises(ValueError, match="are trained together; leave out :1"):
         repeated(second)
+
+
+def test_a_run_that_is_trained_further_plays_as_it_has_become(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In the same process, too; what is left as it is is loaded once. Another folder's run is another one."""
+    monkeypatch.chdir(tmp_path)
+    past = ippo.Config(env=GAME, **SMALL, lr=0.1)
+    quiet: dict[str, Any] = {"quiet": True, "pictures": False, "eval_episodes": 4}
+    jaxrl.fit(ippo.make(past), past, "past", **quiet)
+
+    def partner(folder: str = "past") -> Any:
+        env = ippo.Config(env=GAME, policies={"player_1": f"./{folder}"}, **SMALL).make_env()
+        assert isinstance(env, FixedPolicies)
+        return env._players[0].policies[0]
+
+    first = partner()
+    assert partner() is first
+    longer = dataclasses.replace(past, total_timesteps=2 * past.total_timesteps)
+    state = jaxrl.fit(ippo.make(longer), longer, "past", resume=True, **quiet).state
+    policy = Policy(ippo.make(longer), longer.make_env(), state)
+    jax.tree.map(np.testing.assert_array_equal, partner().params, policy.params)
+    assert not all(map(np.array_equal, jax.tree.leaves(first.params), jax.tree.leaves(policy.params)))
+    (tmp_path / "there").mkdir()
+    shutil.copytree("past", "there/past")
+    second = partner()
+    monkeypatch.chdir(tmp_path / "there")
+    assert partner() is not second
 
 
 def test_random_players_take_any_action_of_any_kind_of_space():
@@ -159,6 +188,6 @@ def test_the_runs_that_a_run_met_are_found_from_elsewhere(tmp_path: Path, monkey
         run.mkdir(parents=True)
         (run / "run.json").touch()
     monkeypatch.chdir(here)
-    pairs = ("a=runs/theirs", "b=./mine", "c=runs/nowhere", "d=random", "e=B")
+    pairs = ("a=runs/theirs", "f=runs/theirs:1", "b=./mine", "c=runs/nowhere", "d=random", "e=B", "g=./mine:1")
     found = runs_near(pairs, tmp_path / "runs" / "ours")
-    assert found == (f"a={theirs}", *pairs[1:])
+    assert found == (f"a={theirs}", f"f={theirs}:1", *pairs[2:])

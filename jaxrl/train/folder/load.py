@@ -25,9 +25,9 @@ from jaxrl.train.folder.trust import check_own_code, trusted_class
 from jaxrl.train.folder.typed import spelled
 from jaxrl.train.members import best_member, member_of
 from jaxrl.train.programs import initial_state, member_keys
-from jaxrl.wrappers.players import runs_near
+from jaxrl.wrappers.players import member_named, runs_near
 
-__all__ = ["Run", "load", "member_named"]
+__all__ = ["Run", "load"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,12 +143,6 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         checkpoint = functools.cache(lambda: _restored(folder, algo, config.seed, about["num_seeds"], best))
         run = Run(folder, about, module, config, algo, config.make_env(), checkpoint)
     return run if index is None else run.member(index)
-
-
-def member_named(name: str | Path) -> tuple[Path, int | None]:
-    """The folder and the member's index in `RUN:2`; a folder of exactly this name comes first."""
-    folder, _, index = str(name).rpartition(":")
-    return (Path(folder), int(index)) if folder and index.isdigit() and not Path(name).exists() else (Path(name), None)
 
 
 def _restored(folder: RunFolder, algo: Algorithm, seed: int, members: int, best: bool) -> Restored:
