@@ -78,6 +78,8 @@ class CostEstimate:
     """Bytes on each device during training."""
     limit: int | None
     """Bytes that each device has, if known."""
+    members: int = 1
+    """M, of which each has its own gradient."""
 
     @property
     def fits(self) -> bool:
@@ -92,7 +94,7 @@ class ScalingRow(NamedTuple):
     compute: float
     """Computing time of each device."""
     reduced: float
-    """Bytes that each device sends for the gradient of one minibatch."""
+    """Bytes that each device sends for the gradients of one minibatch, those of all members."""
     communication: float
     """Time to reduce all gradients of an update."""
 
@@ -136,6 +138,7 @@ def estimate_cost(
         devices=devices.size if devices else 1,
         memory=memory,
         limit=device_memory() if limit is None else limit,
+        members=members,
     )
 
 
@@ -178,7 +181,7 @@ def scaling_table(
     alone = least if measured is None else measured
     rows = []
     for n in counts:
-        reduced = 2 * (n - 1) / n * plan.param_bytes
+        reduced = 2 * (n - 1) / n * plan.param_bytes * plan.members
         messages = 2 * math.ceil(math.log2(n)) * assumed.latency_us * 1e-6
         one = messages + reduced / (assumed.link_gb_per_s * 1e9)
         rows.append(ScalingRow(n, alone / n, reduced, minibatches * one))

@@ -98,6 +98,14 @@ def test_the_table_is_arithmetic():
     assert scaling_table(PLAN, [2], 4, ASSUMED, measured=3.0)[0].compute == 1.5
 
 
+def test_members_on_the_same_devices_have_a_gradient_each():
+    """One all-reduce for all of them, whose arrays have their axis."""
+    config = toy_algorithm.Config(work=32)
+    plan = estimate_cost(toy_algorithm.make(config), config, members=3)
+    assert plan.param_bytes == 16
+    assert scaling_table(plan, [2], 4, ASSUMED)[0].reduced == 3 * 16
+
+
 def test_what_fits_is_planned(capsys, monkeypatch, plan):
     monkeypatch.setattr("jaxrl.train.cost.estimate.estimate_cost", lambda *_: plan)
     main(["plan", "ppo", "--env", "probe/constant_reward", "--device-counts", "1", "64"])
