@@ -104,20 +104,27 @@ def main(argv: list[str]) -> int:
 
 
 def summary(table: list[dict[str, Any]], names: list[str]) -> str:
-    """A line per combination, the best first: the mean over its seeds, their range, and how many diverged."""
-    metric = "win_rate" if any(row.get("win_rate") is not None for row in table) else "return_mean"
+    """A line per combination, the best first: the mean over its seeds, their range, and how many diverged.
+
+    With several environments they come one after the other, each with the win rate if it has one, else the return.
+    """
+    envs = list(dict.fromkeys(row.get("env") for row in table))
+    winners = {row.get("env") for row in table if row.get("win_rate") is not None}
     points: dict[str, list[dict[str, Any]]] = {}
     for row in table:
         points.setdefault(repr([row[name] for name in names]), []).append(row)
     lines = []
     for rows in points.values():
+        env = rows[0].get("env")
+        metric = "win_rate" if env in winners else "return_mean"
         scores = [row[metric] for row in rows if row.get(metric) is not None]
         cells = [_text(rows[0][name]) for name in names]
         cells += [f"{np.mean(scores):.4g}", f"{min(scores):.4g} to {max(scores):.4g}"] if scores else ["–", "–"]
         cells += [str(len(rows)), str(sum(row["diverged"] for row in rows) or "–")]
-        lines.append((np.mean(scores) if scores else -np.inf, cells))
-    ranked = [cells for _, cells in sorted(lines, key=lambda line: -line[0])]
-    rows = [[*names, "win rate" if metric == "win_rate" else "return", "of seeds", "seeds", "diverged"], *ranked]
+        lines.append((envs.index(env), -np.mean(scores) if scores else np.inf, cells))
+    ranked = [cells for *_, cells in sorted(lines, key=lambda line: line[:2])]
+    known = [name for name, some in (("win rate", winners), ("return", set(envs) - winners)) if some]
+    rows = [[*names, " or ".join(known), "of seeds", "seeds", "diverged"], *ranked]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
 
