@@ -15,7 +15,7 @@ from jaxrl.cli.cores import use_cores
 from jaxrl.cli.sweep import MANY_VALUES, read_space
 from jaxrl.cli.train import new_run_dir
 
-__all__ = ["main"]
+__all__ = ["main", "outcome"]
 
 _USAGE = """\
 usage: jaxrl search ALGO --env ID [--method METHOD] [--budget RUNS] [flags]
@@ -82,11 +82,11 @@ def main(argv: list[str]) -> int:
         print(f"Stopped by {result.stopped}; continue with: jaxrl search {shlex.join(given)}", file=sys.stderr)
         return EXIT_STOPPED
     if not flags.quiet:
-        print(_outcome(result, run_dir))
+        print(outcome(result, run_dir))
     return 0
 
 
-def _outcome(result: Any, run_dir: Path) -> str:
+def outcome(result: Any, run_dir: Path) -> str:
     """The best point, its scores on the test seeds, and what to type next."""
     from jaxrl import stats
     from jaxrl.train.metrics import metric_of
@@ -94,12 +94,16 @@ def _outcome(result: Any, run_dir: Path) -> str:
     metric = metric_of(result.test)
     scores = result.test[metric]
     scores = scores if isinstance(scores, list) else [scores]
+    diverged = result.test.get("diverged", ())
+    scores = [score for seed, score in enumerate(scores) if seed not in diverged]
+    without = f", without {len(diverged)} that diverged" if diverged else ""
     name = "win rate" if metric == "win_rate" else "return"
     best = ", ".join(f"{name}={_text(value)}" for name, value in result.best.items())
     changing = ", the last of a lineage" if result.lineage else ""
     return (
         f"Best: {best}{changing}\n"
-        f"On {len(scores)} test seeds: {name} {stats.iqm(scores):.4g} (IQM), {min(scores):.4g} to {max(scores):.4g}\n\n"
+        f"On {len(scores)} test seeds{without}: {name} {stats.iqm(scores):.4g} (IQM), "
+        f"{min(scores):.4g} to {max(scores):.4g}\n\n"
         f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}"
     )
 

@@ -52,7 +52,8 @@ class SearchResult:
     incumbents: list[Incumbent]
     """The best point so far at each stage of the budget."""
     test: dict[str, Any] | None
-    """The final greedy evaluation on the test seeds: return_mean … are lists with one number per seed."""
+    """The final greedy evaluation on the test seeds: return_mean … are lists with one number per seed. If some of them
+    diverged, `diverged` has their places in these lists: their numbers say nothing."""
     run_dir: Path | None
     """The folder with checklist.json, tuning/ and test/."""
     stopped: str | None
@@ -177,7 +178,8 @@ def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict
     if path is not None:
         folder = RunFolder(path)
         if decide(folder, config, wanted(config, members, task.options, lineage=lineage)) is Stage.FINISHED:
-            return folder.read()["evaluation"]
+            about = folder.read()
+            return _told(about["evaluation"], about["diverged"])
     if not task.options["quiet"]:
         print(f"The best is {found.best}; now on the test seeds.")
     result = fit(
@@ -192,7 +194,12 @@ def _test(task: Task, found: Found, seeds: list[int], path: Path | None) -> dict
     )
     if result.stopped:
         raise StoppedError(result.stopped)
-    return result.evaluation
+    return _told(result.evaluation, result.diverged)
+
+
+def _told(evaluation: dict[str, Any] | None, diverged: list[int]) -> dict[str, Any] | None:
+    """An evaluation that says which of the seeds have diverged, if some have."""
+    return {**evaluation, "diverged": diverged} if evaluation and diverged else evaluation
 
 
 def _content(found: Found) -> dict[str, Any]:

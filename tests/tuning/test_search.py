@@ -1,5 +1,6 @@
 """What a search writes, how it goes on after a stop, wrong input, the command."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import echo
+import jax
+import jax.numpy as jnp
 import pytest
 from searches import CONFIG, OPTIONS, UPDATES, search
 
 import jaxrl
+from jaxrl.algorithm import Algorithm
 from jaxrl.cli import main
+from jaxrl.cli.search import outcome
 from jaxrl.report import collect
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.lock import locked
@@ -127,6 +132,32 @@ def test_wrong_input_is_explained_before_anything_is_written(
     with pytest.raises(ValueError, match=sentence):
         search(tmp_path / "search", **options)
     assert not (tmp_path / "search").exists()
+
+
+def test_a_test_seed_that_diverges_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has diverged acts all the same, here for a return of 999; a search that is called again says so too."""
+    made = echo.make
+
+    def make(config: echo.Config) -> Algorithm:
+        algo, unlucky = made(config), jax.random.key_data(jax.random.key(3))
+
+        def init(key: jax.Array, hyperparams: Any = None) -> echo.State:
+            state, lost = algo.init(key, hyperparams), (jax.random.key_data(key) == unlucky).all()
+            return dataclasses.replace(state, params={"theta": jnp.where(lost, jnp.nan, state.params["theta"])})
+
+        def act(state: echo.State, obs: Any, *args: Any, **given: Any) -> Any:
+            action, carry = algo.act(state, obs, *args, **given)
+            return jnp.nan_to_num(action, nan=999.0), carry
+
+        return algo._replace(init=init, act=act)
+
+    monkeypatch.setattr(echo, "make", make)
+    for _ in range(2):
+        result = search(tmp_path / "search", budget=1)  # on the test seeds 2, 3 and 4
+        assert result.test["diverged"] == [1]
+        said = outcome(result, tmp_path)
+        assert "On 2 test seeds, without 1 that diverged: return" in said
+        assert "999" not in said
 
 
 def test_a_space_is_needed() -> None:
