@@ -16,7 +16,7 @@ from jaxrl.train.members import traced_fields
 from jaxrl.train.metrics import metric_of
 from jaxrl.train.result import Result
 from jaxrl.train.run import SearchRun
-from jaxrl.tuning.member_groups import Row, check_groups, curve_means, make_groups, train_groups
+from jaxrl.tuning.member_groups import MemberGroup, Row, check_groups, curve_means, make_groups, train_groups
 from jaxrl.tuning.search_space import Choice, Point, Range, distinct, draws, effective, read_space
 
 __all__ = ["Found", "Incumbent", "Method", "StoppedError", "Task", "Trial", "best_so_far", "member_rows", "trial_of"]
@@ -129,7 +129,7 @@ class Task:
         check_groups(make_groups(self.config, tried, self.seeds, self.max_members, None), self.options)
 
     def only_traced(self, method: str, members: int) -> None:
-        """Raise ValueError unless one program can train that many members side by side."""
+        """Raise ValueError unless one program can train that many members side by side, or for what `check` refuses."""
         fixed = sorted(set(self.space) - set(traced_fields(self.config)))
         if fixed:
             raise ValueError(
@@ -141,7 +141,7 @@ class Task:
                 f"{method} trains {members} members side by side, more than max_members={self.max_members}; lower "
                 f"the budget or the number of tuning seeds."
             )
-        self.check([])
+        check_groups([MemberGroup(self.config, [{}] * members, None)], self.options)
 
     def train(self, tried: Sequence[Point], name: str = "") -> list[Trial]:
         """Train points to the end with every tuning seed.

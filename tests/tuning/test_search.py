@@ -11,10 +11,11 @@ import echo
 import jax
 import jax.numpy as jnp
 import pytest
-from searches import CONFIG, OPTIONS, UPDATES, search
+from searches import CONFIG, OPTIONS, RATES, UPDATES, search
 
 import jaxrl
 from jaxrl.algorithm import Algorithm
+from jaxrl.algos import ppo, self_play
 from jaxrl.cli import main
 from jaxrl.cli.search import outcome
 from jaxrl.report import collect
@@ -131,6 +132,20 @@ def test_wrong_input_is_explained_before_anything_is_written(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         search(tmp_path / "search", **options)
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.parametrize("method", ["random", "halving", "pbt"])
+def test_what_no_run_would_take_is_explained_as_early(method: str, tmp_path: Path) -> None:
+    """Whether the method trains its points in groups or side by side in one program."""
+    rates = {"lr": RATES, "method": method, "quiet": True}
+    league = self_play.Config(env="matrix/rock_paper_scissors", league=("main", "exploiter"))
+    with pytest.raises(ValueError, match="no points of a sweep or a search"):
+        jaxrl.search(self_play, league, tmp_path / "search", **rates)
+    with pytest.raises(ValueError, match="There is no environment 'CartPole-v2'"):
+        jaxrl.search(ppo, ppo.Config(env="CartPole-v2"), tmp_path / "search", **rates)
+    with pytest.raises(ValueError, match="log_every must be positive"):
+        search(tmp_path / "search", method=method, log_every=0)
     assert not (tmp_path / "search").exists()
 
 
