@@ -34,8 +34,9 @@ class Halving:
         """See `Method`."""
         if self.eta < 2 or self.rungs < 1:
             raise ValueError(f"eta must be at least 2 and rungs at least 1, got {self.eta} and {self.rungs}.")
-        task.draws(1)
-        task.only_traced("halving", self.plan(task)[0][1] * len(task.seeds))
+        points = self.plan(task)[0][1]
+        task.only_traced("halving", points * len(task.seeds))
+        task.draws(points)
 
     def plan(self, task: Task) -> list[tuple[int, int]]:
         """The update at which each rung ends and its number of points, as many as the budget pays for."""

@@ -18,7 +18,7 @@ from jaxrl.train.run import SearchRun
 from jaxrl.tuning.evolve import evolve, population
 from jaxrl.tuning.finalists import train_finalists
 from jaxrl.tuning.lineage import ancestors, distant
-from jaxrl.tuning.search_space import Point
+from jaxrl.tuning.search_space import Choice, Point, effective
 from jaxrl.tuning.task import Found, Incumbent, Task, Trial, best_so_far, member_rows, trial_of
 
 __all__ = ["PBT", "Grown", "grown"]
@@ -71,8 +71,12 @@ class PBT:
                 f"{updates} updates cannot be cut into {self.generations} generations; use at least "
                 f"total_timesteps={enough} (--total-timesteps {enough}){fewer}."
             )
-        task.draws(1)
         task.only_traced("pbt", members)
+        for name, dimension in task.dimensions.items():
+            # Wherever members start, they may come to the ends of a range, and to each value of a list.
+            ends = dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
+            for value in ends:
+                effective(task.config, {name: value})
 
     def plan(self, task: Task) -> tuple[int, int]:
         """The number of points in the population and the number of finalists, as many as the budget pays for."""

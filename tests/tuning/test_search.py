@@ -15,7 +15,7 @@ from searches import CONFIG, OPTIONS, RATES, UPDATES, search
 
 import jaxrl
 from jaxrl.algorithm import Algorithm
-from jaxrl.algos import ppo, self_play
+from jaxrl.algos import ppo, self_play, td3
 from jaxrl.cli import main
 from jaxrl.cli.search import outcome
 from jaxrl.report import collect
@@ -146,6 +146,10 @@ def test_what_no_run_would_take_is_explained_as_early(method: str, tmp_path: Pat
         jaxrl.search(ppo, ppo.Config(env="CartPole-v2"), tmp_path / "search", **rates)
     with pytest.raises(ValueError, match="log_every must be positive"):
         search(tmp_path / "search", method=method, log_every=0)
+    # Only some points are refused; a population may come to them late.
+    noisy = td3.Config(exploration_noise_min=0.1)
+    with pytest.raises(ValueError, match=r"exploration_noise_min=0\.1 is more than exploration_noise=0\.0"):
+        jaxrl.search(td3, noisy, tmp_path / "search", exploration_noise=(0.05, 0.5), **rates | {"lr": [1e-3]})
     assert not (tmp_path / "search").exists()
 
 
