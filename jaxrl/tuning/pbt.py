@@ -105,7 +105,8 @@ class PBT:
         start = {name: getattr(task.config, name) for name in task.space}
         drawn = task.draws(points) if self.draw else [start]
         members = task.members([drawn[i % len(drawn)] for i in range(points)])
-        mesh = choose_mesh(task.config, len(members), MeshShape(data=1))
+        shape = MeshShape(data=1)
+        mesh = choose_mesh(task.config, len(members), shape)
         algo = population(task.algorithm.make(task.config), self.generations)
         across = partial(evolve, task.dimensions, self.quantile, self.resample, every)
         who = Members.of(task.config, members)
@@ -113,6 +114,7 @@ class PBT:
             print(f"A population of {len(members)}, {self.generations} generations; compiling…")
         programs = compile_programs(algo, task.config, who, task.options["eval_episodes"], mesh, across)
         search = SearchRun(programs=programs, notes={"population": dataclasses.asdict(self)})
+        task = dataclasses.replace(task, options={**task.options, "mesh": shape})  # for run.json
         return task.fit(algo, members, "population", search)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.train.devices.mesh import MeshShape
 from jaxrl.train.fit import fit
 from jaxrl.train.result import Result
 from jaxrl.tuning import PBT, Trial
@@ -47,6 +48,19 @@ def test_members_share_seeds_but_no_random_keys(tuning_seeds: int, draw: bool, r
     assert distinct(result.state.key) == members
     assert distinct(result.state.own.key) == members
     assert len(np.unique(result.state.own.runner)) == members
+
+
+def test_run_json_has_the_devices_that_a_population_is_spread_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its members are, and never their environments, however many devices there are."""
+    shapes = []
+
+    def spy(*args: Any, **options: Any) -> Result:
+        shapes.append(options["mesh"])
+        return fit(*args, **options)
+
+    monkeypatch.setattr("jaxrl.tuning.task.fit", spy)
+    jaxrl.search(echo, CONFIG, method=PBT(generations=2, finalists=1), budget=2, tuning_seeds=1, **OPTIONS, **SPACE)
+    assert shapes == [MeshShape(data=1)]
 
 
 @pytest.mark.parametrize("tuning_seeds", [3, pytest.param(1, marks=pytest.mark.slow)])
