@@ -120,7 +120,7 @@ def search(
     folder = None if run_dir is None else Path(run_dir) / "tuning"
     task = Task(algorithm, config, hyperparameters, as_whole("budget", budget), chosen, folder, max_members, options)
     how = _method(method, task)
-    plan = {**_plan(task, how), "test_seeds": tested, **intervals}
+    plan = {**_plan(task, how), "test_seeds": tested, "max_members": max_members, **intervals}
     with recorded(run_dir, "search", config, plan, len(chosen)) as record:
         return _search(task, how, tested, record)
 

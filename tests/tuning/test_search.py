@@ -192,6 +192,8 @@ def test_another_search_does_not_continue_this_one(folder: Path) -> None:
         search(folder, method=Random(), budget=2)
     with pytest.raises(FileExistsError, match=r"space.lr.low is 1e-06 there and left out here"):
         search(folder, method=Grid(), lr=[1e-3], budget=3)
+    with pytest.raises(FileExistsError, match=r"holds another search: .*max_members is left out there and 4 here"):
+        search(folder, max_members=4)
 
 
 def test_a_search_that_goes_on_in_another_process_is_left_alone(tmp_path: Path) -> None:
