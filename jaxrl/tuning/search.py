@@ -159,6 +159,11 @@ def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> 
         if not found.incumbents:
             raise DivergedError("Every point that was tried has diverged; search lower learning rates.")
         content = _content(found)
+        if not task.options["quiet"] and len(found.trials) > 1 and len({trial.rank for trial in found.trials}) == 1:
+            print(
+                f"All {len(found.trials)} trials have the score {found.trials[0].score:.4g}, so nothing speaks for any "
+                "of them. A game against oneself, for example, says little: see jaxrl arena."
+            )
         record.write("testing", **content)
         test = _test(task, found, tested, None if root is None else root / "test")
     except StoppedError as stop:

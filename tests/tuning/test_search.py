@@ -153,6 +153,13 @@ def test_what_no_run_would_take_is_explained_as_early(method: str, tmp_path: Pat
     assert not (tmp_path / "search").exists()
 
 
+def test_a_search_whose_trials_are_all_alike_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for space in ({"width": [1, 2]}, {"lr": [1e-3, 1e-2]}):
+        jaxrl.search(echo, CONFIG, method="grid", **OPTIONS | {"quiet": False}, **space)
+        alike = "width" in space
+        assert ("All 2 trials have the score" in capsys.readouterr().out) == alike
+
+
 def test_a_test_seed_that_diverges_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has diverged acts all the same, here for a return of 999; a search that is called again says so too."""
     made = echo.make
