@@ -138,7 +138,7 @@ def test_wrong_input_is_explained_before_anything_is_written(
 @pytest.mark.parametrize("method", ["random", "halving", "pbt"])
 def test_what_no_run_would_take_is_explained_as_early(method: str, tmp_path: Path) -> None:
     """Whether the method trains its points in groups or side by side in one program."""
-    rates = {"lr": RATES, "method": method, "quiet": True}
+    rates: dict[str, Any] = {"lr": RATES, "method": method, "quiet": True}
     league = self_play.Config(env="matrix/rock_paper_scissors", league=("main", "exploiter"))
     with pytest.raises(ValueError, match="no points of a sweep or a search"):
         jaxrl.search(self_play, league, tmp_path / "search", **rates)
@@ -147,14 +147,15 @@ def test_what_no_run_would_take_is_explained_as_early(method: str, tmp_path: Pat
     with pytest.raises(ValueError, match="log_every must be positive"):
         search(tmp_path / "search", method=method, log_every=0)
     # Only some points are refused; a population may come to them late.
-    noisy = td3.Config(exploration_noise_min=0.1)
+    noisy, noise = td3.Config(exploration_noise_min=0.1), {**rates, "lr": [1e-3], "exploration_noise": (0.05, 0.5)}
     with pytest.raises(ValueError, match=r"exploration_noise_min=0\.1 is more than exploration_noise=0\.0"):
-        jaxrl.search(td3, noisy, tmp_path / "search", exploration_noise=(0.05, 0.5), **rates | {"lr": [1e-3]})
+        jaxrl.search(td3, noisy, tmp_path / "search", **noise)
     assert not (tmp_path / "search").exists()
 
 
 def test_a_search_whose_trials_are_all_alike_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    for space in ({"width": [1, 2]}, {"lr": [1e-3, 1e-2]}):
+    spaces: list[dict[str, Any]] = [{"width": [1, 2]}, {"lr": [1e-3, 1e-2]}]
+    for space in spaces:
         jaxrl.search(echo, CONFIG, method="grid", **OPTIONS | {"quiet": False}, **space)
         alike = "width" in space
         assert ("All 2 trials have the score" in capsys.readouterr().out) == alike
