@@ -58,8 +58,13 @@ _LAZY = {  # imported on first use: `import jaxrl` is light
     "sweep": "jaxrl.tuning.sweep",
 }
 
+_MODULES = ("algos", "interop", "nn", "play", "render", "replay", "rl", "stats", "symmetries", "tuning", "wrappers")
+"""Modules of the documented interface that are imported on first use as well."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"jaxrl.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'jaxrl' has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
@@ -67,4 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

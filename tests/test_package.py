@@ -63,6 +63,15 @@ def test_training_is_imported_on_first_use() -> None:
         jaxrl.nonsense  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "name", ["interop.to_jaxmarl", "render.save", "replay.record", "stats.iqm", "wrappers.Flatten"]
+)
+def test_what_the_documentation_calls_jaxrl_dot_needs_no_import_of_its_own(name: str) -> None:
+    code = f"import jaxrl; jaxrl.{name}; assert {name.partition('.')[0]!r} in dir(jaxrl)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_help_comes_without_jax() -> None:
     code = "import sys; from jaxrl.cli import main; main(['--help']); assert 'orbax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
