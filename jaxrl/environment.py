@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.auto_reset import auto_reset
+from jaxrl.auto_reset import auto_reset, check_reset, check_step
 from jaxrl.display import as_html
 from jaxrl.keys import check_key
 from jaxrl.spaces import Space, check_action, num_actions
@@ -88,7 +88,8 @@ class Environment:
         check_action(action, self.action_space(), f"{self.name}.step", agents=len(getattr(self, "agents", ())))
         params = self._params(params)
         key_step, key_reset = self.split_key(key)
-        return auto_reset(self.step_env(key_step, state, action, params), self.reset_env(key_reset, params))
+        stepped = self.step_env(key_step, state, action, params)
+        return auto_reset(check_step(stepped, self), self.reset_env(key_reset, params))
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Split the key of `step` in two: for `step_env`, and for `reset_env` if the episode ends. Consumes `key`."""
@@ -100,7 +101,8 @@ class Environment:
 
         `params` is shared; with `own_params`, its leaves are `[B, …]`, and each environment has its own.
         """
-        return jax.vmap(self.reset, in_axes=(0, 0 if own_params else None))(keys, self._params(params))
+        obs, state = jax.vmap(self.reset, in_axes=(0, 0 if own_params else None))(keys, self._params(params))
+        return check_reset(obs, self), state
 
     def batch_step_env(
         self, keys: jax.Array, state: Any, action: Any, params: Any, *, own_params: bool = False
@@ -132,7 +134,7 @@ class Environment:
         stepped = self.batch_step_env(step_keys, state, action, params, own_params=own_params)
         if reset_to is None:
             reset_to = self.batch_reset(reset_keys, params, own_params=own_params)
-        obs, after, *rest = auto_reset(stepped, reset_to)
+        obs, after, *rest = auto_reset(check_step(stepped, self, keys.shape), reset_to)
         if self.has_observation and type(self).batch_observation is not Environment.batch_observation:
             # One observation to build, instead of that of the end and that of the beginning.
             obs = self.batch_observation(after, params, own_params=own_params)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxrl
+from jaxrl.algos import ippo
 from jaxrl.auto_reset import auto_reset, select
 from jaxrl.environment import Environment, MultiAgentEnvironment, as_arrays
 from jaxrl.spaces import Box, Discrete
@@ -114,3 +116,67 @@ GYMNASIUM: Any = (0, 0.0, True, False, {})  # a step as Gymnasium returns it, wi
 def test_what_there_is_not_says_so(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+class Shaped(MultiAgentEnvironment):
+    """A team of two whose reset and step return what they are told to."""
+
+    name = "shaped"
+    agents = ("a_0", "a_1")
+
+    def __init__(self, **parts: Any) -> None:
+        one = jnp.bool_(False)
+        self.parts = {"obs": jnp.zeros((2, 3)), "reward": jnp.zeros(2), "terminated": one, "truncated": one, "info": {}}
+        self.mask = parts.pop("mask", jnp.ones((2, 4), bool))
+        self.parts |= parts
+
+    def observation_space(self, params: Any = None) -> Box:
+        return Box(-1.0, 1.0, (3,))
+
+    def action_space(self, params: Any = None) -> Discrete:
+        return Discrete(4)
+
+    def action_mask(self, state: Any, params: Any = None) -> jax.Array:
+        return self.mask
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
+        return self.parts["obs"], jnp.zeros((), jnp.int32)
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        obs, *rest = self.parts.values()
+        return obs, state + 1, *rest
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (
+            {"obs": {"a_0": jnp.zeros(3), "a_1": jnp.zeros(3)}},
+            r"of type dict; return one array \[2, 3\]",
+        ),
+        ({"obs": jnp.zeros((2, 5))}, r"an observation of shape \[2, 5\]; return one array \[2, 3\]"),
+        ({"reward": jnp.float32(0)}, r"reward of shape \[\]; return \[2\]: one number for each of the 2 agents"),
+        ({"reward": {"a_0": 0.0, "a_1": 0.0}}, r"a dict as reward; return an array \[2\]"),
+        ({"terminated": jnp.zeros(2, bool)}, r"terminated of shape \[2\]; return \[\]: one boolean"),
+        ({"terminated": {"a_0": False, "__all__": False}}, "a dict as terminated"),
+        ({"truncated": jnp.float32(0)}, "truncated as float32; return one boolean"),
+        ({"info": None}, "a NoneType as info; return a dict"),
+        ({"mask": jnp.ones((2, 3), bool)}, r"action_mask of .* has the shape \[2, 3\]; return bool \[2, 4\]"),
+    ],
+)
+def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence: str) -> None:
+    """Instead of an error about shapes that names no line of the environment."""
+    config = ippo.Config(env=Shaped(**parts), num_envs=4, num_steps=4, total_timesteps=16, num_minibatches=1)
+    algo = ippo.make(config)
+    with pytest.raises(TypeError, match=sentence + ".* finds what else is missing"):
+        jax.eval_shape(lambda key: algo.update(algo.init(key)), jax.random.key(0))
+
+
+def test_what_can_be_trained_on_is_left_alone() -> None:
+    """Python booleans and whole numbers as rewards pass."""
+    env = Shaped(terminated=False, truncated=False, reward=jnp.zeros(2, jnp.int32))
+    _, state = env.reset(jax.random.key(0))
+    env.step(jax.random.key(1), state, jnp.zeros(2, int))
+    venv = jaxrl.VectorEnv(env, 3)
+    _, state = venv.reset(jax.random.key(2))
+    venv.step(jax.random.key(3), state, jnp.zeros((3, 2), int))
