@@ -105,8 +105,12 @@ class Box(Space):
     dtype: Any = np.float32
 
     def __post_init__(self) -> None:
+        if isinstance(self.shape, Integral):
+            raise ValueError(f"A Box's shape is a tuple; give ({self.shape},) for a vector of {self.shape} numbers.")
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        if any(isinstance(bound, jax.core.Tracer) for bound in (self.low, self.high)):
+            raise TypeError("A Box's bounds are NumPy arrays, for it is also made while jax.jit traces; use np.array.")
         for bound in (self.low, self.high):
             if not _broadcasts(np.shape(bound), self.shape):
                 raise ValueError(f"A bound of shape {np.shape(bound)} does not fit a Box of shape {self.shape}.")

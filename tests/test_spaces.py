@@ -129,11 +129,18 @@ def test_clip_keeps_leading_axes():
         (lambda: Box(1.0, 0.0, (2,)), "low <= high"),
         (lambda: Box(np.nan, 1.0, (2,)), "low <= high"),
         (lambda: Box(np.zeros(3), 1.0, (2,)), r"shape \(3,\) does not fit"),
+        (lambda: Box(0.0, 1.0, 2), r"is a tuple; give \(2,\)"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_senseless_spaces_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_bounds_that_jax_traces_are_told():
+    """`action_space` is called while a step is traced, where jnp.array makes no constant."""
+    with pytest.raises(TypeError, match="bounds are NumPy arrays"):
+        jax.eval_shape(lambda: Box(jnp.array([-1.0, 0.0]), 1.0, (2,)).sample(jax.random.key(0)))
 
 
 def test_equal_boxes_are_equal_however_written():
