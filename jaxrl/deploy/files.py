@@ -24,6 +24,8 @@ _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 def export(inference: Inference, path: Path) -> Path:
     """Write a policy in the format that the file's ending says; see `Policy.export`. Returns the path."""
+    if path.suffix in FORMATS:
+        path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".safetensors":
         save_params(path, inference.params)
     elif path.suffix == ".py":

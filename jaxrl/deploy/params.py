@@ -30,7 +30,7 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
     """Save parameters as safetensors. Saving and loading changes neither names, shapes, dtypes nor any bit.
 
     Args:
-        path: The file; an existing one is replaced.
+        path: The file; an existing one is replaced, and a missing folder is made.
         params: Dicts of arrays, nested as deep as you like, such as `policy.params` or `state.params`. An array inside
             is saved under its keys joined by `/`.
 
@@ -51,7 +51,9 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
                 f"Parameters are arrays of numbers, but {name} is a {type(leaf).__name__} of {array.dtype}."
             )
         arrays[name] = array
-    replace_file(Path(path), numpy_format.save(arrays))
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, numpy_format.save(arrays))
 
 
 def load_params(path: str | Path) -> dict[str, Any]:

@@ -121,6 +121,11 @@ def test_stablehlo_plays_like_the_policy(kind: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, action, rtol=1e-4, atol=1e-5)
 
 
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    for ending in (".py", ".stablehlo", ".safetensors"):
+        assert subject("mlp").policy.export(tmp_path / ending[1:] / "new" / f"policy{ending}").is_file()
+
+
 def test_the_ending_is_the_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = subject("mlp").policy
     with pytest.raises(ValueError, match=r"format: \.stablehlo, \.py, \.safetensors; got policy.onnx"):
