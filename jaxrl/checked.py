@@ -6,15 +6,17 @@ import dataclasses
 import typing
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
 from jaxrl.display import as_html
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.errors import nearest
 from jaxrl.fields import as_seed, typed
 from jaxrl.source_file import algorithm_name
+from jaxrl.synonyms import ours
 
 __all__ = [
     "COUNT",
@@ -70,6 +72,16 @@ class CheckedConfig:
     """What a value must be besides its type. None passes where the type has it."""
     effects: ClassVar[tuple[Effect, ...]] = ()
     """What some fields need. No rule is about hyperparameters in which the members of one program may differ."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        known = {field.name for field in dataclasses.fields(cls) if field.init}
+        for name in given:
+            if name not in known:
+                whose = f"{algorithm_name(cls)}.{cls.__qualname__}"
+                here = ours(name, known)
+                hint = f"Did you mean {here}?" if here else nearest(name, known)
+                raise TypeError(f"{whose} has no field {name!r}. {hint}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():

@@ -1,10 +1,10 @@
-"""The names that other libraries give to our flags, so that typing one of them gets an answer."""
+"""The names that other libraries give to our flags and fields, so that typing one of them gets an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-__all__ = ["check_synonyms"]
+__all__ = ["check_synonyms", "ours"]
 
 _OURS = {
     "learning_rate": "lr",
@@ -41,6 +41,13 @@ _OURS = {
 """From names in Stable-Baselines3, CleanRL, RLlib and the SMAC code bases."""
 
 
+def ours(name: str, known: Collection[str]) -> str | None:
+    """What is called `name` elsewhere, perhaps in capitals; None if it is nothing that is `known` here."""
+    lowered = name.lower()
+    here = _OURS.get(lowered, lowered)
+    return here if here in known and name not in known else None
+
+
 def check_synonyms(given: Iterable[str], known: Collection[str]) -> None:
     """Raise for the first flag that another library has and this command calls differently.
 
@@ -52,6 +59,6 @@ def check_synonyms(given: Iterable[str], known: Collection[str]) -> None:
         ValueError: The message says what to type.
     """
     for name in given:
-        ours = _OURS.get(name)
-        if ours is not None and ours in known and name not in known:
-            raise ValueError(f"There is no flag --{name.replace('_', '-')}; did you mean --{ours.replace('_', '-')}?")
+        here = ours(name, known)
+        if here is not None:
+            raise ValueError(f"There is no flag --{name.replace('_', '-')}; did you mean --{here.replace('_', '-')}?")

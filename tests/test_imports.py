@@ -15,6 +15,7 @@ FLOORS = [
         "errors",
         "entities",
         "symmetries",
+        "synonyms",
         "spaces",
         "keys",
         "fields",

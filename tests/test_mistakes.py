@@ -118,6 +118,16 @@ def test_a_flag_by_the_name_that_another_library_gives_it(flag, ours, capsys):
     assert f"did you mean {ours}?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("learning_rate", "lr"), ("LR", "lr"), ("n_envs", "num_envs"), ("hiden", "hidden")],
+)
+def test_a_field_by_another_name(name: str, meant: str) -> None:
+    for typed in (lambda: PPO.Config(**{name: 1}), lambda: dataclasses.replace(CONFIG, **{name: 1})):
+        with pytest.raises(TypeError, match=f"ppo.Config has no field '{name}'. Did you mean {meant}"):
+            typed()
+
+
 def test_objects_show_themselves_in_a_few_words():
     smax = jaxrl.make("smax/3m")
     assert repr(CONFIG) == "ppo.Config(env='CartPole-v1', lr=0.001)"

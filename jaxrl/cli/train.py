@@ -19,9 +19,9 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import has_accelerator, use_cores
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.cli.numbers import WHOLE
-from jaxrl.cli.synonyms import check_synonyms
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
+from jaxrl.synonyms import check_synonyms
 from jaxrl.train.loggers import Kind, Names
 
 __all__ = [
