@@ -119,6 +119,31 @@ def test_a_flag_by_the_name_that_another_library_gives_it(flag, ours, capsys):
 
 
 @pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("train ppo smax/3m", "smax/3m stands without a flag; did you mean --env smax/3m?"),
+        ("sweep ppo CartPole-v1 --lr 1e-3 3e-3", "did you mean --env CartPole-v1?"),
+        ("train ppo --anneal-lr false", "--anneal-lr takes no value; --no-anneal-lr says it"),
+        ("train ppo --anneal-lr=True", "--anneal-lr takes no value; --anneal-lr says it"),
+        ("train ppo --pictures False --lr 1e-3", "--no-pictures says it"),
+    ],
+)
+def test_words_without_a_flag_and_switches_with_a_value(typed: str, sentence: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(typed.split())
+    assert sentence in capsys.readouterr().err
+
+
+def test_several_members_are_not_evaluated_as_one() -> None:
+    states = jax.vmap(ALGO.init)(jax.random.split(jax.random.key(0), 2))
+    with pytest.raises(ValueError, match=r"holds 2 members; evaluate them side by side: jax.vmap\(lambda s, k"):
+        jaxrl.evaluate(ALGO, ENV, states, jax.random.key(1))
+    keys = jax.random.split(jax.random.key(1), 2)
+    played = jax.eval_shape(jax.vmap(lambda s, k: jaxrl.evaluate(ALGO, ENV, s, k, episodes=3)), states, keys)
+    assert played.returns.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
     ("name", "meant"),
     [("learning_rate", "lr"), ("LR", "lr"), ("n_envs", "num_envs"), ("hiden", "hidden")],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import shlex
 import sys
 from collections.abc import Collection
@@ -241,6 +242,7 @@ def parse_flags(
     flags = dataclasses.replace(flags, preset=preset)
     config_type = Annotated[type(default), tyro.conf.arg(name="")]
     run_type = Annotated[type(flags), tyro.conf.arg(name="")]
+    _check_values(argv, (default, flags))
     given = given_fields(argv)
     check_synonyms(given, {field.name for each in (default, flags) for field in dataclasses.fields(each)})
     arguments = dataclasses.make_dataclass(
@@ -255,6 +257,20 @@ def parse_flags(
         registry=WHOLE,
     )
     return settled(parsed.config, given - set(tried), given), parsed.run
+
+
+def _check_values(argv: list[str], parts: tuple[Any, ...]) -> None:
+    """Raise ValueError for an environment without its flag, and for a switch that is given True or False."""
+    if argv and not argv[0].startswith("-"):
+        raise ValueError(f"{argv[0]} stands without a flag; did you mean --env {shlex.quote(argv[0])}?")
+    switches = {f.name for part in parts for f in dataclasses.fields(part) if isinstance(getattr(part, f.name), bool)}
+    for word, value in itertools.pairwise([*argv, ""]):
+        flag, _, joined = word.partition("=")
+        field = flag.removeprefix("--").replace("-", "_")
+        said = (joined or value).lower()
+        if flag.startswith("--") and field in switches and said in ("true", "false"):
+            meant = flag if said == "true" else f"--no-{flag[2:]}"
+            raise ValueError(f"{flag} takes no value; {meant} says it.")
 
 
 def preset_chosen(name: str, preset: Any, config: Any, given: Collection[str]) -> str:

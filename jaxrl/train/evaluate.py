@@ -93,7 +93,8 @@ def evaluate(
 
     Raises:
         TypeError: `algo` is not an algorithm, `env` not an environment or `key` not a typed key.
-        ValueError: `episodes` or `max_steps` is below 1, or the info has no such number.
+        ValueError: `episodes` or `max_steps` is below 1, the info has no such number, or the state holds several
+            members.
     """
     check_algorithm(algo, "evaluate")
     check_environment(env, "evaluate")
@@ -102,6 +103,12 @@ def evaluate(
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
     check_log_info(env, log_info)
+    members = jnp.shape(getattr(state, "update", 0))
+    if members:
+        raise ValueError(
+            f"This train state holds {members[0]} members; evaluate them side by side: jax.vmap(lambda s, k: "
+            f"jaxrl.evaluate(algo, env, s, k))(state, jax.random.split(key, {members[0]}))."
+        )
     return _evaluate(
         algo, env, state, key, params, episodes=episodes, greedy=greedy, max_steps=max_steps, log_info=tuple(log_info)
     )
