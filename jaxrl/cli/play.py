@@ -83,6 +83,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
     from jaxrl.play.partners import ByRules, ForSome
     from jaxrl.registry import canonical
     from jaxrl.train.folder.load import load
+    from jaxrl.train.folder.sources import portable
     from jaxrl.wrappers import as_multi_agent
     from jaxrl.wrappers.players import SCRIPTED
 
@@ -95,7 +96,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
         return ByRules(here.scripted_policy)
     run = load(flags.partner, trust=flags.trust).member()
     there = as_multi_agent(run.env)
-    base = [canonical(name).partition("?")[0] for name in (flags.env, run.config.env)]
+    base = [portable(canonical(name)).partition("?")[0] for name in (flags.env, run.config.env)]  # a file and its copy
     forms = [(each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
         itself = f"type jaxrl play {shlex.quote(run.config.env)} --with {shlex.quote(str(flags.partner))}"

@@ -201,3 +201,12 @@ def test_the_game_s_own_rules_are_a_partner(play, tmp_path: Path) -> None:
     assert "score 1" in out
     with pytest.raises(SystemExit):
         play("", KITCHEN, "--with", "scripted")
+
+
+def test_a_game_in_a_file_of_your_own_is_that_of_the_runs_copy(play, tmp_path: Path) -> None:
+    Path("mine.py").write_text(
+        "import jaxrl\n\n\ndef cards(ranks=2):\n"
+        "    return jaxrl.make('hanabi/2p', colors=2, ranks=ranks, hand_size=2)\n"
+    )
+    run = trained(tmp_path / "mine", "./mine.py:cards")
+    assert "cut short after 2 steps" in play("p1\nq\n", "./mine.py:cards", "--with", run, "--seat", "0")
