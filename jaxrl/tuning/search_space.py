@@ -18,6 +18,7 @@ from jaxrl.checked import CheckedConfig
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole, settled
 from jaxrl.source_file import algorithm_name
+from jaxrl.synonyms import ours
 
 __all__ = [
     "Choice",
@@ -180,6 +181,8 @@ def _picked(config: Any, choices: Mapping[str, Choice], count: int) -> Iterator[
 def _choice(config: Any, name: str, values: Any) -> Choice:
     """Check a list of values."""
     _check_name(config, name)
+    if getattr(values, "ndim", 0) == 1:  # such as np.logspace returns
+        values = np.asarray(values).tolist()
     if not isinstance(values, list):
         raise ValueError(
             f"{name} must be a list of values such as [{values!r}], or a range (low, high) or (low, high, 'log'); "
@@ -232,4 +235,6 @@ def _check_name(config: Any, name: str) -> None:
             "sweep, --tuning-seeds and --test-seeds (tuning_seeds=…, test_seeds=…) for those of a search."
         )
     if name not in names:
-        raise UnknownNameError(f"{algorithm_name(type(config))} has no hyperparameter {name!r}. {nearest(name, names)}")
+        here = ours(name, names)
+        hint = f"Did you mean {here}?" if here else nearest(name, names)
+        raise UnknownNameError(f"{algorithm_name(type(config))} has no hyperparameter {name!r}. {hint}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import echo
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import agent_of
@@ -211,10 +212,17 @@ def test_what_a_search_could_only_find_out_late_is_refused_at_once(space: Any, s
         read_space(ppo.Config(), space)
 
 
+def test_an_array_is_a_list_of_values() -> None:
+    for array in (np.logspace(-4, -2, 3), jnp.array([0.5, 0.25])):
+        assert read_space(ppo.Config(), {"lr": array})["lr"] == read_space(ppo.Config(), {"lr": array.tolist()})["lr"]
+    assert read_space(ppo.Config(), {"num_envs": np.array([16, 32])})["num_envs"].at(0.9) == 32
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"lrr": [1.0]}, "has no hyperparameter 'lrr'. Did you mean lr"),
+        ({"learning_rate": [1.0]}, "has no hyperparameter 'learning_rate'. Did you mean lr?"),
         ({"seed": [1]}, r"seed is not a hyperparameter: say --num-seeds 8 \(in Python seeds=8 .* --tuning-seeds and"),
         ({"lr": 1.0}, r"lr must be a list of values such as \[1.0\], or a range"),
         ({"lr": []}, "lr has an empty list"),
