@@ -127,6 +127,8 @@ class OwnCallbacks(Callback):
     """
 
     def __init__(self, callbacks: Sequence[Callback | OnRow]) -> None:
+        if isinstance(callbacks, Callback) or callable(callbacks):
+            raise TypeError("callbacks is a list, also of a single one; write callbacks=[…].")
         self._callbacks = [each if isinstance(each, Callback) else _Function(each) for each in callbacks]
         self.error: Exception | None = None
 

@@ -79,6 +79,12 @@ def test_a_class_instead_of_an_object_is_refused() -> None:
         run(callbacks=[Notes])
 
 
+def test_a_single_callback_stands_in_a_list_too() -> None:
+    for single in (Notes(), lambda row: None):
+        with pytest.raises(TypeError, match=r"callbacks is a list, .* write callbacks=\[…\]"):
+            run(callbacks=single)
+
+
 # A goal
 
 
