@@ -31,6 +31,9 @@ class Group:
     """The action that points at the first of them; the next K - 1 point at the others. None if no actions do."""
     scale: tuple[float, ...] = ()
     """What each of the F features is multiplied by, so that none is far beyond 1; () leaves them as they are."""
+    place: tuple[int, ...] = ()
+    """Which of the F features are its place, after scaling; () if none are. In observations it is relative to the
+    agent, and places of all groups have the same axes and units."""
 
     @property
     def actions(self) -> tuple[int, ...]:
@@ -58,6 +61,13 @@ class Entities:
     groups: tuple[Group, ...]
     unused: tuple[tuple[int, int], ...] = ()
     """(start, size): parts that networks need not see, since they never change or are said twice."""
+    reaches: tuple[float, ...] = ()
+    """Distances that matter, in the units of places, such as the range of a weapon."""
+
+    @property
+    def placed(self) -> tuple[Group, ...]:
+        """The groups whose entities have places."""
+        return tuple(group for group in self.groups if group.place)
 
     @property
     def own_slices(self) -> tuple[slice, ...]:
@@ -78,6 +88,12 @@ class Entities:
             features = sum(size for _, size in group.parts)
             if len(group.scale) not in (0, features):
                 return f"entities has {len(group.scale)} scales for the {features} features of each {group.kind}."
+            if not set(group.place) <= set(range(features)):
+                return f"entities has the place {group.place} among the {features} features of each {group.kind}."
+        if len({len(group.place) for group in self.placed}) > 1:
+            return "entities has places with different numbers of axes."
+        if not all(reach > 0 for reach in self.reaches):
+            return f"entities has the reaches {self.reaches}; distances are above 0."
         kinds = [group.kind for group in self.groups]
         if len(set(kinds)) < len(kinds):
             return f"entities has two groups of the same kind: {', '.join(kinds)}."

@@ -32,8 +32,12 @@ def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
     return is_picture(env().observation_space())
 
 
-def _has_entities(_: Any, env: Callable[[], Environment]) -> bool:
-    return env().entities is not None
+_ENTITIES = "what entities it has, and for relations, where they are"
+
+
+def _has_entities(config: Any, env: Callable[[], Environment]) -> bool:
+    entities = env().entities
+    return entities is not None and (config.torso != "relations" or bool(entities.placed))
 
 
 def needs_no_network(field: str) -> Effect:
@@ -69,9 +73,10 @@ def beside_own_critics(critic_hidden: tuple[int, ...]) -> tuple[str, ...]:
 class NetworkLayer(CheckedConfig):
     """The networks."""
 
-    torso: Literal["flat", "entities"] = "flat"
+    torso: Literal["flat", "entities", "relations"] = "flat"
     """What encodes observations: flat takes them as a whole; entities shares weights among the entities of a kind,
-    such as units, and reads the values of actions that point at one off its features."""
+    such as units, and reads the values of actions that point at one off its features; relations is that and also tells
+    of each how many of each kind are how near to it."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: ActivationName = "tanh"
@@ -97,7 +102,7 @@ class NetworkLayer(CheckedConfig):
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("memory_size", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
-        Effect("torso", ("env",), _has_entities, "choose an environment that describes its entities, such as smax/3m"),
+        Effect("torso", ("env",), _has_entities, f"choose an environment that tells {_ENTITIES}, such as smax/3m"),
         Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
         *map(needs_no_network, ("torso", "channels", "hidden", "layer_norm", "activation")),
     )
@@ -108,10 +113,10 @@ class NetworkLayer(CheckedConfig):
         super().__post_init__()
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
-        if self.torso == "entities" and getattr(self, "normalise_obs", False):
+        if self.torso != "flat" and getattr(self, "normalise_obs", False):
             raise ValueError(
-                "torso=entities takes entities whose features are all 0 for absent, and standardised they would not be "
-                "0; choose normalise_obs=False."
+                f"torso={self.torso} takes entities whose features are all 0 for absent, and standardised they would "
+                "not be 0; choose normalise_obs=False."
             )
 
     @property
@@ -132,7 +137,7 @@ class NetworkLayer(CheckedConfig):
             space: What it encodes; None for vectors.
             hidden: The layers of the torso; () means `self.hidden`.
             own: Whether `network` replaces the torso.
-            entities: What the observations are made of, if they are; it matters if `torso` is entities.
+            entities: What the observations are made of, if they are; it matters unless `torso` is flat.
 
         Raises:
             UnknownNameError: There is no such network.
@@ -140,5 +145,5 @@ class NetworkLayer(CheckedConfig):
         c = self
         network = _load_network(c.network) if own and c.network else None
         layers = (hidden or c.hidden, c.activation, c.memory, c.memory_size)
-        entities = entities if c.torso == "entities" else None
-        return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities)
+        entities = None if c.torso == "flat" else entities
+        return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities, c.torso == "relations")

@@ -172,7 +172,7 @@ def parts_of_minibatch(agent: Agent, batch: Any) -> int:
     """
     config, entities = agent.config, agent.env.entities
     length, rows, num_agents = batch.weight.shape
-    if config.torso != "entities" or entities is None or config.memory != "none" or jax.default_backend() != "cpu":
+    if config.torso == "flat" or entities is None or config.memory != "none" or jax.default_backend() != "cpu":
         return 1
     rows //= config.num_minibatches
     row = length * num_agents * sum(group.count for group in entities.groups) * num_side_by_side()

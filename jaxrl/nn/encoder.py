@@ -35,6 +35,8 @@ class Encoder(nn.Module):
     network: Callable[[], nn.Module] | None = None
     entities: Entities | None = None
     """What observations are made of, for an `EntityTorso` instead."""
+    related: bool = False
+    """See `EntityTorso`."""
 
     @nn.compact
     def __call__(
@@ -46,6 +48,7 @@ class Encoder(nn.Module):
             torso = Torso(space, self.sizes, self.activation, self.layer_norm, self.channels, self.network)
             features, pointed = torso(obs, extra), None
         else:
-            features, pointed = EntityTorso(self.entities, self.sizes, self.activation, self.layer_norm)(obs, extra)
+            torso = EntityTorso(self.entities, self.sizes, self.activation, self.layer_norm, related=self.related)
+            features, pointed = torso(obs, extra)
         carry, features = core(carry, features, reset)
         return carry, features, pointed

@@ -17,6 +17,7 @@ import numpy as np
 from jaxrl.entities import Entities, Group
 from jaxrl.nn.dense import Dense, on_rows
 from jaxrl.nn.orthogonal import orthogonal
+from jaxrl.nn.relations import relations
 from jaxrl.nn.torso import ACTIVATIONS, MLP
 
 __all__ = ["EntityTorso", "Pointed", "choices"]
@@ -44,13 +45,18 @@ class EntityTorso(nn.Module):
     layer_norm: bool = False
     embedding: int = 32
     """E, the features of an entity."""
+    related: bool = False
+    """Whether embeddings also see how near the entities are to each other, see `relations`."""
 
     @nn.compact
     def __call__(self, obs: jax.Array, extra: jax.Array | None = None) -> tuple[jax.Array, Pointed | None]:
-        own = self.entities.own(obs)
+        own, around = self.entities.own(obs), {}
+        if self.related and self.entities.placed:
+            agent, around = relations(self.entities, obs)
+            own = jnp.concatenate([own, agent], axis=-1)
         seen, pointed = [own], []
         for group in self.entities.groups:
-            embeddings = self._embeddings(group, obs, own)
+            embeddings = self._embeddings(group, obs, own, around.get(group.kind))
             # Sums of many would saturate the next layer, and means hide how many there are: this is in between.
             seen.append(embeddings.sum(axis=-2) * np.float32(group.count**-0.5))
             if group.actions:
@@ -62,10 +68,11 @@ class EntityTorso(nn.Module):
         actions = sum((group.actions for group in pointed), ())
         return features, Pointed(jnp.concatenate([group.embeddings for group in pointed], axis=-2), actions)
 
-    def _embeddings(self, group: Group, obs: jax.Array, own: jax.Array) -> jax.Array:
+    def _embeddings(self, group: Group, obs: jax.Array, own: jax.Array, around: jax.Array | None) -> jax.Array:
         """Of each entity of a kind, `[..., K, E]`: one layer without a bias, so those of absent ones are 0."""
         rows = group.rows(obs)
         present = (rows != 0).any(axis=-1, keepdims=True).astype(rows.dtype)
+        rows = rows if around is None else jnp.concatenate([rows, around], axis=-1)
         # One product for all inputs; added later, the agent's own features would take half as long again on a CPU.
         inputs = jnp.concatenate([rows, present, present * own[..., None, :]], axis=-1)
         x = Dense(self.embedding, orthogonal(np.sqrt(2)), use_bias=False, name=group.kind)(inputs)

@@ -26,6 +26,7 @@ IDLE = [  # algorithm, a field with a value that has no effect, what gives it on
     (ppo, {"squash": True}, {"env": "classic/pendulum"}),
     (ippo, {"sharing": "none"}, {"env": "probe/credit"}),
     (ippo, {"torso": "entities"}, {"env": "smax/3m"}),
+    (ippo, {"torso": "relations"}, {"env": "smax/3m"}),
     (ippo, {"shared_reward": True}, {"env": "probe/credit"}),
     (mappo, {"sharing": (0,)}, {"env": "probe/credit", "sharing": (0, 0)}),
 ]

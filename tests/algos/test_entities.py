@@ -117,9 +117,10 @@ def test_the_central_critic_does_not_care_about_the_order_of_units():
     assert np.abs(value(ordered) - value(ordered, health=0.5)).max() > 1e-4
 
 
-def test_a_policy_plays_battles_of_another_size():
+@pytest.mark.parametrize("torso", ["entities", "relations"])
+def test_a_policy_plays_battles_of_another_size(torso):
     def made(name):
-        algo = ippo.make(ippo.Config(**SMALL, env=name))
+        algo = ippo.make(ippo.Config(**SMALL | {"torso": torso}, env=name))
         return algo, jax.eval_shape(algo.init, jax.random.key(0))
 
     (small, _), (large, shapes) = made("smax/3m"), made("smax/8m")

@@ -16,7 +16,9 @@ from jaxrl.nn.torso import ACTIVATIONS
 
 T, B, A = 2, 3, 7
 # Two allies, one number of the agent's own, three enemies in two parts, another of its own; actions 2 to 4 point.
-ENTITIES = Entities(16, (Group("ally", 2, ((0, 2),)), Group("enemy", 3, ((5, 1), (8, 2)), first_action=2)))
+ALLIES = Group("ally", 2, ((0, 2),), place=(0, 1))
+ENEMIES = Group("enemy", 3, ((5, 1), (8, 2)), first_action=2, place=(1, 2))
+ENTITIES = Entities(16, (ALLIES, ENEMIES))
 OBS = jax.random.normal(jax.random.key(0), (T, B, 16)).at[0, 0, 0:2].set(0).at[1, 1, jnp.array([6, 10, 11])].set(0)
 
 
@@ -37,10 +39,12 @@ class Both(nn.Module):
     q: bool = False
     layer_norm: bool = False
     num_bins: int | None = None
+    related: bool = False
 
     @nn.compact
     def __call__(self, obs):
-        encoder = Encoder((8, 6), memory="gru", memory_size=5, entities=ENTITIES, layer_norm=self.layer_norm)
+        look = {"entities": ENTITIES, "layer_norm": self.layer_norm, "related": self.related}
+        encoder = Encoder((8, 6), memory="gru", memory_size=5, **look)
         _, features, pointed = encoder(jnp.zeros((B, 5)), obs, jnp.zeros((T, B), bool))
         if self.q:
             values = QHead(A, (5,), dueling=self.dueling, num_bins=self.num_bins)(features, pointed)
@@ -53,6 +57,7 @@ class Both(nn.Module):
     "network",
     [
         pytest.param(Both(), id="policy"),
+        pytest.param(Both(related=True), id="relations"),
         pytest.param(Both(q=True), id="q", marks=pytest.mark.slow),
         pytest.param(Both(q=True, dueling=True, layer_norm=True), id="dueling"),
         pytest.param(Both(q=True, num_bins=9), id="bins", marks=pytest.mark.slow),

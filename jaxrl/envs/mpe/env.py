@@ -23,6 +23,8 @@ __all__ = ["ActionType", "ParticleEnv"]
 
 ActionType = Literal["discrete", "continuous"]
 
+_REACHES = (0.3, 1.0)  # two agents of the usual size touch; half the width of the square in which they begin
+
 
 class ParticleEnv(MultiAgentEnvironment):
     """A particle world. A scenario gives its `World` and writes `observe` and `reward`, and `script` if it has one.
@@ -97,7 +99,7 @@ class ParticleEnv(MultiAgentEnvironment):
     @property
     def entities(self) -> Entities | None:
         groups = tuple(group for group in self.groups() if group.count)
-        return Entities(max(self._sizes), groups) if groups else None
+        return Entities(max(self._sizes), groups, reaches=_REACHES) if groups else None
 
     def action_space(self, params: Params | None = None) -> Space:
         return actions.widest(self.world, self.action_type)

@@ -94,9 +94,9 @@ class SimpleFacmac(ParticleEnv):
         first = 4 + 2 * obstacles
         prey = first + 2 * hunters
         return (
-            Group("obstacle", obstacles, ((4, 2),)),
-            Group("adversary", hunters, ((first, 2),)),
-            Group("agent", good, ((prey, 2), (prey + 2 * good, 2))),
+            Group("obstacle", obstacles, ((4, 2),), place=(0, 1)),
+            Group("adversary", hunters, ((first, 2),), place=(0, 1)),
+            Group("agent", good, ((prey, 2), (prey + 2 * good, 2)), place=(0, 1)),
         )
 
     def reward(self, state: State, params: Params) -> jax.Array:

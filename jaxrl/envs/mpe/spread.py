@@ -65,7 +65,8 @@ class SimpleSpread(ParticleEnv):
         landmarks, others = len(self.world.landmarks), self.num_agents - 1
         first = 4 + 2 * landmarks
         # Places, and what they do not say.
-        return Group("landmark", landmarks, ((4, 2),)), Group("agent", others, ((first, 2), (first + 2 * others, 2)))
+        said = Group("agent", others, ((first, 2), (first + 2 * others, 2)), place=(0, 1))
+        return Group("landmark", landmarks, ((4, 2),), place=(0, 1)), said
 
     def reward(self, state: State, params: Params) -> jax.Array:
         count, ratio = self.num_agents, params.rules.local_ratio

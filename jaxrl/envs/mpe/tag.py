@@ -84,8 +84,8 @@ class SimpleTag(ParticleEnv):
         Which good agent an agent sees where depends on its own kind.
         """
         obstacles = len(self.world.landmarks)
-        around = Group("obstacle", obstacles, ((4, 2),))
-        return around, Group("adversary", self.num_adversaries - 1, ((4 + 2 * obstacles, 2),))
+        around = Group("obstacle", obstacles, ((4, 2),), place=(0, 1))
+        return around, Group("adversary", self.num_adversaries - 1, ((4 + 2 * obstacles, 2),), place=(0, 1))
 
     def reward(self, state: State, params: Params) -> jax.Array:
         hunters, count = self.num_adversaries, self.num_agents

@@ -82,7 +82,8 @@ class SimpleWorldComm(ParticleEnv):
     def groups(self) -> tuple[Group, ...]:
         """Obstacles and food; whether a forest hides an agent stands at a place that depends on the agent's kind."""
         food = 4 + 2 * (len(self.world.landmarks) - self.num_food - self.num_forests)
-        return Group("obstacle", (food - 4) // 2, ((4, 2),)), Group("food", self.num_food, ((food, 2),))
+        obstacles = Group("obstacle", (food - 4) // 2, ((4, 2),), place=(0, 1))
+        return obstacles, Group("food", self.num_food, ((food, 2),), place=(0, 1))
 
     def reward(self, state: State, params: Params) -> jax.Array:
         hunters, count = self.num_adversaries, self.num_agents

@@ -35,6 +35,8 @@ NUM_OTHER_BASE = 7  # health, dx, dy, movement x and y, attack, cooldown; then t
 _ACTION_ROWS = (3, 4, 5)
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
 _PER_PLACE = 1 / 16  # brings places on JaxMARL's map, 32 units wide, to 0 … 2
+_REACHES = (0.23, 0.57)  # in parts of their sight, units shoot so far, or nearly: with claws, and with guns
+_REACHES_IN_STATE = (0.13, 0.34)
 
 
 class Surroundings(NamedTuple):
@@ -85,10 +87,10 @@ def unit_list(
 def entities(num_mates: int, num_opponents: int, num_types: int, first_attack: int | None) -> Entities:
     """What `unit_list` is made of, for teams of these sizes; `first_attack` is the action that attacks opponent 0."""
     size, mates = NUM_OTHER_BASE + num_types, num_mates - 1
-    ally = Group("ally", mates, ((0, size),))
-    enemy = Group("enemy", num_opponents, ((mates * size, size),), first_attack)
+    ally = Group("ally", mates, ((0, size),), place=(1, 2))
+    enemy = Group("enemy", num_opponents, ((mates * size, size),), first_attack, place=(1, 2))
     length = (mates + num_opponents) * size + NUM_OWN_BASE + num_types
-    return Entities(length, (ally, enemy) if mates else (enemy,))
+    return Entities(length, (ally, enemy) if mates else (enemy,), reaches=_REACHES)
 
 
 def blocks(
@@ -150,9 +152,9 @@ def state_entities(num_allies: int, num_enemies: int, num_types: int) -> Entitie
     """What `global_state` is made of, for teams of these sizes; the labels at its end say nothing new."""
     size, units = NUM_OWN_BASE + num_types, num_allies + num_enemies
     scale = (1.0, _PER_PLACE, _PER_PLACE, 1.0, *(1.0,) * num_types)
-    ally = Group("ally", num_allies, ((0, size),), scale=scale)
-    enemy = Group("enemy", num_enemies, ((num_allies * size, size),), scale=scale)
-    return Entities(units * (size + 2), (ally, enemy), unused=((units * size, 2 * units),))
+    ally = Group("ally", num_allies, ((0, size),), scale=scale, place=(1, 2))
+    enemy = Group("enemy", num_enemies, ((num_allies * size, size),), scale=scale, place=(1, 2))
+    return Entities(units * (size + 2), (ally, enemy), ((units * size, 2 * units),), _REACHES_IN_STATE)
 
 
 def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
