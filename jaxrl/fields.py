@@ -137,15 +137,27 @@ def _tuple(arms: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
 
 def _int(value: Any) -> int:
     """Convert integers, and reals without a fraction; True and False are rejected."""
+    value = _held(value)
     _checked(value, isinstance(value, Real) and not isinstance(value, bool))
     return int(_checked(value, isinstance(value, Integral) or float(value).is_integer()))
 
 
 def _float(value: Any) -> float:
     """Convert reals within the range of float32, in which everything is computed."""
+    value = _held(value)
     _checked(value, isinstance(value, Real) and not isinstance(value, bool))
     number = float(value)
     return _checked(number, number == 0 or _TINY <= abs(number) <= _HUGE)
+
+
+def _held(value: Any) -> Any:
+    """The number in an array without axes, such as `jnp.float32(1e-3)`; anything else as it is."""
+    if isinstance(value, Real) or getattr(value, "shape", None) != () or not hasattr(value, "item"):
+        return value
+    try:
+        return value.item()
+    except TypeError:  # a traced one, which holds none yet
+        return value
 
 
 def _checked(value: Any, fits: bool) -> Any:

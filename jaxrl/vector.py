@@ -96,6 +96,10 @@ class VectorEnv:
         """
         agents = len(getattr(self.env, "agents", ()))
         check_action(action, self.env.action_space(), "VectorEnv.step", environments=self.num_envs, agents=agents)
+        for leaf in jax.tree.leaves(self.env_state(state))[:1]:
+            if jnp.shape(leaf)[:1] != (self.num_envs,):
+                given = f"its leaves are [{self.num_envs}, …], and one is {list(jnp.shape(leaf))}"
+                raise ValueError(f"The state is not that of {self.num_envs} environments: {given}.")
         if self.reset_strategy == "fresh":
             keys, own = _split(key, self.num_envs), self.params is not None
             return self.env.batch_step(keys, state, action, self._params(params), own_params=own)

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,6 +21,8 @@ SHARING = Literal["all", "none"] | tuple[int, ...]
         (int, -1, -1),
         (float, 1, 1.0),
         (float, np.float32(0.5), 0.5),
+        (float, jnp.float32(0.5), 0.5),
+        (int, jnp.int32(8), 8),
         (float, 0.0, 0.0),
         (bool, np.True_, True),
         (float | None, None, None),

@@ -305,3 +305,10 @@ def test_keys_must_serve_equally_many_environments():
     venv = VectorEnv(jaxrl.make("CartPole-v1"), 6)
     with pytest.raises(ValueError, match="4 keys cannot serve 6 environments alike"):
         venv.reset(jax.random.split(jax.random.key(0), 4))
+
+
+def test_a_state_of_another_number_of_environments_is_refused():
+    env = jaxrl.make("smax/3m")
+    _, state = VectorEnv(env, 4).reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"not that of 8 environments: its leaves are \[8, …\], and one is \[4"):
+        VectorEnv(env, 8).step(jax.random.key(1), state, jnp.zeros((8, 3), jnp.int32))

@@ -71,7 +71,7 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
         raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, list(jaxmarl.registered_envs))}")
     try:
         theirs = jaxmarl.make(name, **options)
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:  # some look into what they are given before they check it
         raise TypeError(
             f"jaxmarl cannot make {name} of these options: {error}. What needs more than numbers and text can be made "
             f"in Python: jaxrl.interop.from_jaxmarl(jaxmarl.make({name!r}, …))."

@@ -227,7 +227,10 @@ class Loop:
         self._stragglers.note(kind, text)
 
     def _advice(self) -> str:
-        return f"Try a lower --lr or a lower --max-grad-norm.{self.saver.advice}"
+        return (
+            f"Try a lower --lr or a lower --max-grad-norm, or see with jaxrl.check_env if the environment returns "
+            f"numbers that are not finite.{self.saver.advice}"
+        )
 
 
 def _ready(metrics: Metrics) -> bool:

@@ -131,6 +131,8 @@ def test_unknown_names_and_libraries():
         jaxrl.make("jaxmarl:coin_game", time_limit=0)
     with pytest.raises(TypeError, match=r"missing 2 .*'policy' and 'params'\. .*from_jaxmarl\(jaxmarl\.make\("):
         jaxrl.make("jaxmarl:LearnedPolicyEnemySMAX")
+    with pytest.raises(TypeError, match=r"jaxmarl cannot make SMAX of these options: .*'num_allies'"):
+        jaxrl.make("jaxmarl:SMAX", scenario="3m")
     with (
         jax.debug_key_reuse(False),
         pytest.raises(TypeError, match="dicts of agents, and MGinTheGrid returns another tree"),

@@ -58,7 +58,7 @@ def choose_shape(
         ValueError: See `choose_mesh`.
     """
     member, data = shape or MeshShape()
-    for name, count, whole, what in (("member", member, members, "seeds"), ("data", data, shards, "shards")):
+    for name, count, whole, what in (("member", member, members, "members"), ("data", data, shards, "shards")):
         if whole == 1 < count:
             raise ValueError(f"mesh.{name}={count} cannot split 1 {what[:-1]}; use mesh.{name}=1.")
         if count < 0 or (count and whole % count):

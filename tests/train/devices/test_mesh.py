@@ -113,7 +113,7 @@ def test_one_device_needs_no_mesh():
     ("shape", "message"),
     [
         (MeshShape(data=3), "mesh.data=3 does not divide the 8 shards; use one of 1, 2, 4, 8"),
-        (MeshShape(member=2), "mesh.member=2 cannot split 1 seed; use mesh.member=1"),
+        (MeshShape(member=2), "mesh.member=2 cannot split 1 member; use mesh.member=1"),
         (MeshShape(data=4), "needs 4 devices, but only 1 are visible.*device_count=4"),
     ],
 )
