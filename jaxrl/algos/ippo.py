@@ -135,8 +135,8 @@ PRESETS: dict[str, Config] = {
     # Four layers and little entropy win the last per cent of 3m, and lose 3s5z_vs_3s6z entirely.
     "3m": Config(total_timesteps=4_000_000, hidden=(64, 64, 64, 64), gae_lambda=0.95, ent_coef=0.002),
     "8m": Config(env="smax/8m", total_timesteps=8_000_000, torso="entities"),
-    # Who is near whom wins twice as many battles; where they always end, a price for later wins only hurts.
-    "5m_vs_6m": Config(env="smax/5m_vs_6m", total_timesteps=10_000_000, torso="relations", gamma=1.0),
+    # Who is near whom, and patience: to win, the team lets itself be chased until the enemies are scattered.
+    "5m_vs_6m": Config(env="smax/5m_vs_6m", total_timesteps=6_000_000, torso="relations", gamma=0.995),
     "10m_vs_11m": Config(env="smax/10m_vs_11m", total_timesteps=10_000_000, torso="entities"),
     "smacv2_5_units": Config(env="smax/smacv2_5_units", total_timesteps=10_000_000, torso="entities"),
     # Thousands of environments keep an accelerator busy; minibatches grow with them, and there are as many steps of
