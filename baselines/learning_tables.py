@@ -71,16 +71,17 @@ PUBLISHED = {
 """The best published win rate of the battles in which it is below 0.995."""
 
 
-def entities_on_smax() -> list[Row]:
-    """A row per run with networks of entities.
+def units_on_smax(folder: str) -> list[Row]:
+    """A row per run with networks of units, and one for each five of them or more.
 
     It also tells the sampled win rate at the end, when that was first above the best published one, and what the policy
     wins in JaxMARL's own environment.
     """
-    theirs = _in_jaxmarl()
-    head, *rows = won_by_run("smax_entities")
+    theirs = _in_jaxmarl(folder)
+    head, *rows = won_by_run(folder)
     table: list[Row] = [(*head, "sampled", "above the best published one after", "in JaxMARL's SMAX")]
-    for row, path in zip(rows, sorted((RESULTS / "smax_entities").glob("*.csv")), strict=True):
+    seeds: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row, path in zip(rows, sorted((RESULTS / folder).glob("*.csv")), strict=True):
         env, algorithm, seed = row[0], row[1], row[2]
         curve = load_csv(path)
         rates = [float(moment[f"win_rate_seed_{seed}"] or 0) for moment in curve]
@@ -89,13 +90,19 @@ def entities_on_smax() -> list[Row]:
         when = "never" if env in PUBLISHED else "–"
         if passed:
             when = f"{million(float(passed['timesteps']))}, {float(passed['seconds']):.0f} s"
-        table.append((*row, f"{rates[-1]:.3f}", when, f"{theirs[env, algorithm, int(seed)]:.3f}"))
+        there = theirs[env, algorithm, int(seed)]
+        table.append((*row, f"{rates[-1]:.3f}", when, f"{there:.3f}"))
+        seeds.setdefault((env, algorithm), []).append((float(row[4]), there))
+    for (env, algorithm), wins in seeds.items():
+        if len(wins) >= 5:
+            here, there = (interval(iqm_of(list(each)), 3) for each in zip(*wins, strict=True))
+            table.append((env, algorithm, f"IQM of {len(wins)} (95 %)", "", here, "", "", "", there))
     return table
 
 
 def entities_on_five_seeds() -> list[Row]:
-    """Likewise for runs of several seeds."""
-    theirs = _in_jaxmarl()
+    """A row per run of several seeds with networks of entities, likewise."""
+    theirs = _in_jaxmarl("smax_entities")
 
     def wins(env: str, algorithm: str, _: str, seeds: str, *__: str) -> str:
         first, last = map(int, seeds.split(" to "))
@@ -105,9 +112,9 @@ def entities_on_five_seeds() -> list[Row]:
     return [(*head, "in JaxMARL's SMAX"), *((*row, wins(*row)) for row in rows)]
 
 
-def _in_jaxmarl() -> dict[tuple[str, str, int], float]:
+def _in_jaxmarl(folder: str) -> dict[tuple[str, str, int], float]:
     """The share of battles won in JaxMARL's own environment, by battle, algorithm and seed."""
-    played = load(RESULTS / "smax_entities_in_jaxmarl.json")["runs"]
+    played = load(RESULTS / f"{folder}_in_jaxmarl.json")["runs"]
     return {(run["env"], run["algorithm"], run["seed"]): run["jaxmarl"] for run in played}
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from learning_tables import (
     ablation,
     entities_on_five_seeds,
-    entities_on_smax,
     hide_and_seek,
     ippo_on_3m,
     kitchen_speed,
@@ -25,6 +24,7 @@ from learning_tables import (
     strangers,
     team_runs,
     transfer,
+    units_on_smax,
     won_by_run,
 )
 from record import RESULTS
@@ -66,7 +66,8 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "docs" / "results.md": {
         "ippo on 3m": ippo_on_3m,
         "smax, ten million steps": lambda: won_by_run("smax_10m"),
-        "smax, entities": entities_on_smax,
+        "smax, relations": lambda: units_on_smax("smax_relations"),
+        "smax, entities": lambda: units_on_smax("smax_entities"),
         "smax, entities, five seeds": entities_on_five_seeds,
         "smax": lambda: runs("smax"),
         "mpe": lambda: runs("mpe"),

@@ -128,6 +128,14 @@ HANABI: dict[str, Any] = {
     "update_epochs": 2,
 }
 
+# Where the enemies are more, meeting them head on is a trap that is hard to leave. A team that has something to lose,
+# patience, and an eye for who is near whom finds out that it can hide and ambush them.
+_OUTNUMBERED: dict[str, Any] = {
+    "torso": "relations",
+    "gamma": 0.995,
+    "params": "jaxrl.envs.smax.stages:costly_losses",
+}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
     # Networks that know units; see docs/what_works_on_smax.md for what they cost and win.
@@ -135,8 +143,7 @@ PRESETS: dict[str, Config] = {
     # Four layers and little entropy win the last per cent of 3m, and lose 3s5z_vs_3s6z entirely.
     "3m": Config(total_timesteps=4_000_000, hidden=(64, 64, 64, 64), gae_lambda=0.95, ent_coef=0.002),
     "8m": Config(env="smax/8m", total_timesteps=8_000_000, torso="entities"),
-    # Who is near whom, and patience: to win, the team lets itself be chased until the enemies are scattered.
-    "5m_vs_6m": Config(env="smax/5m_vs_6m", total_timesteps=6_000_000, torso="relations", gamma=0.995),
+    "5m_vs_6m": Config(env="smax/5m_vs_6m", total_timesteps=4_000_000, **_OUTNUMBERED),
     "10m_vs_11m": Config(env="smax/10m_vs_11m", total_timesteps=10_000_000, torso="entities"),
     "smacv2_5_units": Config(env="smax/smacv2_5_units", total_timesteps=10_000_000, torso="entities"),
     # Thousands of environments keep an accelerator busy; minibatches grow with them, and there are as many steps of

@@ -53,6 +53,7 @@ class SMAX(MultiAgentEnvironment):
         map_size: Side of the square map, or (width, height), in map units.
         won_battle_bonus: Reward for a win.
         damage_reward: Reward for taking all of the opponents' health.
+        damage_cost: What it costs a team to lose all of its own health.
         own_losses: In self-play, how much of the opponents' reward a team loses: with 1, the default, the two sum to
             zero, and with 0 nobody has anything to lose by fighting.
         see_enemy_actions: Whether the last actions of visible opponents are observed.
@@ -83,6 +84,7 @@ class SMAX(MultiAgentEnvironment):
         map_size: float | tuple[float, float] = 32.0,
         won_battle_bonus: float = 1.0,
         damage_reward: float | None = None,
+        damage_cost: float = 0.0,
         own_losses: float | None = None,
         see_enemy_actions: bool = True,
         walls_cause_death: bool = True,
@@ -104,7 +106,8 @@ class SMAX(MultiAgentEnvironment):
         self.action_names = action_names(max(self.num_allies, self.num_enemies))
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
-        rules = (map_size, max_steps, won_battle_bonus, damage_reward, own_losses, see_enemy_actions, walls_cause_death)
+        rewards = (won_battle_bonus, damage_reward, damage_cost, own_losses)
+        rules = (map_size, max_steps, *rewards, see_enemy_actions, walls_cause_death)
         self._default_params = default_params(types, *rules, enemy_params, self.selfplay)
 
     def _params(self, params: Params | None) -> Params:

@@ -95,6 +95,7 @@ def default_params(
     max_steps: int,
     won_battle_bonus: float,
     damage_reward: float,
+    damage_cost: float,
     own_losses: float | None,
     see_enemy_actions: bool,
     walls_cause_death: bool,
@@ -103,7 +104,8 @@ def default_params(
 ) -> Params:
     """The parameters of a battle, checked, as NumPy arrays."""
     as_whole("max_steps", max_steps)
-    for name, number in (("won_battle_bonus", won_battle_bonus), ("damage_reward", damage_reward)):
+    rewards = {"won_battle_bonus": won_battle_bonus, "damage_reward": damage_reward, "damage_cost": damage_cost}
+    for name, number in rewards.items():
         typed(name, float, number)
     typed("own_losses", float | None, own_losses)
     typed("map_size", float | tuple[float, float], map_size)
@@ -123,6 +125,7 @@ def default_params(
         max_steps=np.int32(max_steps),
         won_battle_bonus=np.float32(won_battle_bonus),
         damage_reward=np.float32(damage_reward),
+        damage_cost=np.float32(damage_cost),
         own_losses=suffered,
         see_enemy_actions=np.bool_(flag("see_enemy_actions", see_enemy_actions)),
         walls_cause_death=np.bool_(flag("walls_cause_death", walls_cause_death)),

@@ -26,10 +26,11 @@ def outcome(
     hurt = (before.health - after.health) / stats.health
     dealt, taken = hurt[enemies].mean(0), hurt[allies].mean(0)
     gain = dealt * params.damage_reward + jnp.where(won, params.won_battle_bonus, 0.0)
-    reward = jnp.broadcast_to(gain, (battle.num_allies, *gain.shape))
+    reward = jnp.broadcast_to(gain - taken * params.damage_cost, (battle.num_allies, *gain.shape))
     if selfplay:
         loss = taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
-        theirs = jnp.broadcast_to(loss - params.own_losses * gain, (battle.num_enemies, *gain.shape))
+        theirs = loss - params.own_losses * gain - dealt * params.damage_cost
+        theirs = jnp.broadcast_to(theirs, (battle.num_enemies, *gain.shape))
         reward = jnp.concatenate([reward - params.own_losses * loss, theirs])
     decided = allies_dead | enemies_dead
     if options.jaxmarl:  # one more step, and the clock ends an episode as if it were decided

@@ -35,6 +35,8 @@ class Params:
     """Reward for a win, in the step that wins."""
     damage_reward: Any
     """Reward for taking all of the opponents' health."""
+    damage_cost: Any
+    """What it costs a team to lose all of its own health."""
     own_losses: Any
     """In self-play, how much of the opponents' reward a team loses: with 1 the two sum to zero. Otherwise None."""
     see_enemy_actions: Any
