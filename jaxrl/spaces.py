@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 

@@ -27,7 +27,7 @@ def number(name: str, value: Any) -> float:
 def whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """Check that `value` is a whole number within bounds, and return it; raises ValueError otherwise."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):
+    if not is_whole or int(value) < least or (most is not None and int(value) > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} must be a whole number {bounds}, got {value!r}.")
     return int(value)

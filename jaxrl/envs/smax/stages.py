@@ -10,12 +10,14 @@ from jaxrl.envs.smax.state import Params
 
 __all__ = ["costly_losses"]
 
+_TWICE = 2.0
+
 
 def costly_losses(key: jax.Array, params: Params, progress: jax.Array) -> Params:
-    """The team's own health is worth as much as the enemies', so one that is outnumbered looks for other ways to win.
+    """Battles in which the team's own health is worth twice that of the enemies at first.
 
-    It is so for the first half of the training, and the cost falls to the true one in the next quarter. `key` is not
-    used.
+    So a team that is outnumbered does not meet them head on: it hides, and finds out whom it can kill from there. It is
+    so for the first third of the training, and the cost falls to the true one in the second. `key` is not used.
     """
     true = params.damage_cost
-    return dataclasses.replace(params, damage_cost=true + (1 - true) * (3 - 4 * progress).clip(0.0, 1.0))
+    return dataclasses.replace(params, damage_cost=true + (_TWICE - true) * (2 - 3 * progress).clip(0.0, 1.0))
