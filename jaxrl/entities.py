@@ -32,8 +32,8 @@ class Group:
     scale: tuple[float, ...] = ()
     """What each of the F features is multiplied by, so that none is far beyond 1; () leaves them as they are."""
     place: tuple[int, ...] = ()
-    """Which of the F features are its place, after scaling; () if none are. In observations it is relative to the
-    agent, and places of all groups have the same axes and units."""
+    """Which of the F features are its place, after scaling; () if none are. Those of all groups have the same axes and
+    units."""
 
     @property
     def actions(self) -> tuple[int, ...]:
@@ -63,6 +63,8 @@ class Entities:
     """(start, size): parts that networks need not see, since they never change or are said twice."""
     reaches: tuple[float, ...] = ()
     """Distances that matter, in the units of places, such as the range of a weapon."""
+    relative: bool = True
+    """Whether places are relative to the agent; those in a global state are not."""
 
     @property
     def placed(self) -> tuple[Group, ...]:

@@ -22,15 +22,18 @@ _TINY = 1e-12  # below the square of any distance, so that the square root has a
 
 
 class Relations(NamedTuple):
-    """What is around the agent and around each entity, for K kinds with places and R reaches."""
+    """What is around the agent and around each entity, for K kinds with places and R reaches.
+
+    What is about the agent, in brackets, is left out where places are not relative to one.
+    """
 
     agent: jax.Array
-    """`[..., K (R + K)]`. For each kind: how many are within each reach; how far the nearest is; for each other kind,
-    of how many the agent is nearer than all of that kind."""
+    """`[..., K (R + K)]`, or `[..., 0]`. For each kind: how many are within each reach; how far the nearest is; for
+    each other kind, of how many the agent is nearer than all of that kind."""
     entities: dict[str, jax.Array]
-    """For each kind, `[..., count, R + 1 + (K - 1) (R + 3)]`. For each of the kind: whether it is within each reach of
-    the agent, and how far from it; then, for each other kind: how many are within each reach of it, how far the nearest
-    is, whether the agent is nearer than that, and for how many it is the nearest of its own kind, the agent aside."""
+    """For each kind, `[..., count, (R + 1 +) (K - 1) (R + 2 (+ 1))]`. For each of the kind (whether it is within each
+    reach of the agent, and how far from it); then, for each other kind: how many are within each reach of it, how far
+    the nearest is, (whether the agent is nearer than that), and for how many it is the nearest of its own kind."""
 
 
 def relations(entities: Entities, obs: jax.Array) -> Relations:
@@ -50,23 +53,26 @@ def relations(entities: Entities, obs: jax.Array) -> Relations:
     place = {kind: rows[kind][..., list(group.place)] for kind, group in groups.items()}
     there = {kind: (row != 0).any(axis=-1) for kind, row in rows.items()}
     scale = {kind: np.float32(group.count**-0.5) for kind, group in groups.items()}
-    to_agent = {kind: _distance(place[kind], there[kind]) for kind in groups}
     agent, around = [], {}
     for kind in groups:
-        own = to_agent[kind]
-        agent += [*(each * scale[kind] for each in _within(own, reaches)), own.min(axis=-1)]
-        seen = [*_within(own[..., None], reaches), own]
+        own, seen = _distance(place[kind], there[kind]), []
+        if entities.relative:
+            agent += [*(each * scale[kind] for each in _within(own, reaches)), own.min(axis=-1)]
+            seen += [*_within(own[..., None], reaches), own]
         for other in [name for name in groups if name != kind]:
             both = there[kind][..., :, None] & there[other][..., None, :]
             distance = _distance(place[kind][..., :, None, :] - place[other][..., None, :, :], both)
             nearest = distance.min(axis=-1)
-            agent_first = (own < nearest) & there[kind]
-            first = (distance <= distance.min(axis=-2, keepdims=True)) & both & (distance < _FAR)
             seen += [*(each * scale[other] for each in _within(distance, reaches)), nearest]
-            seen += [agent_first.astype(nearest.dtype), first.sum(axis=-1) * scale[other]]
-            agent.append(agent_first.sum(axis=-1) * scale[kind])
-        around[kind] = jnp.stack(seen, axis=-1) * there[kind][..., None]
-    return Relations(jnp.stack(agent, axis=-1), around)
+            if entities.relative:
+                agent_first = (own < nearest) & there[kind]
+                seen.append(agent_first.astype(nearest.dtype))
+                agent.append(agent_first.sum(axis=-1) * scale[kind])
+            first = (distance <= distance.min(axis=-2, keepdims=True)) & both & (distance < _FAR)
+            seen.append(first.sum(axis=-1) * scale[other])
+        if seen:
+            around[kind] = jnp.stack(seen, axis=-1) * there[kind][..., None]
+    return Relations(jnp.stack(agent, axis=-1) if agent else jnp.zeros((*obs.shape[:-1], 0)), around)
 
 
 def _distance(offset: jax.Array, valid: jax.Array) -> jax.Array:

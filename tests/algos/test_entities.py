@@ -94,8 +94,9 @@ def test_members_side_by_side_share_the_cache(monkeypatch):
     assert (parts(jnp.ones((1, 32, 3))), of_members(jnp.ones((2, 1, 32, 3))).tolist()) == (2, [4, 4])
 
 
-def test_the_central_critic_does_not_care_about_the_order_of_units():
-    config = mappo.Config(**SMALL, env="smax/5m_vs_6m")
+@pytest.mark.parametrize("torso", ["entities", "relations"])
+def test_the_central_critic_does_not_care_about_the_order_of_units(torso):
+    config = mappo.Config(**SMALL | {"torso": torso}, env="smax/5m_vs_6m")
     env = config.make_env()
     networks = mappo.networks(config, env, config.param_sets(env))
     params, apply = jax.jit(networks.init)(jax.random.key(0)), jax.jit(networks.apply)

@@ -1,5 +1,6 @@
 """Relations: who is near whom, against a slow version that looks at one pair after the other."""
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -85,6 +86,17 @@ def test_who_is_near_whom() -> None:
         for kind, count in COUNTS.items():
             for k in range(count):
                 np.testing.assert_allclose(around[kind][row, k], seen.entity(kind, k), atol=1e-5)
+
+
+def test_places_on_a_map_say_nothing_about_an_agent() -> None:
+    """In a global state there is none at their origin; what entities are to each other stays the same."""
+    obs, size = observations(), len(ENTITIES.reaches)
+    _, seen = relations(ENTITIES, obs)
+    agent, around = relations(dataclasses.replace(ENTITIES, relative=False), obs)
+    assert agent.shape == (*obs.shape[:-1], 0)
+    for kind, values in around.items():
+        about_agent = [*range(size + 1), 2 * size + 2]
+        np.testing.assert_array_equal(values, np.delete(seen[kind], about_agent, axis=-1))
 
 
 def test_two_at_the_same_place_have_a_gradient() -> None:

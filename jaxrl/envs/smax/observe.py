@@ -154,7 +154,8 @@ def state_entities(num_allies: int, num_enemies: int, num_types: int) -> Entitie
     scale = (1.0, _PER_PLACE, _PER_PLACE, 1.0, *(1.0,) * num_types)
     ally = Group("ally", num_allies, ((0, size),), scale=scale, place=(1, 2))
     enemy = Group("enemy", num_enemies, ((num_allies * size, size),), scale=scale, place=(1, 2))
-    return Entities(units * (size + 2), (ally, enemy), ((units * size, 2 * units),), _REACHES_IN_STATE)
+    labels = (units * size, 2 * units)
+    return Entities(units * (size + 2), (ally, enemy), (labels,), _REACHES_IN_STATE, relative=False)
 
 
 def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
