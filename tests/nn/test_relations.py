@@ -90,7 +90,7 @@ def test_who_is_near_whom() -> None:
 
 def test_places_on_a_map_say_nothing_about_an_agent() -> None:
     """In a global state there is none at their origin; what entities are to each other stays the same."""
-    obs, size = observations(), len(ENTITIES.reaches)
+    obs, size = jnp.asarray(observations()), len(ENTITIES.reaches)
     _, seen = relations(ENTITIES, obs)
     agent, around = relations(dataclasses.replace(ENTITIES, relative=False), obs)
     assert agent.shape == (*obs.shape[:-1], 0)
