@@ -234,7 +234,7 @@ def _factory(name: str) -> Callable[..., Environment]:
 
 
 def _check_options(name: str, factory: Callable[..., Environment], options: dict[str, Any]) -> None:
-    """Raise a TypeError for an option that the factory does not have, or that the name itself decides."""
+    """Raise a TypeError for an option that the factory lacks or needs, or that the name itself decides."""
     parameters, fixed = inspect.signature(factory).parameters.values(), _FIXED.get(name, {})
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
@@ -245,6 +245,10 @@ def _check_options(name: str, factory: Callable[..., Environment], options: dict
         if option not in allowed:
             has = f"It has {', '.join(allowed)}." if allowed else "It has none."
             raise TypeError(f"{name} has no option {option!r}. {has}")
+    needed = [p.name for p in parameters if p.default is p.empty and p.name in allowed and p.name not in options]
+    if needed:
+        values = "&".join(f"{option}=…" for option in needed)
+        raise TypeError(f"{name} needs {' and '.join(map(repr, needed))}: type {name}?{values}.")
 
 
 def _spelled(name: str, options: dict[str, Any]) -> str:

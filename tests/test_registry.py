@@ -101,6 +101,21 @@ def test_wrong_options_say_what_there_is(name, options, kind, message):
         jaxrl.make(name, **options)
 
 
+@pytest.mark.usefixtures("clean_registry")
+def test_an_option_without_a_default_is_asked_for():
+    class Sized(CartPole):
+        def __init__(self, size, *, walls):
+            super().__init__()
+            self.size = size + walls
+
+    jaxrl.register("mine/sized", Sized)
+    with pytest.raises(TypeError, match=r"mine/sized needs 'size' and 'walls': type mine/sized\?size=…&walls=…\."):
+        jaxrl.make("mine/sized")
+    with pytest.raises(TypeError, match=r"needs 'walls'"):
+        jaxrl.make("mine/sized?size=1")
+    assert jaxrl.make("mine/sized?size=1&walls=2").size == 3
+
+
 def test_query_values_are_numbers_booleans_or_text():
     assert registry._parse("a=1&b=2.5&c=true&d=False&e=closest") == {
         "a": 1,
