@@ -113,7 +113,9 @@ def test_an_option_without_a_default_is_asked_for():
         jaxrl.make("mine/sized")
     with pytest.raises(TypeError, match=r"needs 'walls'"):
         jaxrl.make("mine/sized?size=1")
-    assert jaxrl.make("mine/sized?size=1&walls=2").size == 3
+    env = jaxrl.make("mine/sized?size=1&walls=2")
+    assert isinstance(env, Sized)
+    assert env.size == 3
 
 
 def test_query_values_are_numbers_booleans_or_text():
