@@ -96,15 +96,13 @@ class VectorEnv:
         """
         agents = len(getattr(self.env, "agents", ()))
         check_action(action, self.env.action_space(), "VectorEnv.step", environments=self.num_envs, agents=agents)
-        for leaf in jax.tree.leaves(self.env_state(state))[:1]:
-            if jnp.shape(leaf)[:1] != (self.num_envs,):
-                given = f"its leaves are [{self.num_envs}, …], and one is {list(jnp.shape(leaf))}"
-                raise ValueError(f"The state is not that of {self.num_envs} environments: {given}.")
         if self.reset_strategy == "fresh":
             keys, own = _split(key, self.num_envs), self.params is not None
+            _check_batch(state, self.num_envs)
             return self.env.batch_step(keys, state, action, self._params(params), own_params=own)
         key_env, key_pool = _two(key)
         keys = _split(key_env, self.num_envs)
+        _check_batch(state.env, self.num_envs)
         index = _draw(key_pool, self.num_envs, _pool_size(state))
         reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
         obs, next_env, reward, terminated, truncated, info = self.env.batch_step(
@@ -243,6 +241,14 @@ def _draw(key: jax.Array, num_envs: int, pool_size: int) -> jax.Array:
     if key.ndim == 0:
         return draw(key, num_envs)
     return jax.vmap(lambda k: draw(k, num_envs // key.size))(key).reshape(num_envs)
+
+
+def _check_batch(state: Any, num_envs: int) -> None:
+    """Raise ValueError unless this is the state of so many environments."""
+    for leaf in jax.tree.leaves(state)[:1]:
+        if jnp.shape(leaf)[:1] != (num_envs,):
+            given = f"its leaves are [{num_envs}, …], and one is {list(jnp.shape(leaf))}"
+            raise ValueError(f"The state is not that of {num_envs} environments: {given}.")
 
 
 def _split(key: jax.Array, num: int) -> jax.Array:

@@ -196,7 +196,7 @@ def test_checkpoints_without_the_buffer_are_small_and_training_waits_for_a_new_o
         ({"buffer_size": 128, "n_step": 9}, "use at least buffer_size=160"),
         ({"learning_starts": 200_000}, "learning_starts=200000, .* is more than the 100096 steps .* use a lower"),
         ({"value_loss": "l1"}, "value_loss must be one of mse, huber, hlgauss"),
-        ({"num_minibatches": 4}, "unexpected keyword argument 'num_minibatches'"),
+        ({"num_minibatches": 4}, "dqn.Config has no field 'num_minibatches'"),
     ],
 )
 def test_what_makes_no_sense_is_explained(fields, message):

@@ -33,4 +33,6 @@ def test_the_policy_goes_into_a_file(workplace: Path, capsys: pytest.CaptureFixt
     assert "--member has no effect on metrics; for the policy" in wrong(capsys, "export", "run", "--member", "1")
     assert "member must be from 0 to 1" in wrong(capsys, "export", "run", "--member", "2", "--out", "a.py")
     assert "no best checkpoint" in wrong(capsys, "export", "run", "--best", "--out", "a.py")
-    assert "nowhere/a.py cannot be written" in wrong(capsys, "export", "run", "--out", "nowhere/a.py")
+    main(["export", "run", "--out", "new/a.py"])
+    assert Path("new/a.py").is_file()
+    assert "run/run.json/a.py cannot be written" in wrong(capsys, "export", "run", "--out", "run/run.json/a.py")

@@ -240,7 +240,7 @@ def test_an_array_is_a_list_of_values() -> None:
         ({"lr": [1.0], "max_members": 0}, "max_members must be at least 1"),
         ({"lr": [1.0], "eval_episodes": 0}, "eval_episodes must be at least 1"),
         ({"lr": [1.0], "log_every": -1}, "log_every must be positive"),
-        ({"lr": [1.0], "mesh": (2, 1)}, "mesh.member=2 cannot split 1 seed"),
+        ({"lr": [1.0], "mesh": (2, 1)}, "mesh.member=2 cannot split 1 member"),
     ],
 )
 def test_wrong_input_is_explained_before_anything_is_written(

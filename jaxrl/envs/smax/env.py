@@ -106,9 +106,8 @@ class SMAX(MultiAgentEnvironment):
         self.action_names = action_names(max(self.num_allies, self.num_enemies))
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
-        rewards = (won_battle_bonus, damage_reward, damage_cost, own_losses)
-        rules = (map_size, max_steps, *rewards, see_enemy_actions, walls_cause_death)
-        self._default_params = default_params(types, *rules, enemy_params, self.selfplay)
+        rules = (map_size, max_steps, won_battle_bonus, damage_reward, damage_cost, own_losses, see_enemy_actions)
+        self._default_params = default_params(types, *rules, walls_cause_death, enemy_params, self.selfplay)
 
     def _params(self, params: Params | None) -> Params:
         return self._default_params if params is None else params
