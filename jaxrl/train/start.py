@@ -26,7 +26,7 @@ class InitFrom:
     """Another run, and what to take over from it."""
 
     run: str | Path
-    """Its folder; `"RUN:2"` is its seed with index 2, as `member` says too."""
+    """Its folder; with an index behind a colon, that one of its seeds, as `member` says too."""
     learner: bool = False
     """Take over everything that updates learn, with the optimiser and the normalisers, instead of parameters only."""
     best: bool = False
