@@ -13,10 +13,9 @@ import jax.numpy as jnp
 
 from jaxrl.display import as_html
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.errors import nearest
 from jaxrl.fields import as_seed, typed
 from jaxrl.source_file import algorithm_name
-from jaxrl.synonyms import ours
+from jaxrl.synonyms import suggestion
 
 __all__ = [
     "COUNT",
@@ -78,9 +77,7 @@ class CheckedConfig:
         for name in given:
             if name not in known:
                 whose = f"{algorithm_name(cls)}.{cls.__qualname__}"
-                here = ours(name, known)
-                hint = f"Did you mean {here}?" if here else nearest(name, known)
-                raise TypeError(f"{whose} has no field {name!r}. {hint}")
+                raise TypeError(f"{whose} has no field {name!r}. {suggestion(name, known)}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

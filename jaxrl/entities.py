@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.spaces import Box, Discrete, Space
 
-__all__ = ["Entities", "Group"]
+__all__ = ["Entities", "Group", "present"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +50,11 @@ class Group:
         parts = [_cut(obs, where) for where in self.slices]
         rows = jnp.concatenate([part.reshape(*part.shape[:-1], self.count, -1) for part in parts], axis=-1)
         return rows * np.asarray(self.scale, np.float32) if self.scale else rows
+
+
+def present(rows: jax.Array) -> jax.Array:
+    """Which entities are there, bool `[..., K]`, from their features `[..., K, F]`."""
+    return (rows != 0).any(axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-__all__ = ["check_synonyms", "ours"]
+from jaxrl.errors import nearest
+
+__all__ = ["check_synonyms", "suggestion"]
 
 _OURS = {
     "learning_rate": "lr",
@@ -41,11 +43,17 @@ _OURS = {
 """From names in Stable-Baselines3, CleanRL, RLlib and the SMAC code bases."""
 
 
-def ours(name: str, known: Collection[str]) -> str | None:
+def _ours(name: str, known: Collection[str]) -> str | None:
     """What is called `name` elsewhere, perhaps in capitals; None if it is nothing that is `known` here."""
     lowered = name.lower()
     here = _OURS.get(lowered, lowered)
     return here if here in known and name not in known else None
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """A sentence that says which of the names that are `known` here may be meant by one that is not."""
+    here = _ours(name, known)
+    return f"Did you mean {here}?" if here else nearest(name, known)
 
 
 def check_synonyms(given: Iterable[str], known: Collection[str]) -> None:
@@ -59,6 +67,6 @@ def check_synonyms(given: Iterable[str], known: Collection[str]) -> None:
         ValueError: The message says what to type.
     """
     for name in given:
-        here = ours(name, known)
+        here = _ours(name, known)
         if here is not None:
             raise ValueError(f"There is no flag --{name.replace('_', '-')}; did you mean --{here.replace('_', '-')}?")

@@ -76,7 +76,7 @@ class NetworkLayer(CheckedConfig):
     torso: Literal["flat", "entities", "relations"] = "flat"
     """What encodes observations: flat takes them as a whole; entities shares weights among the entities of a kind,
     such as units, and reads the values of actions that point at one off its features; relations is that and also tells
-    of each how many of each kind are how near to it."""
+    of each who is near it."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: ActivationName = "tanh"

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.entities import Entities, Group
+from jaxrl.entities import Entities, Group, present
 from jaxrl.nn.dense import Dense, on_rows
 from jaxrl.nn.orthogonal import orthogonal
 from jaxrl.nn.relations import relations
@@ -71,10 +71,10 @@ class EntityTorso(nn.Module):
     def _embeddings(self, group: Group, obs: jax.Array, own: jax.Array, around: jax.Array | None) -> jax.Array:
         """Of each entity of a kind, `[..., K, E]`: one layer without a bias, so those of absent ones are 0."""
         rows = group.rows(obs)
-        present = (rows != 0).any(axis=-1, keepdims=True).astype(rows.dtype)
+        there = present(rows)[..., None].astype(rows.dtype)
         rows = rows if around is None else jnp.concatenate([rows, around], axis=-1)
         # One product for all inputs; added later, the agent's own features would take half as long again on a CPU.
-        inputs = jnp.concatenate([rows, present, present * own[..., None, :]], axis=-1)
+        inputs = jnp.concatenate([rows, there, there * own[..., None, :]], axis=-1)
         x = Dense(self.embedding, orthogonal(np.sqrt(2)), use_bias=False, name=group.kind)(inputs)
         x = on_rows(nn.LayerNorm(use_bias=False, name=f"{group.kind}_norm"), x) if self.layer_norm else x
         return ACTIVATIONS[self.activation](x)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.entities import Entities
+from jaxrl.entities import Entities, present
 
 __all__ = ["Relations", "relations"]
 
@@ -51,7 +51,7 @@ def relations(entities: Entities, obs: jax.Array) -> Relations:
     reaches, groups = entities.reaches, {group.kind: group for group in entities.placed}
     rows = {kind: group.rows(obs) for kind, group in groups.items()}
     place = {kind: rows[kind][..., list(group.place)] for kind, group in groups.items()}
-    there = {kind: (row != 0).any(axis=-1) for kind, row in rows.items()}
+    there = {kind: present(row) for kind, row in rows.items()}
     scale = {kind: np.float32(group.count**-0.5) for kind, group in groups.items()}
     agent, around = [], {}
     for kind in groups:
@@ -65,10 +65,10 @@ def relations(entities: Entities, obs: jax.Array) -> Relations:
             nearest = distance.min(axis=-1)
             seen += [*(each * scale[other] for each in _within(distance, reaches)), nearest]
             if entities.relative:
-                agent_first = (own < nearest) & there[kind]
+                agent_first = own < nearest
                 seen.append(agent_first.astype(nearest.dtype))
                 agent.append(agent_first.sum(axis=-1) * scale[kind])
-            first = (distance <= distance.min(axis=-2, keepdims=True)) & both & (distance < _FAR)
+            first = (distance <= distance.min(axis=-2, keepdims=True)) & (distance < _FAR)
             seen.append(first.sum(axis=-1) * scale[other])
         if seen:
             around[kind] = jnp.stack(seen, axis=-1) * there[kind][..., None]

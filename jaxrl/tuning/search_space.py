@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.checked import CheckedConfig
-from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.errors import UnknownNameError
 from jaxrl.fields import as_whole, settled
 from jaxrl.source_file import algorithm_name
-from jaxrl.synonyms import ours
+from jaxrl.synonyms import suggestion
 
 __all__ = [
     "Choice",
@@ -235,6 +235,5 @@ def _check_name(config: Any, name: str) -> None:
             "sweep, --tuning-seeds and --test-seeds (tuning_seeds=…, test_seeds=…) for those of a search."
         )
     if name not in names:
-        here = ours(name, names)
-        hint = f"Did you mean {here}?" if here else nearest(name, names)
+        hint = suggestion(name, names)
         raise UnknownNameError(f"{algorithm_name(type(config))} has no hyperparameter {name!r}. {hint}")

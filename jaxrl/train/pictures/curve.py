@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl.display import in_units
 from jaxrl.errors import MissingExtraError
 from jaxrl.train.metrics import columns
 
@@ -129,7 +130,4 @@ def verbatim(text: str) -> str:
 
 def short(steps: float) -> str:
     """A number of steps in short form, such as `2.5M`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if float(f"{steps:.3g}") >= size:  # 999,936 is 1M
-            return f"{steps / size:.3g}{unit}"
-    return f"{steps:.0f}"
+    return in_units(round(steps), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)).replace(" ", "")
