@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["auto_reset", "check_reset", "check_step", "select"]
+from jaxrl.returned import check_values
 
-_HINT = "jaxrl.check_env(env) finds what else is missing."
+__all__ = ["auto_reset", "select"]
 
 _Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
 
@@ -22,73 +22,12 @@ def auto_reset(stepped: _Step, reset_to: tuple[Any, Any]) -> _Step:
     Raises:
         TypeError: A step of the environment returned something else than six values.
     """
-    _check_values(stepped)
+    check_values(stepped)
     obs, state, reward, terminated, truncated, info = stepped
     done = jnp.asarray(terminated | truncated)
     next_obs, next_state = select(done, reset_to, (obs, state))
     info = {**info, "final_observation": obs, "final_state": state}
     return next_obs, next_state, reward, terminated, truncated, info
-
-
-def check_reset(obs: Any, env: Any) -> Any:
-    """The observations of B environments `env`, if they are one array that has the shape of the space.
-
-    Raises:
-        TypeError: They are not; the message says what to return.
-    """
-    try:
-        shape = (*_agent_axis(env), *env.observation_space().shape)
-    except NotImplementedError:  # who only steps an environment needs no space
-        return obs
-    if not hasattr(obs, "shape") or obs.shape[1:] != shape:
-        got = f"shape {list(obs.shape[1:])}" if hasattr(obs, "shape") else f"type {type(obs).__name__}"
-        wanted = f"return one array {list(shape)}, as in observation_space()"
-        raise TypeError(f"reset_env returned an observation of {got}; {wanted}. {_HINT}")
-    return obs
-
-
-def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> Any:
-    """What `env.step_env` returned, if its rewards, flags and info have the form that training needs.
-
-    Args:
-        stepped: The step, perhaps of several environments.
-        env: The environment.
-        environments: `[B]`, or nothing for a single one.
-
-    Raises:
-        TypeError: They have not; the message says what to return.
-    """
-    agents = _agent_axis(env)
-    _check_values(stepped)
-    *_, reward, terminated, truncated, info = stepped
-    flag = "one boolean" + (", the same for all agents" if agents else "")
-    for name, value, own, kind in (
-        ("reward", reward, agents, f"one number for each of the {agents[0]} agents" if agents else "one number"),
-        ("terminated", terminated, (), flag),
-        ("truncated", truncated, (), flag),
-    ):
-        if isinstance(value, dict):
-            raise TypeError(f"step_env returned a dict as {name}; return an array {list(own)}: {kind}. {_HINT}")
-        shape, dtype = jnp.shape(value), jnp.result_type(value)
-        if shape not in ((*environments, *own), own):  # a Python number that vmap has not made an array of
-            got = f"{name} of shape {list(shape[len(environments) :])}"
-            raise TypeError(f"step_env returned {got}; return {list(own)}: {kind}. {_HINT}")
-        if name != "reward" and jnp.issubdtype(dtype, jnp.floating):
-            raise TypeError(f"step_env returned {name} as {dtype}; return {kind}. {_HINT}")
-    if not isinstance(info, dict):
-        raise TypeError(f"step_env returned a {type(info).__name__} as info; return a dict, such as {{}}. {_HINT}")
-    return stepped
-
-
-def _check_values(stepped: Any) -> None:
-    if len(stepped) != 6:
-        given = f"{len(stepped)} values; return (obs, state, reward, terminated, truncated, info)"
-        raise TypeError(f"step_env returned {given}. {_HINT}")
-
-
-def _agent_axis(env: Any) -> tuple[int, ...]:
-    """`[N]` with several agents, else nothing."""
-    return (len(env.agents),) if hasattr(env, "agents") else ()
 
 
 def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.auto_reset import auto_reset, check_reset, check_step
+from jaxrl.auto_reset import auto_reset
 from jaxrl.display import as_html
 from jaxrl.keys import check_key
+from jaxrl.returned import check_reset, check_step
 from jaxrl.spaces import Space, check_action, num_actions
 
 if TYPE_CHECKING:

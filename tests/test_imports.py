@@ -22,6 +22,7 @@ FLOORS = [
         "stats",
         "display",
         "render",
+        "returned",
         "algorithm",
         "durable",
     },

@@ -10,8 +10,9 @@ import jax
 from jaxrl.acting.central import central_state
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.torso import as_floats
+from jaxrl.returned import check_action_mask
 from jaxrl.rl.devices import num_devices
-from jaxrl.spaces import Discrete, num_actions
+from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
 
 __all__ = ["Collector", "Observation"]
@@ -57,14 +58,9 @@ class Collector(NamedTuple):
         obs = as_floats(env.observation_space(), obs) if self.floats else obs
         shared = (0, None)
         agent_mask = jax.vmap(env.agent_mask, shared)(env_state, self.params)
-        discrete = isinstance(env.action_space(), Discrete)
-        action_mask = jax.vmap(env.action_mask, shared)(env_state, self.params) if discrete else None
-        if action_mask is not None and action_mask.shape[2:] != (num_actions(env.action_space()),):
-            wanted = [env.num_agents, num_actions(env.action_space())]
-            raise TypeError(
-                f"action_mask of {env.name} has the shape {list(action_mask.shape[1:])}; return bool {wanted}. "
-                f"jaxrl.check_env(env) finds what else is missing."
-            )
+        action_mask = None
+        if isinstance(env.action_space(), Discrete):
+            action_mask = check_action_mask(jax.vmap(env.action_mask, shared)(env_state, self.params), env)
         central = jax.vmap(partial(central_state, env), (0, *shared))
         global_state = central(obs, env_state, self.params) if self.central else None
         return Observation(obs, global_state, action_mask, agent_mask)
