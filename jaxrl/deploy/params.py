@@ -30,15 +30,19 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
     """Save parameters as safetensors. Saving and loading changes neither names, shapes, dtypes nor any bit.
 
     Args:
-        path: The file; an existing one is replaced, and a missing folder is made.
+        path: The file, which ends in .safetensors; an existing one is replaced, and a missing folder is made.
         params: Dicts of arrays, nested as deep as you like, such as `policy.params` or `state.params`. An array inside
             is saved under its keys joined by `/`.
 
     Raises:
         MissingExtraError: safetensors is not installed.
         TypeError: `params` holds something else than dicts with text as keys, and arrays of numbers.
-        ValueError: A dict is empty, or a key is empty or has a `/` in it.
+        ValueError: A dict is empty, a key is empty or has a `/` in it, or the file has another ending, by which others
+            would take it for what it is not.
     """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"save_params writes the safetensors format; call the file {path.stem}.safetensors.")
     numpy_format = _safetensors("save_params").numpy
     arrays = {}
     for name, leaf in flattened(params).items():
@@ -51,7 +55,6 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
                 f"Parameters are arrays of numbers, but {name} is a {type(leaf).__name__} of {array.dtype}."
             )
         arrays[name] = array
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, numpy_format.save(arrays))
 

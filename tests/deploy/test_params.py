@@ -65,6 +65,13 @@ def test_what_would_be_lost_is_refused(tmp_path: Path, params: Any, kind: type, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["a.npz", "a"])
+def test_a_file_ends_with_its_format(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"writes the safetensors format; call the file a\.safetensors\."):
+        save_params(tmp_path / name, {"a": np.zeros(2)})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_random_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"a is a random key, .* save its jax.random.key_data"):
         save_params(tmp_path / "a.safetensors", {"a": jax.random.key(0)})

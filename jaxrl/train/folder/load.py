@@ -30,7 +30,7 @@ from jaxrl.wrappers.players import member_named, runs_near
 __all__ = ["Run", "load"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Run:
     """A run in a folder, ready for use; see `load`. The folder is only read."""
 
@@ -43,10 +43,16 @@ class Run:
     """The configuration that all members share; of a `member`, with its own seed and hyperparameters."""
     algo: Algorithm
     env: Environment
-    checkpoint: Callable[[], Restored] = dataclasses.field(repr=False)
+    checkpoint: Callable[[], Restored]
     """Reads the checkpoint, once."""
     index: int | None = None
     """Which member this is, if the run has several and one of them was chosen."""
+
+    def __repr__(self) -> str:
+        about, count = self.about, self.num_members
+        several = f"{count} {'members' if about['members'] else 'seeds'}"
+        whose = several if count > 1 else f"seed {self.config.seed}"
+        return f"Run: {about['algorithm']} on {about['env']}, {whose}, {about['status']}, in {self.folder.path}"
 
     @property
     def num_members(self) -> int:

@@ -25,6 +25,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_holds_config_state_and_policy(alone: Path) -> None:
     loaded = jaxrl.load(alone)
     assert (loaded.config, loaded.num_members) == (CONFIG, 1)
+    assert repr(loaded) == f"Run: toy_algorithm on {CONFIG.env}, seed 0, finished, in {alone}"
     assert loaded.state is loaded.state
     assert int(loaded.state.update) == CONFIG.num_updates
     assert loaded.policy is loaded.policy
@@ -55,6 +56,7 @@ def test_a_member_is_a_run_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds 2 members, and each has a policy of its own"):
         result.policy  # noqa: B018
     second = loaded.member(1)
+    assert (", 2 members, " in repr(loaded), ", seed 7, " in repr(second)) == (True, True)
     assert (second.config.seed, second.num_members, second.index) == (7, 1, 1)
     assert_same_state(second.state, member_of(result.state, 1))
     assert second.policy.predict(np.ones((3, 1))).tolist() == [1, 1, 1]
