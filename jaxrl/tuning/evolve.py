@@ -107,9 +107,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     key, key_parent, key_explore = jax.vmap(lambda k: tuple(jax.random.split(k, 3)))(state.key)
     drawn = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(key_parent)
     better = best_last[members - 1 - drawn]
-    replaced = (rank < count) & (
-        score[better] > score
-    )  # between equals it would be luck
+    replaced = (rank < count) & (score[better] > score)  # between equals it would be luck
     parent = jnp.where(replaced, better, jnp.arange(members)).astype(jnp.int32)
 
     taken = _take(own, parent)
