@@ -18,6 +18,9 @@ from jaxrl.spaces import Box
 
 __all__ = ["HyperparamsLayer"]
 
+_LOOKS = 101
+"""Updates of a run at which schedules are checked."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HyperparamsLayer(RunLayer):
@@ -43,7 +46,8 @@ class HyperparamsLayer(RunLayer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.scheduled  # refuses what is no schedule
+        for name, schedule in self.scheduled.items():
+            self._check_schedule(name, schedule)
 
     @property
     def hyperparams(self) -> Any:
@@ -98,6 +102,18 @@ class HyperparamsLayer(RunLayer):
                 f"normalise_obs cannot standardise observations in {space}: {why}; choose normalise_obs=False."
             )
         return env
+
+    def _check_schedule(self, name: str, schedule: str) -> None:
+        """Raise ValueError where a schedule, above the initial value or below 0, leaves what the field may be."""
+        initial, done = getattr(self, name), np.linspace(0, self.num_updates - 1, _LOOKS).round()
+        with jax.ensure_compile_time_eval():
+            factors = np.asarray(annealed(schedule, 1.0, done, self.num_updates))
+        for factor in (factors.max(), factors.min()):
+            if not 0 <= factor <= 1:
+                try:
+                    self.check_value(name, initial * float(factor))
+                except ValueError as error:
+                    raise ValueError(f"The schedule {name}={schedule} goes too far: {error}") from None
 
     def _hyperparameters(self) -> list[str]:
         return [field.name for field in dataclasses.fields(self.hyperparams_class)]

@@ -88,6 +88,8 @@ def test_what_is_annealed_follows_the_longer_run() -> None:
         (("lr",), "got 'lr'"),
         (("lr=cosine", "lr=linear"), "two entries for lr: cosine and linear"),
         (("lr=cosin",), "There is no schedule 'cosin'"),
+        (("gamma=linear:2",), r"gamma=linear:2 goes too far: gamma must lie between 0 and 1, got 1\."),
+        (("lr=linear:-1",), r"lr=linear:-1 goes too far: lr must be positive, got -"),
     ],
 )
 def test_what_is_no_schedule_of_a_hyperparameter_is_explained(schedules: tuple[str, ...], sentence: str) -> None:
@@ -98,6 +100,7 @@ def test_what_is_no_schedule_of_a_hyperparameter_is_explained(schedules: tuple[s
 def test_a_schedule_takes_the_place_of_annealing() -> None:
     constant = ppo.Config(schedules=("lr=constant",), **SMALL)
     assert float(constant.annealed(constant.hyperparams, constant.num_updates).lr) == pytest.approx(constant.lr)
+    ppo.Config(schedules=("gamma=linear:1.01", "lr=linear:3", "clip_eps=cosine"), **SMALL)  # within their bounds
     both = ppo.Config(schedules=("ent_coef=cosine",), anneal_ent=True, **SMALL)
     with pytest.raises(ValueError, match=r"anneal_ent=True has no effect with schedules=.*leave ent_coef out of them"):
         both.make_env()
