@@ -102,8 +102,7 @@ class Environment:
 
         `params` is shared; with `own_params`, its leaves are `[B, …]`, and each environment has its own.
         """
-        obs, state = jax.vmap(self.reset, in_axes=(0, 0 if own_params else None))(keys, self._params(params))
-        return check_reset(obs, self), state
+        return check_reset(jax.vmap(self.reset, (0, 0 if own_params else None))(keys, self._params(params)), self)
 
     def batch_step_env(
         self, keys: jax.Array, state: Any, action: Any, params: Any, *, own_params: bool = False

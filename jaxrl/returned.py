@@ -14,21 +14,29 @@ __all__ = ["check_action_mask", "check_reset", "check_step", "check_values"]
 _HINT = "jaxrl.check_env(env) finds what else is missing."
 
 
-def check_reset(obs: Any, env: Any) -> Any:
-    """The observations of B environments `env`, if they are one array that has the shape of the space.
+def check_reset(begun: Any, env: Any) -> tuple[Any, Any]:
+    """The observations and states of B environments `env`, if they have the form that training needs.
 
     Raises:
-        TypeError: They are not; the message says what to return.
+        TypeError: They have not; the message says what to return.
     """
+    if not isinstance(begun, tuple) or len(begun) != 2:
+        raise TypeError(f"reset_env returned {_kind(begun)}; return (obs, state). {_HINT}")
+    obs, state = begun
+    if not jax.tree.leaves(state):
+        raise TypeError(
+            f"reset_env returned a state without an array; give it one, such as the number of steps, by which vmap "
+            f"knows how many environments there are. {_HINT}"
+        )
     try:
         shape = (*_agent_axis(env), *env.observation_space().shape)
     except NotImplementedError:  # who only steps an environment needs no space
-        return obs
+        return obs, state
     if not hasattr(obs, "shape") or obs.shape[1:] != shape:
         got = f"shape {list(obs.shape[1:])}" if hasattr(obs, "shape") else f"type {type(obs).__name__}"
         wanted = f"return one array {list(shape)}, as in observation_space()"
         raise TypeError(f"reset_env returned an observation of {got}; {wanted}. {_HINT}")
-    return obs
+    return obs, state
 
 
 def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> Any:
@@ -86,6 +94,10 @@ def check_action_mask(mask: jax.Array, env: Any) -> jax.Array:
         got = f"action_mask of {env.name} has the shape {list(mask.shape[1:])}"
         raise TypeError(f"{got}; return bool {list(wanted)}. {_HINT}")
     return mask
+
+
+def _kind(value: Any) -> str:
+    return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
 
 
 def _agent_axis(env: Any) -> tuple[int, ...]:

@@ -128,6 +128,7 @@ class Shaped(MultiAgentEnvironment):
         one = jnp.bool_(False)
         self.parts = {"obs": jnp.zeros((2, 3)), "reward": jnp.zeros(2), "terminated": one, "truncated": one, "info": {}}
         self.mask = parts.pop("mask", jnp.ones((2, 4), bool))
+        self.begun = parts.pop("begun", None)
         self.parts |= parts
 
     def observation_space(self, params: Any = None) -> Box:
@@ -139,8 +140,8 @@ class Shaped(MultiAgentEnvironment):
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.mask
 
-    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
-        return self.parts["obs"], jnp.zeros((), jnp.int32)
+    def reset_env(self, key: jax.Array, params: Any) -> Any:
+        return self.begun or (self.parts["obs"], jnp.zeros((), jnp.int32))
 
     def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
         obs, *rest = self.parts.values()
@@ -155,6 +156,9 @@ class Shaped(MultiAgentEnvironment):
             r"of type dict; return one array \[2, 3\]",
         ),
         ({"obs": jnp.zeros((2, 5))}, r"an observation of shape \[2, 5\]; return one array \[2, 3\]"),
+        ({"begun": (jnp.zeros((2, 3)), ())}, "a state without an array; give it one"),
+        ({"begun": (jnp.zeros((2, 3)), 0, {})}, r"a tuple of 3; return \(obs, state\)"),
+        ({"begun": [jnp.zeros((2, 3))]}, r"a list; return \(obs, state\)"),
         ({"reward": jnp.float32(0)}, r"reward of shape \[\]; return \[2\]: one number for each of the 2 agents"),
         ({"reward": {"a_0": 0.0, "a_1": 0.0}}, r"a dict as reward; return an array \[2\]"),
         ({"terminated": jnp.zeros(2, bool)}, r"terminated of shape \[2\]; return \[\]: one boolean"),
