@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.fields import typed
 from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
 from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
 from jaxrl.render.scene import Scene
@@ -55,14 +57,19 @@ def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
 
 
 def make(name: str, **options: Any) -> FromGymnax:
-    """`from_gymnax(*gymnax.make(name, **options))`."""
+    """`from_gymnax(*gymnax.make(name, **options))`; options that are parameters of the environment change those."""
     if name not in gymnax.registered_envs:
         raise UnknownNameError(f"gymnax has no environment {name!r}. {nearest(name, list(gymnax.registered_envs))}")
+    theirs, params = gymnax.make(name)
+    kinds = {field: type(value) for field, value in vars(params).items() if field in options}
+    changed = {field: typed(field, kind, options.pop(field)) for field, kind in kinds.items()}
     try:
-        theirs = gymnax.make(name, **options)
+        theirs, params = gymnax.make(name, **options) if options else (theirs, params)
     except TypeError as error:
-        raise TypeError(f"gymnax cannot make {name} of these options: {error}.") from error
-    env = from_gymnax(*theirs)
+        raise TypeError(
+            f"gymnax cannot make {name} of these options: {error}. Its parameters are {', '.join(vars(params))}."
+        ) from error
+    env = from_gymnax(theirs, dataclasses.replace(params, **changed))
     env.name = f"gymnax:{name}"
     return env
 

@@ -78,6 +78,14 @@ def test_time_outs_are_told_from_ends():
     assert flags == [(False, False), (False, True)]
 
 
+def test_parameters_are_options():
+    env = jaxrl.make("gymnax:CartPole-v1?max_steps_in_episode=7&length=0.25")
+    assert (env.default_params.max_steps_in_episode, env.default_params.length) == (7, 0.25)
+    assert env.default_params.gravity == pytest.approx(9.8)
+    with pytest.raises(ValueError, match="gravity must be a finite number"):
+        jaxrl.make("gymnax:CartPole-v1?gravity=moon")
+
+
 @pytest.mark.slow
 def test_ppo_learns_a_game_of_gymnax():
     config = ppo.Config(env="gymnax:Catch-bsuite", total_timesteps=200_000, num_envs=64, num_steps=32, lr=1e-3)
@@ -90,7 +98,9 @@ def test_refusals():
         to_gymnax(jaxrl.make("smax/3m"))
     with pytest.raises(ValueError, match=r"no environment 'Pong'. Did you mean Pong-misc"):
         jaxrl.make("gymnax:Pong")
-    with pytest.raises(TypeError, match=r"gymnax cannot make CartPole-v1 of these options: .*'walls'"):
+    with pytest.raises(
+        TypeError, match=r"gymnax cannot make CartPole-v1 of these options: .*'walls'.* are max_steps"
+    ):
         jaxrl.make("gymnax:CartPole-v1?walls=2")
     with pytest.raises(TypeError, match="MultiDiscrete"):
         to_gymnax(jaxrl.make("probe/multi_discrete_action")).action_space()
