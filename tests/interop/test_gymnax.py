@@ -98,9 +98,7 @@ def test_refusals():
         to_gymnax(jaxrl.make("smax/3m"))
     with pytest.raises(ValueError, match=r"no environment 'Pong'. Did you mean Pong-misc"):
         jaxrl.make("gymnax:Pong")
-    with pytest.raises(
-        TypeError, match=r"gymnax cannot make CartPole-v1 of these options: .*'walls'.* are max_steps"
-    ):
+    with pytest.raises(TypeError, match=r"gymnax cannot make CartPole-v1 of these options: .*'walls'.* are max_steps"):
         jaxrl.make("gymnax:CartPole-v1?walls=2")
     with pytest.raises(TypeError, match="MultiDiscrete"):
         to_gymnax(jaxrl.make("probe/multi_discrete_action")).action_space()
