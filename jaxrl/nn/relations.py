@@ -7,18 +7,23 @@ distances between all pairs: who is nearest, and how many are within reach. It t
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.entities import Entities, present
+from jaxrl.entities import Entities
 
 __all__ = ["Relations", "relations"]
 
 _FAR = np.float32(2.0)
 _TINY = 1e-12  # below the square of any distance, so that the square root has a slope everywhere
+_BLOCK = 512  # observations whose pairs fit a CPU's cache
 
 
 class Relations(NamedTuple):
@@ -48,39 +53,72 @@ def relations(entities: Entities, obs: jax.Array) -> Relations:
         entities: What observations are made of; groups without places are left out.
         obs: The observations.
     """
+    rows = obs.reshape(-1, obs.shape[-1])
+    found = _in_blocks(partial(_relations, entities), rows)
+    return jax.tree.map(lambda leaf: leaf.reshape(*obs.shape[:-1], *leaf.shape[1:]), found)
+
+
+def _relations(entities: Entities, obs: jax.Array) -> Relations:
+    """`relations` for observations `[B, D]`.
+
+    Inside, they come last: what is done for each pair is then done for many observations at once. All reductions are
+    over the axis before, for which the pairs of two kinds are taken twice, with either first: over an axis farther away
+    XLA is many times slower on a CPU.
+    """
     reaches, groups = entities.reaches, {group.kind: group for group in entities.placed}
-    rows = {kind: group.rows(obs) for kind, group in groups.items()}
-    place = {kind: rows[kind][..., list(group.place)] for kind, group in groups.items()}
-    there = {kind: present(row) for kind, row in rows.items()}
+    rows = {kind: jnp.moveaxis(group.rows(obs), 0, -1) for kind, group in groups.items()}  # [K, F, B]
+    place = {kind: rows[kind][:, list(group.place)] for kind, group in groups.items()}
+    there = {kind: (row != 0).any(axis=1) for kind, row in rows.items()}
     scale = {kind: np.float32(group.count**-0.5) for kind, group in groups.items()}
+    squares = {(one, other): _pairs(place, there, one, other) for one, other in itertools.permutations(groups, 2)}
+    nearest = {pair: square.min(axis=1) for pair, square in squares.items()}
     agent, around = [], {}
     for kind in groups:
-        own, seen = _distance(place[kind], there[kind]), []
+        from_agent = _square(place[kind], there[kind])
+        own, seen = jnp.sqrt(from_agent), []
         if entities.relative:
-            agent += [*(each * scale[kind] for each in _within(own, reaches)), own.min(axis=-1)]
-            seen += [*_within(own[..., None], reaches), own]
+            agent += [*(each.sum(axis=0) * scale[kind] for each in _within(own, reaches)), own.min(axis=0)]
+            seen += [*_within(own, reaches), own]
         for other in [name for name in groups if name != kind]:
-            both = there[kind][..., :, None] & there[other][..., None, :]
-            distance = _distance(place[kind][..., :, None, :] - place[other][..., None, :, :], both)
-            nearest = distance.min(axis=-1)
-            seen += [*(each * scale[other] for each in _within(distance, reaches)), nearest]
+            square, near = squares[kind, other], nearest[kind, other]
+            seen += [each.sum(axis=1) * scale[other] for each in _within(jnp.sqrt(square), reaches)]
+            seen.append(jnp.sqrt(near))
             if entities.relative:
-                agent_first = own < nearest
-                seen.append(agent_first.astype(nearest.dtype))
-                agent.append(agent_first.sum(axis=-1) * scale[kind])
-            first = (distance <= distance.min(axis=-2, keepdims=True)) & (distance < _FAR)
-            seen.append(first.sum(axis=-1) * scale[other])
+                agent_first = from_agent < near
+                seen.append(agent_first.astype(near.dtype))
+                agent.append(agent_first.sum(axis=0) * scale[kind])
+            first = (square <= nearest[other, kind]) & (square < _FAR**2)
+            seen.append(first.sum(axis=1) * scale[other])
         if seen:
-            around[kind] = jnp.stack(seen, axis=-1) * there[kind][..., None]
-    return Relations(jnp.stack(agent, axis=-1) if agent else jnp.zeros((*obs.shape[:-1], 0)), around)
+            around[kind] = jnp.moveaxis(jnp.stack(seen, axis=1) * there[kind][:, None], -1, 0)
+    about_agent = jnp.stack(agent, axis=-1) if agent else jnp.zeros((obs.shape[0], 0))
+    return Relations(about_agent, around)
 
 
-def _distance(offset: jax.Array, valid: jax.Array) -> jax.Array:
-    """`offset[..., X]` as distances `[...]`; far where it is of something that is not there."""
-    distance = jnp.sqrt(jnp.maximum(jnp.square(offset).sum(axis=-1), _TINY))
-    return jnp.where(valid, jnp.minimum(distance, _FAR), _FAR)
+def _pairs(place: dict[str, jax.Array], there: dict[str, jax.Array], one: str, other: str) -> jax.Array:
+    """How far each of one kind is from each of another, squared: `[K, K', B]`."""
+    offset = place[one][:, None] - place[other]
+    return _square(offset, there[one][:, None] & there[other])
+
+
+def _square(offset: jax.Array, valid: jax.Array) -> jax.Array:
+    """`offset[..., X, B]` as squares of distances `[..., B]`; far where it is of something that is not there."""
+    square = jnp.square(offset).sum(axis=-2)
+    return jnp.where(valid, jnp.clip(square, _TINY, _FAR**2), _FAR**2)
 
 
 def _within(distance: jax.Array, reaches: tuple[float, ...]) -> list[jax.Array]:
-    """For each reach, how many of `distance[..., J]` are within it, `[...]`."""
-    return [jnp.clip(2.5 - distance * np.float32(2 / reach), 0.0, 1.0).sum(axis=-1) for reach in reaches]
+    """For each reach, how much each of `distance[...]` is within it, from 0 to 1."""
+    return [jnp.clip(2.5 - distance * np.float32(2 / reach), 0.0, 1.0) for reach in reaches]
+
+
+def _in_blocks(function: Callable[[jax.Array], Relations], rows: jax.Array) -> Relations:
+    """`function(rows)` for `rows[B, D]`, on a CPU for so many of them at once that all stays in its cache."""
+    count = rows.shape[0]
+    if jax.export.is_symbolic_dim(count) or count <= _BLOCK or jax.default_backend() != "cpu":
+        return function(rows)
+    blocks = -(-count // _BLOCK)
+    size = -(-count // blocks)
+    padded = jnp.pad(rows, ((0, blocks * size - count), (0, 0))).reshape(blocks, size, -1)
+    found = jax.lax.map(function, padded)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], found)
