@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames"]
 
-_BATCHED = {"reset_env": ("batch_reset", "batch_step"), "step_env": ("batch_step_env", "batch_step")}
-"""The methods for B environments that have to do what a method for one environment does."""
-
 
 class Wrapper(Environment):
     """An environment that forwards everything to `env`; subclasses override what they change.
@@ -34,9 +31,6 @@ class Wrapper(Environment):
         TypeError: `env` is no environment.
     """
 
-    keeps_observation: ClassVar[bool] = True
-    """Whether `observation` is that of `env`, also where `reset_env` or `step_env` is overridden."""
-
     def __new__(cls, env: Environment, *_: Any, **__: Any) -> Self:
         check_environment(env, cls.__name__)
         return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
@@ -44,14 +38,6 @@ class Wrapper(Environment):
     def __getnewargs__(self) -> tuple[Environment]:
         """What `__new__` needs to make a copy."""
         return (self.env,)
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        changed = [name for one, batched in _BATCHED.items() if one in vars(cls) for name in batched]
-        for name in set(changed) - set(vars(cls)):
-            setattr(cls, name, getattr(Environment, name))
-        if changed and not {"observation", "keeps_observation"} & set(vars(cls)):
-            cls.keeps_observation = False
 
     def __init__(self, env: Environment) -> None:
         self.env = env

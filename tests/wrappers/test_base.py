@@ -51,7 +51,7 @@ every_wrapper = pytest.mark.parametrize("wrap", ALL.values(), ids=ALL)
 
 
 def public(kind: type) -> set[str]:
-    own = ("name", "intended", "action_names")  # each wrapper has them as attributes
+    own = ("name", "intended", "action_names", "keeps_observation")  # each wrapper has them as attributes
     return {name for name in vars(kind) if not name.startswith("_") and name not in own}
 
 

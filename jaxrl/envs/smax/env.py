@@ -170,7 +170,8 @@ class SMAX(MultiAgentEnvironment):
             return Box(0.0, 1.0, (4,))
         return Discrete(FIRST_ATTACK + num_opponents)
 
-    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
+    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside. What
+    # subclasses write for one environment does not get that axis.
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = self._spawn(key, params)
@@ -187,7 +188,7 @@ class SMAX(MultiAgentEnvironment):
     def batch_reset(
         self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False
     ) -> tuple[jax.Array, State]:
-        return batch_first(self.reset_env(keys, self._kernel_params(params, own_params)))
+        return batch_first(SMAX.reset_env(self, keys, self._kernel_params(params, own_params)))
 
     def batch_step_env(
         self, keys: jax.Array, state: State, action: jax.Array, params: Params, *, own_params: bool = False
@@ -195,7 +196,7 @@ class SMAX(MultiAgentEnvironment):
         if own_params and self.enemy_policy is not None:  # the kernel knows one policy only
             return super().batch_step_env(keys, state, action, params, own_params=True)
         params = self._kernel_params(params, own_params)
-        return batch_first(self.step_env(keys, batch_last(state), batch_last(action), params))
+        return batch_first(SMAX.step_env(self, keys, batch_last(state), batch_last(action), params))
 
     def batch_step(
         self,
@@ -221,8 +222,7 @@ class SMAX(MultiAgentEnvironment):
 
     def _kernel_params(self, params: Params | None, own_params: bool) -> Params:
         """The parameters in the kernel's layout: with `own_params`, leaves `[…, B]`."""
-        params = self._params(params)
-        return batch_last(params) if own_params else params
+        return batch_last(self._params(params)) if own_params else self._params(params)
 
     def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:
         """The states after each tick of the step that `step_env` takes with the same arguments, leaves `[8, …]`.
