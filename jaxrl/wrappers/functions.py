@@ -83,6 +83,7 @@ class RewardFunction(Wrapper):
 
     def _with_reward(self, stepped: Step, state: Any, action: Any, params: Any) -> Step:
         obs, after, reward, terminated, truncated, info = stepped
+        reward = jnp.asarray(reward)
         final_state = info.get("final_state", after)
         told = {name: value for name, value in info.items() if name not in ("final_state", "final_observation")}
         taken = Taken(state, action, final_state, reward, terminated, truncated, told, params)

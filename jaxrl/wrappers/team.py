@@ -72,7 +72,7 @@ def as_multi_agent(env: Environment) -> MultiAgentEnvironment:
 
 
 def _of_team(stepped: Step) -> Step:
-    return _add_axis(stepped[0]), stepped[1], stepped[2][None], *stepped[3:]
+    return _add_axis(stepped[0]), stepped[1], _add_axis(stepped[2]), *stepped[3:]
 
 
 def _add_axis(tree: Any) -> Any:

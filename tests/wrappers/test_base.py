@@ -160,6 +160,25 @@ def test_batches_go_through_the_kernel_inside(wrap: Any, team: bool):
     assert set(inside.traced[1:]) == {"batch_reset", "batch_step_env"}
 
 
+class Plain(CartPole):
+    """Rewards and flags are Python's, where nothing is traced."""
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        obs, after, *_ = super().step_env(key, state, action, params)
+        return obs, after, 1.0, False, False, {}
+
+
+@pytest.mark.quick
+@every_wrapper
+@pytest.mark.parametrize("team", [False, True])
+def test_numbers_and_flags_may_be_pythons(wrap: Any, team: bool):
+    env = as_multi_agent(wrap(Plain())) if team else wrap(Plain())
+    _, state = env.reset(jax.random.key(0))
+    *_, reward, terminated, truncated, _ = env.step(jax.random.key(1), state, jnp.zeros((1,) * team, int))
+    assert jnp.shape(reward) == (1,) * team
+    assert (jnp.result_type(terminated), jnp.result_type(truncated)) == (bool, bool)
+
+
 class Slow(Wrapper):
     """Written for one environment only."""
 
