@@ -35,9 +35,9 @@ class Wrapper(Environment):
         check_environment(env, cls.__name__)
         return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
 
-    def __getnewargs__(self) -> tuple[Environment]:
-        """What `__new__` needs to make a copy."""
-        return (self.env,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How copies and pickles are made: the class around a team is made anew, as no module has it."""
+        return _new, (vars(type(self)).get("_for_one", type(self)), self.env), vars(self)
 
     def __init__(self, env: Environment) -> None:
         self.env = env
@@ -194,12 +194,18 @@ class _Team(MultiAgentEnvironment):
         return self._inside.global_state(own.env_state(state), own.env_params(state, params))
 
 
+def _new(cls: type[Wrapper], env: Environment) -> Wrapper:
+    """A wrapper that has no attributes yet."""
+    return cls.__new__(cls, env)
+
+
 @functools.cache
 def _of_team(cls: type[Wrapper]) -> type[Wrapper]:
     """The wrapper's class for environments with several agents."""
     if issubclass(cls, MultiAgentEnvironment):
         return cls
-    return type(cls.__name__, (cls, _Team), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    names = {"__module__": cls.__module__, "__doc__": cls.__doc__, "_for_one": cls}
+    return type(cls.__name__, (cls, _Team), names)
 
 
 class Wrapped(NamedTuple):

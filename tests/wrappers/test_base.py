@@ -1,6 +1,7 @@
 """A wrapper forwards everything, for one environment and for B in the kernel of the environment inside."""
 
 import copy
+import pickle
 from typing import Any
 
 import jax
@@ -90,6 +91,18 @@ def test_a_wrapped_environment_can_be_copied(wrap: Any, name: str):
         assert type(copied) is type(wrapped)
         obs = [jax.eval_shape(env.reset, jax.random.key(0))[0] for env in (wrapped, copied)]
         assert obs[0] == obs[1]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", ["classic/cartpole", "smax/3m"])
+def test_a_wrapped_environment_can_be_pickled(name: str):
+    """As a pool of processes needs it."""
+    wrapped: Any = TimeLimit(FrameStack(RandomParams(jaxrl.make(name), same_params), 2), 20)
+    again = pickle.loads(pickle.dumps(wrapped))
+    assert type(again) is type(wrapped)
+    assert (again.name, again.max_steps) == (name, 20)
+    obs = [jax.eval_shape(env.reset, jax.random.key(0))[0] for env in (wrapped, again)]
+    assert obs[0] == obs[1]
 
 
 @pytest.mark.parametrize(
