@@ -128,6 +128,7 @@ class SMAX(MultiAgentEnvironment):
     def against_script(self, share: float | None = None) -> SMAX:
         """The allies against the scripted enemies; with a `share`, self-play in which these play so many battles."""
         other = copy.copy(self)
+        other.made_as = ""  # no name makes it
         if share is not None:
             if not self.selfplay:
                 raise ValueError('A script with a share of the battles needs mode="selfplay"; leave the share out.')
@@ -166,9 +167,8 @@ class SMAX(MultiAgentEnvironment):
         return {agent: self._action_space(opponents[agent.split("_")[0]]) for agent in self.agents}
 
     def _action_space(self, num_opponents: int) -> Space:
-        if self.options.action_type == "continuous":
-            return Box(0.0, 1.0, (4,))
-        return Discrete(FIRST_ATTACK + num_opponents)
+        continuous = self.options.action_type == "continuous"
+        return Box(0.0, 1.0, (4,)) if continuous else Discrete(FIRST_ATTACK + num_opponents)
 
     # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside. What
     # subclasses write for one environment does not get that axis.
