@@ -22,6 +22,7 @@ from jaxrl.interop.common import (
     split_agents,
     split_mask,
     stack_agents,
+    typed_key,
 )
 from jaxrl.render.scene import Scene
 
@@ -105,13 +106,13 @@ class DictView(MultiAgentEnv):
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], ViewState]:
         """Start an episode."""
-        obs, state = self.env.reset_env(key, self.params)
+        obs, state = self.env.reset_env(typed_key(key), self.params)
         seen = self._seen(obs, state)
         return seen, ViewState(state, seen)
 
     def step_env(self, key: jax.Array, state: Any, actions: dict[str, jax.Array]) -> tuple[Any, Any, Any, Any, Any]:
         """One step without a reset; the inherited `step` resets."""
-        env = self.env
+        env, key = self.env, typed_key(key)
         action = stack_agents(env, actions)
         obs, after, reward, terminated, truncated, info = env.step_env(key, state.env_state, action, self.params)
         over = terminated | truncated
