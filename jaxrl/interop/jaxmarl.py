@@ -61,8 +61,12 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
             ends an episode, such ends are `truncated`, and their values are bootstrapped; else all are `terminated`.
 
     Raises:
-        TypeError: It returns no dicts of agents, or their spaces are too different to fit in one array.
+        TypeError: It is none of JaxMARL's, returns no dicts of agents, or their spaces are too different to fit in one
+            array.
     """
+    if not isinstance(env, MultiAgentEnv):
+        hint = "from_jaxmarl(jaxmarl.make(id)), or jaxrl.make of a name such as jaxmarl:overcooked"
+        raise TypeError(f"from_jaxmarl takes one of JaxMARL's environments, as in {hint}; not a {type(env).__name__}.")
     return FromJaxMARL(env, time_limit)
 
 

@@ -141,6 +141,8 @@ def test_unknown_names_and_libraries():
         jaxrl.make("jaxmarl:overcook")
     with pytest.raises(ValueError, match=r"one of gymnax:NAME, jaxmarl:NAME for another library's environment"):
         jaxrl.make("atari:pong")
+    with pytest.raises(TypeError, match=r"as in from_jaxmarl\(jaxmarl.make\(id\)\).* not a str"):
+        from_jaxmarl("overcooked")
     with pytest.raises(ValueError, match="time_limit"):
         jaxrl.make("jaxmarl:coin_game", time_limit=0)
     with pytest.raises(TypeError, match=r"missing 2 .*'policy' and 'params'\. .*from_jaxmarl\(jaxmarl\.make\("):
