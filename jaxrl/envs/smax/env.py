@@ -25,7 +25,7 @@ from jaxrl.envs.smax.orders import FIRST_ATTACK, action_names
 from jaxrl.envs.smax.outcome import outcome
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
-from jaxrl.envs.smax.units import UNIT_TYPES, UnitType
+from jaxrl.envs.smax.units import UnitType, all_types
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 
@@ -92,8 +92,9 @@ class SMAX(MultiAgentEnvironment):
         random_types: bool | None = None,
         compat: Literal["jaxmarl-0.2"] | None = None,
     ) -> None:
-        types = {**UNIT_TYPES, **(unit_types or {})}
+        types = all_types(unit_types)
         self.options = Options(mode, enemy, observation_type, action_type, attack_mode, enemy_shoots, compat)
+        self.options.check_enemy_params(enemy_params)
         self.scenario = army(scenario, allies, enemies, spawn, random_types, tuple(types))
         self.unit_names = tuple(types)
         self.selfplay = self.options.mode == "selfplay"
@@ -170,8 +171,7 @@ class SMAX(MultiAgentEnvironment):
         continuous = self.options.action_type == "continuous"
         return Box(0.0, 1.0, (4,)) if continuous else Discrete(FIRST_ATTACK + num_opponents)
 
-    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside. What
-    # subclasses write for one environment does not get that axis.
+    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = self._spawn(key, params)
@@ -188,7 +188,7 @@ class SMAX(MultiAgentEnvironment):
     def batch_reset(
         self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False
     ) -> tuple[jax.Array, State]:
-        return batch_first(SMAX.reset_env(self, keys, self._kernel_params(params, own_params)))
+        return batch_first(SMAX.reset_env(self, keys, self._kernel_params(params, own_params)))  # not a subclass's
 
     def batch_step_env(
         self, keys: jax.Array, state: State, action: jax.Array, params: Params, *, own_params: bool = False
@@ -196,7 +196,7 @@ class SMAX(MultiAgentEnvironment):
         if own_params and self.enemy_policy is not None:  # the kernel knows one policy only
             return super().batch_step_env(keys, state, action, params, own_params=True)
         params = self._kernel_params(params, own_params)
-        return batch_first(SMAX.step_env(self, keys, batch_last(state), batch_last(action), params))
+        return batch_first(SMAX.step_env(self, keys, batch_last(state), batch_last(action), params))  # likewise
 
     def batch_step(
         self,
