@@ -8,15 +8,16 @@ from __future__ import annotations
 __all__ = ["follow_overrides"]
 
 _FOLLOWS = {
-    "reset_env": ("batch_reset", "batch_step"),
-    "step_env": ("batch_step_env", "batch_step"),
+    "reset_env": ("batch_reset", "batch_step", "split_key"),
+    "step_env": ("batch_step_env", "batch_step", "split_key"),
     "observation": ("batch_observation",),
 }
-"""The methods for B environments that have to do what a method for one environment does."""
+"""The methods for B environments that have to do what a method for one environment does; and `split_key`, which may
+give the same key to both, where it is known which draws each makes of it."""
 
 
 def follow_overrides(cls: type, base: type) -> None:
-    """Let the batched methods of `cls` follow the methods that it overrides: they are those of `base`, which vmap.
+    """Let the methods of `cls` follow those that it overrides: they are those of `base`, which vmap.
 
     What `cls` writes itself stays. `cls.keeps_observation` becomes False if it overrides `reset_env` or `step_env` and
     says nothing of `observation`, which might then be another one, and True if it writes that.

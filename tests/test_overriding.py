@@ -116,6 +116,28 @@ def test_the_observation_of_a_parent_is_kept_only_if_a_class_says_so() -> None:
     np.testing.assert_allclose(reward, plain[2] + 5)
 
 
+class Noisy(Wrapper):
+    """What is observed is a draw of the wrapper's own."""
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
+        key_own, key_env = jax.random.split(key)
+        return jax.random.uniform(key_own, (75,)), self.env.reset_env(key_env, params)[1]
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        key_own, key_env = jax.random.split(key)
+        return jax.random.uniform(key_own, (75,)), *self.env.step_env(key_env, state, action, params)[1:]
+
+
+@pytest.mark.quick
+def test_the_last_step_and_the_next_start_draw_apart() -> None:
+    """SMAX uses a key for both, but never the same draws of it."""
+    env = Noisy(jaxrl.make("smax/3m?max_steps=1"))
+    _, state = env.reset(jax.random.key(0))
+    obs, *_, truncated, info = env.step(jax.random.key(1), state, jnp.full(3, 4))
+    assert truncated
+    assert (obs != info["final_observation"]).all()
+
+
 @pytest.mark.quick
 def test_what_a_class_writes_for_batches_itself_stays() -> None:
     class Kernel(SMAX):

@@ -220,6 +220,8 @@ class Wrapped(NamedTuple):
 class StatefulWrapper(Wrapper):
     """A wrapper that remembers something between steps; subclasses write the three hooks, for one environment."""
 
+    split_key = Wrapper.split_key
+
     def before_step(self, key: jax.Array, state: Wrapped, action: Any) -> tuple[jax.Array, Any]:
         """The key and the action for the environment inside. Consumes `key`."""
         return key, action

@@ -50,6 +50,7 @@ class RewardFunction(Wrapper):
         ValueError: The function returns another shape (when the environment steps).
     """
 
+    split_key = Wrapper.split_key
     keeps_observation = True
 
     def __init__(self, env: Environment, function: Callable[[Taken], Any]) -> None:
@@ -108,6 +109,8 @@ class ObservationFunction(Wrapper):
         TypeError: The function cannot be called, or `space` is no space.
         ValueError: The function returns another shape than that of the space (when the environment observes).
     """
+
+    split_key = Wrapper.split_key
 
     def __init__(self, env: Environment, function: Callable[[jax.Array], Any], space: Space | None = None) -> None:
         super().__init__(env)

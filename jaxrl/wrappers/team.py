@@ -18,6 +18,7 @@ class SingleAgentTeam(Wrapper, MultiAgentEnvironment):
     """A single-agent environment as a team of N = 1, so that multi-agent code runs it unchanged."""
 
     agents = ("agent",)
+    split_key = Wrapper.split_key
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         obs, state = self.env.reset_env(key, params)
