@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,10 @@ import numpy as np
 from jaxrl.auto_reset import auto_reset
 from jaxrl.display import as_html
 from jaxrl.keys import check_key
+from jaxrl.overriding import follow_overrides
 from jaxrl.returned import check_reset, check_step
 from jaxrl.spaces import Space, check_action, num_actions
+from jaxrl.trees import as_arrays
 
 if TYPE_CHECKING:
     from jaxrl.entities import Entities
@@ -27,8 +29,6 @@ Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
 
 # (observations [n, D], action masks [n, A], key) -> actions [n] of any n agents
 Script = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-
-Tree = TypeVar("Tree")
 
 
 class Environment:
@@ -48,6 +48,12 @@ class Environment:
     that always starts the same way. docs/environments.md lists them."""
     action_names: tuple[str, ...] = ()
     """What the discrete actions are called, in order; an agent with fewer has the first. Empty if there are none."""
+    keeps_observation: ClassVar[bool] = True
+    """Whether the inherited `observation` holds in a class that overrides `reset_env` or `step_env`, and not itself."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        follow_overrides(cls, Environment)
 
     @property
     def default_params(self) -> Any:
@@ -161,7 +167,7 @@ class Environment:
     @property
     def has_observation(self) -> bool:
         """Whether `observation` is implemented; a wrapper returns the answer of the environment inside."""
-        return type(self).observation is not Environment.observation
+        return self.keeps_observation and type(self).observation is not Environment.observation
 
     @property
     def entities(self) -> Entities | None:
@@ -249,9 +255,8 @@ class MultiAgentEnvironment(Environment):
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:
-        """The indices of the agents by the stems of their names.
-
-        For example `{"adversary": (0, 1), "agent": (2,)}`. If there are several, returns are also reported for each.
+        """The indices of the agents by the stems of their names, such as `{"adversary": (0, 1), "agent": (2,)}`. If
+        there are several, returns are also reported for each.
         """
         kinds: dict[str, tuple[int, ...]] = {}
         for i, agent in enumerate(self.agents):
@@ -312,9 +317,3 @@ def check_environment(env: Any, taker: str) -> None:
     hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
     given = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
     raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")
-
-
-def as_arrays(tree: Tree) -> Tree:
-    """The tree with its Python numbers as 32-bit NumPy scalars, so that it can be vmapped and never recompiles."""
-    kinds = {bool: np.bool_, int: np.int32, float: np.float32}
-    return jax.tree.map(lambda leaf: kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf, tree)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.keys import check_key
 from jaxrl.render import compose, html
 from jaxrl.render.scene import Scene
@@ -114,9 +114,10 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
             its end, however long that takes.
 
     Raises:
-        TypeError: `key` is not a typed key.
+        TypeError: `env` is no environment, or `key` is not a typed key.
         ValueError: `max_steps` is less than 1.
     """
+    check_environment(env, "record")
     check_key(key, "record")
     if max_steps is not None and max_steps < 1:
         raise ValueError(f"max_steps must be at least 1 (or None for the whole episode), got {max_steps}.")

@@ -23,6 +23,8 @@ FLOORS = [
         "display",
         "render",
         "returned",
+        "overriding",
+        "trees",
         "algorithm",
         "durable",
     },

@@ -4,7 +4,7 @@ import pytest
 
 import jaxrl
 from jaxrl import algos, registry
-from jaxrl.algos import ppo
+from jaxrl.algos import ippo, ppo
 from jaxrl.envs.classic import CartPole
 from jaxrl.errors import UnknownNameError, nearest
 
@@ -182,6 +182,9 @@ def test_a_config_takes_environments_and_classes_and_keeps_their_names():
     assert ppo.Config(env=jaxrl.make("CartPole-v1", max_steps=9)).env == "classic/cartpole?max_steps=9"
     assert ppo.Config(env=CartPole).env == f"{CartPole.__module__}:CartPole"
     assert type(ppo.Config(env=CartPole).make_env()) is CartPole
+    game = jaxrl.make("smax/3m?mode=selfplay")
+    for changed in (game.against_script(), game.against_script(0.5)):
+        assert ippo.Config(env=changed).make_env() is changed  # not the game that the name makes
     own = CartPole(max_steps=7)
     config = ppo.Config(env=own)
     assert config.make_env() is own

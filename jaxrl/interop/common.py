@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
-from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space, check_action
 
 __all__ = [
     "Extra",
@@ -129,7 +129,8 @@ class Stepper:
         self.params = env.default_params if params is None else params
         self.state: Any = None
         self._key = jax.random.key(0)
-        self._masked = isinstance(env.action_space(self.params), Discrete)
+        self._space = env.action_space(self.params)
+        self._masked = isinstance(self._space, Discrete)
         self._reset, self._step = jax.jit(self._reset_and_look), jax.jit(self._step_and_look)
 
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -138,7 +139,15 @@ class Stepper:
         return np.asarray(obs), jax.tree.map(np.asarray, facts)
 
     def step(self, action: Any) -> tuple[np.ndarray, np.ndarray, bool, bool, dict[str, Any]]:
-        """One step: `(obs, reward, terminated, truncated, facts)`; facts are `info` and the masks of the new state."""
+        """One step: `(obs, reward, terminated, truncated, facts)`; facts are `info` and the masks of the new state.
+
+        Raises:
+            RuntimeError: No episode has begun.
+            ValueError: The action has another shape.
+        """
+        if self.state is None:
+            raise RuntimeError(f"No episode of {self.env.name} has begun; call reset before step.")
+        check_action(action, self._space, f"{self.env.name}.step", agents=len(getattr(self.env, "agents", ())))
         result = self._step(self._key, self.state, action, self.params)
         self._key, self.state, obs, reward, terminated, truncated, facts = result
         facts = jax.tree.map(np.asarray, facts)

@@ -111,7 +111,13 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         return np.asarray(obs), _marked(jax.tree.map(np.asarray, info))
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Step all B environments."""
+        """Step all B environments.
+
+        Raises:
+            RuntimeError: No episodes have begun.
+        """
+        if self.state is None:
+            raise RuntimeError(f"No episodes of {self.venv.env.name} have begun; call reset before step.")
         self._key, self.state, *rest = self._step(self._key, self.state, actions, self.params)
         obs, reward, terminated, truncated, info, final = jax.tree.map(np.asarray, rest)
         info = _marked(info)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import spaces
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays, check_environment
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import typed
 from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
@@ -52,7 +52,13 @@ def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
     Args:
         env: The environment that `gymnax.make` returned.
         params: The default parameters; None for the defaults of `env`.
+
+    Raises:
+        TypeError: `env` is none of gymnax's environments.
     """
+    if not isinstance(env, environment.Environment):
+        hint = "from_gymnax(*gymnax.make(id)), or jaxrl.make of a name such as gymnax:Breakout-MinAtar"
+        raise TypeError(f"from_gymnax takes one of gymnax's environments, as in {hint}; not a {type(env).__name__}.")
     return FromGymnax(env, params)
 
 
@@ -78,6 +84,7 @@ class GymnaxEnv(environment.Environment):
     """See `to_gymnax`."""
 
     def __init__(self, env: Environment) -> None:
+        check_environment(env, "to_gymnax")
         if isinstance(env, MultiAgentEnvironment):
             raise ValueError(f"{env.name} has {env.num_agents} agents and gymnax knows one; use to_jaxmarl.")
         self.env = env

@@ -22,6 +22,7 @@ from jaxrl.interop.common import (
     split_agents,
     split_mask,
     stack_agents,
+    typed_key,
 )
 from jaxrl.render.scene import Scene
 
@@ -60,8 +61,12 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
             ends an episode, such ends are `truncated`, and their values are bootstrapped; else all are `terminated`.
 
     Raises:
-        TypeError: It returns no dicts of agents, or their spaces are too different to fit in one array.
+        TypeError: It is none of JaxMARL's, returns no dicts of agents, or their spaces are too different to fit in one
+            array.
     """
+    if not isinstance(env, MultiAgentEnv):
+        hint = "from_jaxmarl(jaxmarl.make(id)), or jaxrl.make of a name such as jaxmarl:overcooked"
+        raise TypeError(f"from_jaxmarl takes one of JaxMARL's environments, as in {hint}; not a {type(env).__name__}.")
     return FromJaxMARL(env, time_limit)
 
 
@@ -105,13 +110,13 @@ class DictView(MultiAgentEnv):
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: jax.Array) -> tuple[dict[str, jax.Array], ViewState]:
         """Start an episode."""
-        obs, state = self.env.reset_env(key, self.params)
+        obs, state = self.env.reset_env(typed_key(key), self.params)
         seen = self._seen(obs, state)
         return seen, ViewState(state, seen)
 
     def step_env(self, key: jax.Array, state: Any, actions: dict[str, jax.Array]) -> tuple[Any, Any, Any, Any, Any]:
         """One step without a reset; the inherited `step` resets."""
-        env = self.env
+        env, key = self.env, typed_key(key)
         action = stack_agents(env, actions)
         obs, after, reward, terminated, truncated, info = env.step_env(key, state.env_state, action, self.params)
         over = terminated | truncated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -74,7 +75,17 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._observations(obs), self._infos(facts)
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-        """One step; call `reset` after an episode ends. Agents missing from `actions` take action 0 (or zeros)."""
+        """One step; call `reset` after an episode ends. Agents missing from `actions` take action 0 (or zeros).
+
+        Raises:
+            TypeError: `actions` is no dict of agents.
+            ValueError: It names an agent that there is not.
+        """
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"step takes a dict of actions by agent, not a {type(actions).__name__}.")
+        if unknown := [agent for agent in actions if agent not in self.possible_agents]:
+            there = ", ".join(self.possible_agents)
+            raise ValueError(f"There is no agent {unknown[0]!r} in {self.env.name}; there are {there}.")
         space = self.env.action_space()
         action = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for i, (agent, own) in enumerate(self.env.agent_action_spaces.items()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames"]
 
-_BATCHED = {"reset_env": ("batch_reset", "batch_step"), "step_env": ("batch_step_env", "batch_step")}
-"""The methods for B environments that have to do what a method for one environment does."""
-
 
 class Wrapper(Environment):
     """An environment that forwards everything to `env`; subclasses override what they change.
@@ -34,24 +31,13 @@ class Wrapper(Environment):
         TypeError: `env` is no environment.
     """
 
-    keeps_observation: ClassVar[bool] = True
-    """Whether `observation` is that of `env`, also where `reset_env` or `step_env` is overridden."""
-
     def __new__(cls, env: Environment, *_: Any, **__: Any) -> Self:
         check_environment(env, cls.__name__)
         return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
 
-    def __getnewargs__(self) -> tuple[Environment]:
-        """What `__new__` needs to make a copy."""
-        return (self.env,)
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        changed = [name for one, batched in _BATCHED.items() if one in vars(cls) for name in batched]
-        for name in set(changed) - set(vars(cls)):
-            setattr(cls, name, getattr(Environment, name))
-        if changed and not {"observation", "keeps_observation"} & set(vars(cls)):
-            cls.keeps_observation = False
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How copies and pickles are made: the class around a team is made anew, as no module has it."""
+        return _new, (vars(type(self)).get("_for_one", type(self)), self.env), vars(self)
 
     def __init__(self, env: Environment) -> None:
         self.env = env
@@ -208,12 +194,18 @@ class _Team(MultiAgentEnvironment):
         return self._inside.global_state(own.env_state(state), own.env_params(state, params))
 
 
+def _new(cls: type[Wrapper], env: Environment) -> Wrapper:
+    """A wrapper that has no attributes yet."""
+    return cls.__new__(cls, env)
+
+
 @functools.cache
 def _of_team(cls: type[Wrapper]) -> type[Wrapper]:
     """The wrapper's class for environments with several agents."""
     if issubclass(cls, MultiAgentEnvironment):
         return cls
-    return type(cls.__name__, (cls, _Team), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    names = {"__module__": cls.__module__, "__doc__": cls.__doc__, "_for_one": cls}
+    return type(cls.__name__, (cls, _Team), names)
 
 
 class Wrapped(NamedTuple):
@@ -227,6 +219,8 @@ class Wrapped(NamedTuple):
 
 class StatefulWrapper(Wrapper):
     """A wrapper that remembers something between steps; subclasses write the three hooks, for one environment."""
+
+    split_key = Wrapper.split_key
 
     def before_step(self, key: jax.Array, state: Wrapped, action: Any) -> tuple[jax.Array, Any]:
         """The key and the action for the environment inside. Consumes `key`."""

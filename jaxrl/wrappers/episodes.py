@@ -37,7 +37,7 @@ class TimeLimit(StatefulWrapper):
     def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
         obs, after, reward, terminated, truncated, info = stepped
         steps = state.own + 1
-        truncated = truncated | ((steps >= self.max_steps) & ~terminated)
+        truncated = truncated | ((steps >= self.max_steps) & jnp.logical_not(terminated))
         return obs, Wrapped(after, steps), reward, terminated, truncated, info
 
 

@@ -179,7 +179,7 @@ class FixedPolicies(Wrapper):
         key_env, *keys = jax.random.split(key, len(self._players) + 1)
         space = self.action_space()
         mask = self._inner.action_mask(state.env, params) if isinstance(space, Discrete) else None
-        action = jnp.broadcast_to(jnp.asarray(action, space.dtype), (len(self._learners), *space.shape))
+        action = jnp.broadcast_to(space.clip(action), (len(self._learners), *space.shape))
         joined = jnp.zeros((self._inner.num_agents, *space.shape), space.dtype).at[self._learners].set(action)
         carries = []
         for player, seat, own in zip(self._players, state.own, keys, strict=True):

@@ -46,13 +46,16 @@ class RewardFunction(Wrapper):
         function: Takes a `Taken`, returns the reward; with agents `[N]`, or one number for all of them.
 
     Raises:
+        TypeError: The function cannot be called.
         ValueError: The function returns another shape (when the environment steps).
     """
 
+    split_key = Wrapper.split_key
     keeps_observation = True
 
     def __init__(self, env: Environment, function: Callable[[Taken], Any]) -> None:
         super().__init__(env)
+        _check_callable(function, "RewardFunction takes a function of a step that was taken")
         self.function = function
 
     def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
@@ -83,6 +86,7 @@ class RewardFunction(Wrapper):
 
     def _with_reward(self, stepped: Step, state: Any, action: Any, params: Any) -> Step:
         obs, after, reward, terminated, truncated, info = stepped
+        reward = jnp.asarray(reward)
         final_state = info.get("final_state", after)
         told = {name: value for name, value in info.items() if name not in ("final_state", "final_observation")}
         taken = Taken(state, action, final_state, reward, terminated, truncated, told, params)
@@ -100,10 +104,19 @@ class ObservationFunction(Wrapper):
         env: The environment.
         function: Takes one agent's observation, an array in the space of `env`, and returns one in `space`.
         space: The space of what it returns; None if it is that of `env`.
+
+    Raises:
+        TypeError: The function cannot be called, or `space` is no space.
+        ValueError: The function returns another shape than that of the space (when the environment observes).
     """
+
+    split_key = Wrapper.split_key
 
     def __init__(self, env: Environment, function: Callable[[jax.Array], Any], space: Space | None = None) -> None:
         super().__init__(env)
+        _check_callable(function, "ObservationFunction takes a function of an observation")
+        if not isinstance(space, Space | None):
+            raise TypeError(f"space is one of jaxrl.spaces, such as Box(-1.0, 1.0, (3,)), or None, not {space!r}.")
         self.function = function
         self.space = space
 
@@ -161,7 +174,13 @@ class ObservationFunction(Wrapper):
     def _of_agents(self, obs: Any) -> jax.Array:
         """The new observation, `[…]`, or `[N, …]` with agents, in the dtype of its space."""
         function = jax.vmap(self.function) if isinstance(self, MultiAgentEnvironment) else self.function
-        return jnp.asarray(function(obs)).astype(self.observation_space().dtype)
+        space, new = self.observation_space(), jnp.asarray(function(obs))
+        shape = (*((self.num_agents,) if isinstance(self, MultiAgentEnvironment) else ()), *space.shape)
+        if new.shape != shape:
+            own = list(new.shape[len(shape) - len(space.shape) :])
+            wanted = f"return {list(space.shape)}, or give the space of what it returns"
+            raise ValueError(f"The observation function returns shape {own}; {wanted}.")
+        return new.astype(space.dtype)
 
 
 class Flatten(ObservationFunction):
@@ -179,6 +198,11 @@ class Flatten(ObservationFunction):
         return {
             agent: _flat_space(space if _stays_in_front(space, common) else common) for agent, space in spaces.items()
         }
+
+
+def _check_callable(function: Any, sentence: str) -> None:
+    if not callable(function):
+        raise TypeError(f"{sentence}, not {function!r}.")
 
 
 def _stays_in_front(own: Space, common: Space) -> bool:

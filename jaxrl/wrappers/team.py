@@ -18,6 +18,7 @@ class SingleAgentTeam(Wrapper, MultiAgentEnvironment):
     """A single-agent environment as a team of N = 1, so that multi-agent code runs it unchanged."""
 
     agents = ("agent",)
+    split_key = Wrapper.split_key
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         obs, state = self.env.reset_env(key, params)
@@ -72,7 +73,7 @@ def as_multi_agent(env: Environment) -> MultiAgentEnvironment:
 
 
 def _of_team(stepped: Step) -> Step:
-    return _add_axis(stepped[0]), stepped[1], stepped[2][None], *stepped[3:]
+    return _add_axis(stepped[0]), stepped[1], _add_axis(stepped[2]), *stepped[3:]
 
 
 def _add_axis(tree: Any) -> Any:

@@ -129,6 +129,17 @@ def test_vector_environment_is_accepted_by_gymnasiums_wrappers():
     assert info["episode"]["l"].tolist() == [5, 5]
 
 
+def test_an_episode_begins_with_reset_and_takes_one_action():
+    env, envs = to_gymnasium(jaxrl.make("CartPole-v1")), to_gymnasium_vector(jaxrl.make("CartPole-v1"), 2)
+    with pytest.raises(RuntimeError, match="No episode of classic/cartpole has begun; call reset"):
+        env.step(0)
+    with pytest.raises(RuntimeError, match="No episodes of classic/cartpole have begun; call reset"):
+        envs.step(np.zeros(2, int))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"classic/cartpole.step takes one array of the shape \[\], got \[2\]"):
+        env.step([0, 1])
+
+
 def test_teams_are_sent_to_pettingzoo():
     for convert in (to_gymnasium, lambda env: to_gymnasium_vector(env, 2)):
         with pytest.raises(ValueError, match="use to_pettingzoo"):

@@ -13,7 +13,7 @@ from gymnax.environments import environment
 from gymnax.wrappers.purerl import LogWrapper
 
 from jaxrl.algos import ppo
-from jaxrl.interop import to_gymnax
+from jaxrl.interop import from_gymnax, to_gymnax
 
 
 @pytest.mark.parametrize("new_key", [jax.random.key, jax.random.PRNGKey])  # many scripts for gymnax have old keys
@@ -96,6 +96,11 @@ def test_ppo_learns_a_game_of_gymnax():
 def test_refusals():
     with pytest.raises(ValueError, match="use to_jaxmarl"):
         to_gymnax(jaxrl.make("smax/3m"))
+    with pytest.raises(TypeError, match=r"to_gymnax takes an environment, such as jaxrl.make\('CartPole-v1'\)"):
+        to_gymnax("CartPole-v1")  # pyright: ignore[reportArgumentType]
+    for given in ("CartPole-v1", gymnax.make("CartPole-v1")):
+        with pytest.raises(TypeError, match=r"as in from_gymnax\(\*gymnax.make\(id\)\)"):
+            from_gymnax(given)
     with pytest.raises(ValueError, match=r"no environment 'Pong'. Did you mean Pong-misc"):
         jaxrl.make("gymnax:Pong")
     with pytest.raises(TypeError, match=r"gymnax cannot make CartPole-v1 of these options: .*'walls'.* are max_steps"):

@@ -52,6 +52,20 @@ def test_steps_as_the_environment_does_and_resets_when_over(view):
     np.testing.assert_array_equal(view.get_obs(state)["agent_0"], obs["agent_0"])
 
 
+@pytest.mark.parametrize("name", ["hide_and_seek/chase", "coin_game"])
+def test_old_keys_pass(name):
+    """JaxMARL's scripts have them."""
+    view = to_jaxmarl(jaxrl.make(name))
+    (obs, state), (same, _) = view.reset(jax.random.PRNGKey(0)), view.reset(jax.random.key(0))
+    jax.tree.map(np.testing.assert_array_equal, obs, same)
+    actions = {agent: jnp.zeros(view.action_space(agent).shape, jnp.int32) for agent in view.agents}
+    obs, *_ = view.step(jax.random.PRNGKey(1), state, actions)
+    same, *_ = view.step(jax.random.key(1), state, actions)
+    jax.tree.map(np.testing.assert_array_equal, obs, same)
+    for agent in view.agents:
+        assert obs[agent].shape == view.observation_space(agent).shape
+
+
 def test_the_state_to_reset_to_can_be_chosen(view):
     _, state = view.reset(jax.random.key(0))
     _, chosen = view.reset(jax.random.key(7))
@@ -127,6 +141,8 @@ def test_unknown_names_and_libraries():
         jaxrl.make("jaxmarl:overcook")
     with pytest.raises(ValueError, match=r"one of gymnax:NAME, jaxmarl:NAME for another library's environment"):
         jaxrl.make("atari:pong")
+    with pytest.raises(TypeError, match=r"as in from_jaxmarl\(jaxmarl.make\(id\)\).* not a str"):
+        from_jaxmarl("overcooked")
     with pytest.raises(ValueError, match="time_limit"):
         jaxrl.make("jaxmarl:coin_game", time_limit=0)
     with pytest.raises(TypeError, match=r"missing 2 .*'policy' and 'params'\. .*from_jaxmarl\(jaxmarl\.make\("):

@@ -72,6 +72,19 @@ def test_agents_leave_together_by_the_clock(tag):
     assert tag.agents == []
 
 
+def test_actions_are_those_of_the_agents(tag):
+    tag.reset(seed=0)
+    with pytest.raises(ValueError, match="no agent 'adversary0' in mpe/simple_tag; there are adversary_0, "):
+        tag.step({"adversary0": 1})
+    with pytest.raises(TypeError, match="a dict of actions by agent, not a list"):
+        tag.step([1, 1, 1, 1])
+
+
+def test_an_episode_begins_with_reset():
+    with pytest.raises(RuntimeError, match="No episode of mpe/simple has begun; call reset"):
+        to_pettingzoo(jaxrl.make("mpe/simple")).step({"agent_0": 1})
+
+
 def test_single_agents_are_sent_to_gymnasium():
     with pytest.raises(ValueError, match="use to_gymnasium"):
         to_pettingzoo(jaxrl.make("CartPole-v1"))

@@ -7,6 +7,7 @@ import pytest
 
 from jaxrl.environment import Environment
 from jaxrl.replay import Policy, Replay, record
+from jaxrl.vector import VectorEnv
 
 pytestmark = pytest.mark.quick
 
@@ -42,6 +43,11 @@ def test_the_policy_gets_its_memory_back(walk: Environment) -> None:
 
     actions = record(walk, every_other, jax.random.key(0), max_steps=6).actions
     np.testing.assert_array_equal(actions, [0, 1, 0, 1, 0, 1])
+
+
+def test_one_environment_is_recorded(walk: Environment, forward: Policy) -> None:
+    with pytest.raises(TypeError, match="not a VectorEnv"):
+        record(VectorEnv(walk, 2), forward, jax.random.key(0))  # pyright: ignore[reportArgumentType]
 
 
 def test_max_steps_cuts_an_episode_short(walk: Environment, forward: Policy) -> None:

@@ -1,6 +1,7 @@
 """A wrapper forwards everything, for one environment and for B in the kernel of the environment inside."""
 
 import copy
+import pickle
 from typing import Any
 
 import jax
@@ -51,7 +52,7 @@ every_wrapper = pytest.mark.parametrize("wrap", ALL.values(), ids=ALL)
 
 
 def public(kind: type) -> set[str]:
-    own = ("name", "intended", "action_names")  # each wrapper has them as attributes
+    own = ("name", "intended", "action_names", "keeps_observation")  # each wrapper has them as attributes
     return {name for name in vars(kind) if not name.startswith("_") and name not in own}
 
 
@@ -90,6 +91,18 @@ def test_a_wrapped_environment_can_be_copied(wrap: Any, name: str):
         assert type(copied) is type(wrapped)
         obs = [jax.eval_shape(env.reset, jax.random.key(0))[0] for env in (wrapped, copied)]
         assert obs[0] == obs[1]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", ["classic/cartpole", "smax/3m"])
+def test_a_wrapped_environment_can_be_pickled(name: str):
+    """As a pool of processes needs it."""
+    wrapped: Any = TimeLimit(FrameStack(RandomParams(jaxrl.make(name), same_params), 2), 20)
+    again = pickle.loads(pickle.dumps(wrapped))
+    assert type(again) is type(wrapped)
+    assert (again.name, again.max_steps) == (name, 20)
+    obs = [jax.eval_shape(env.reset, jax.random.key(0))[0] for env in (wrapped, again)]
+    assert obs[0] == obs[1]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +171,25 @@ def test_batches_go_through_the_kernel_inside(wrap: Any, team: bool):
     assert inside.traced == ["batch_reset"]
     jax.eval_shape(env.batch_step, keys, state, jax.ShapeDtypeStruct((B, 1)[: 1 + team], jnp.int32))
     assert set(inside.traced[1:]) == {"batch_reset", "batch_step_env"}
+
+
+class Plain(CartPole):
+    """Rewards and flags are Python's, where nothing is traced."""
+
+    def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
+        obs, after, *_ = super().step_env(key, state, action, params)
+        return obs, after, 1.0, False, False, {}
+
+
+@pytest.mark.quick
+@every_wrapper
+@pytest.mark.parametrize("team", [False, True])
+def test_numbers_and_flags_may_be_pythons(wrap: Any, team: bool):
+    env = as_multi_agent(wrap(Plain())) if team else wrap(Plain())
+    _, state = env.reset(jax.random.key(0))
+    *_, reward, terminated, truncated, _ = env.step(jax.random.key(1), state, jnp.zeros((1,) * team, int))
+    assert jnp.shape(reward) == (1,) * team
+    assert (jnp.result_type(terminated), jnp.result_type(truncated)) == (bool, bool)
 
 
 class Slow(Wrapper):

@@ -97,6 +97,16 @@ def test_continuous_actions_need_no_mask():
     np.testing.assert_allclose(listed["final_state"].env.velocity, info["final_state"].env.velocity, rtol=1e-5)
 
 
+@pytest.mark.parametrize("action", [np.uint32(2**32 - 1), np.float32(1e20), np.int32(4)])
+def test_actions_beyond_the_last_are_the_last(action: Any):
+    """Numbers of other dtypes are clipped before they are cast."""
+    env = FixedPolicies(team("coin_game"), {"red": always(0)})
+    _, state = env.reset(jax.random.key(0))
+    stepped = [env.step(jax.random.key(1), state, np.array([one]))[0] for one in (action, np.int32(4), np.int32(0))]
+    np.testing.assert_array_equal(stepped[0], stepped[1])
+    assert (stepped[1] != stepped[2]).any()
+
+
 def test_of_several_policies_one_plays_each_episode():
     env = team("mpe/simple_spread?max_steps=3")
     selves = [trained({}, seed) for seed in (0, 1)]

@@ -75,6 +75,27 @@ def test_final_observations_go_through_the_function_too():
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("name", ["classic/mountain_car", "mpe/simple_spread"])
+def test_an_observation_of_another_shape_needs_its_space(name: str):
+    env = ObservationFunction(jaxrl.make(name), lambda obs: obs[:1])
+    with pytest.raises(ValueError, match=r"returns shape \[1\]; return \[(2|18)\], or give the space"):
+        jax.eval_shape(env.reset, jax.random.key(0))
+    with pytest.raises(ValueError, match=r"returns shape \[1\]"):
+        jax.eval_shape(jaxrl.VectorEnv(env, 2).reset, jax.random.key(0))
+
+
+@pytest.mark.quick
+def test_functions_are_functions_and_spaces_spaces():
+    env = CartPole()
+    with pytest.raises(TypeError, match="RewardFunction takes a function of a step that was taken, not 2"):
+        RewardFunction(env, 2)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="ObservationFunction takes a function of an observation, not None"):
+        ObservationFunction(env, None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"space is one of jaxrl.spaces, such as .*, or None, not \(2,\)"):
+        ObservationFunction(env, lambda obs: obs[:2], (2,))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("ours", "theirs", "value"),
     [

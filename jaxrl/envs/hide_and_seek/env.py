@@ -111,7 +111,8 @@ class HideAndSeek(MultiAgentEnvironment):
         hands_of_agent = (2, 2) if self.cast.num_objects else ()
         return MultiDiscrete((self.num_buckets,) * 3 + hands_of_agent)
 
-    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
+    # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside. What
+    # subclasses write for one environment does not get that axis.
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = fixed(self._start(key, params))
@@ -128,7 +129,7 @@ class HideAndSeek(MultiAgentEnvironment):
     def batch_reset(
         self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False
     ) -> tuple[jax.Array, State]:
-        return batch_first(self.reset_env(keys, self._kernel_params(params, own_params)))
+        return batch_first(HideAndSeek.reset_env(self, keys, self._kernel_params(params, own_params)))
 
     def batch_step_env(
         self, keys: jax.Array, state: State, action: jax.Array, params: Params, *, own_params: bool = False

@@ -25,7 +25,7 @@ from jaxrl.envs.smax.orders import FIRST_ATTACK, action_names
 from jaxrl.envs.smax.outcome import outcome
 from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
-from jaxrl.envs.smax.units import UNIT_TYPES, UnitType
+from jaxrl.envs.smax.units import UnitType, all_types
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 
@@ -92,8 +92,9 @@ class SMAX(MultiAgentEnvironment):
         random_types: bool | None = None,
         compat: Literal["jaxmarl-0.2"] | None = None,
     ) -> None:
-        types = {**UNIT_TYPES, **(unit_types or {})}
+        types = all_types(unit_types)
         self.options = Options(mode, enemy, observation_type, action_type, attack_mode, enemy_shoots, compat)
+        self.options.check_enemy_params(enemy_params)
         self.scenario = army(scenario, allies, enemies, spawn, random_types, tuple(types))
         self.unit_names = tuple(types)
         self.selfplay = self.options.mode == "selfplay"
@@ -128,6 +129,7 @@ class SMAX(MultiAgentEnvironment):
     def against_script(self, share: float | None = None) -> SMAX:
         """The allies against the scripted enemies; with a `share`, self-play in which these play so many battles."""
         other = copy.copy(self)
+        other.made_as = ""  # no name makes it
         if share is not None:
             if not self.selfplay:
                 raise ValueError('A script with a share of the battles needs mode="selfplay"; leave the share out.')
@@ -166,9 +168,8 @@ class SMAX(MultiAgentEnvironment):
         return {agent: self._action_space(opponents[agent.split("_")[0]]) for agent in self.agents}
 
     def _action_space(self, num_opponents: int) -> Space:
-        if self.options.action_type == "continuous":
-            return Box(0.0, 1.0, (4,))
-        return Discrete(FIRST_ATTACK + num_opponents)
+        continuous = self.options.action_type == "continuous"
+        return Box(0.0, 1.0, (4,)) if continuous else Discrete(FIRST_ATTACK + num_opponents)
 
     # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
 
@@ -187,7 +188,7 @@ class SMAX(MultiAgentEnvironment):
     def batch_reset(
         self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False
     ) -> tuple[jax.Array, State]:
-        return batch_first(self.reset_env(keys, self._kernel_params(params, own_params)))
+        return batch_first(SMAX.reset_env(self, keys, self._kernel_params(params, own_params)))  # not a subclass's
 
     def batch_step_env(
         self, keys: jax.Array, state: State, action: jax.Array, params: Params, *, own_params: bool = False
@@ -195,7 +196,7 @@ class SMAX(MultiAgentEnvironment):
         if own_params and self.enemy_policy is not None:  # the kernel knows one policy only
             return super().batch_step_env(keys, state, action, params, own_params=True)
         params = self._kernel_params(params, own_params)
-        return batch_first(self.step_env(keys, batch_last(state), batch_last(action), params))
+        return batch_first(SMAX.step_env(self, keys, batch_last(state), batch_last(action), params))  # likewise
 
     def batch_step(
         self,
@@ -221,8 +222,7 @@ class SMAX(MultiAgentEnvironment):
 
     def _kernel_params(self, params: Params | None, own_params: bool) -> Params:
         """The parameters in the kernel's layout: with `own_params`, leaves `[…, B]`."""
-        params = self._params(params)
-        return batch_last(params) if own_params else params
+        return batch_last(self._params(params)) if own_params else self._params(params)
 
     def sub_states(self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None) -> State:
         """The states after each tick of the step that `step_env` takes with the same arguments, leaves `[8, …]`.

@@ -51,6 +51,15 @@ class Options:
             raise ValueError(f"The script can play a share of the battles from 0 to 1, got {self.script_share}.")
         if callable(self.enemy) and self.mode == "selfplay":
             raise ValueError('In mode="selfplay" both teams are agents; leave `enemy` out, or use mode="enemy".')
+        if callable(self.enemy) and (not self.enemy_shoots or self.attack_mode != "closest"):
+            raise ValueError("enemy_shoots and attack_mode are for the scripted enemy; leave them out beside a policy.")
+
+    def check_enemy_params(self, params: Any) -> None:
+        """Raise ValueError if there are parameters, and no policy that would take them."""
+        if params is not None and not callable(self.enemy):
+            raise ValueError(
+                "enemy_params are those of a policy that plays the enemy; give that as well, enemy=policy."
+            )
 
     @property
     def jaxmarl(self) -> bool:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["UNIT_NAMES", "UNIT_TYPES", "UnitStats", "UnitType", "default_unit_stats", "stats_of", "table"]
+__all__ = ["UNIT_NAMES", "UNIT_TYPES", "UnitStats", "UnitType", "all_types", "default_unit_stats", "stats_of", "table"]
 
 
 class UnitType(NamedTuple):
@@ -55,6 +55,17 @@ class UnitStats:
     """Bodies closer than the sum of their radii push each other apart."""
     sight: Any
     """Sight range."""
+
+
+def all_types(own: Any) -> dict[str, Any]:
+    """The six types, and those of a user's own besides or in their place.
+
+    Raises:
+        ValueError: These are no dict.
+    """
+    if not isinstance(own, Mapping | None):
+        raise ValueError(f"unit_types is a dict of types by name, such as {{'tank': (…)}}, not a {type(own).__name__}.")
+    return {**UNIT_TYPES, **(own or {})}
 
 
 def table(types: Mapping[str, UnitType | tuple[float, ...] | Mapping[str, float]]) -> UnitStats:

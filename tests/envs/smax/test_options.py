@@ -1,6 +1,7 @@
 """The options of a battle: armies, unit types and maps of one's own, and what is said of wrong ones."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,6 +19,11 @@ def test_battles_of_your_own():
     _, state = env.reset(jax.random.key(0))
     np.testing.assert_allclose(state.health, [300, 300, 45, 150, 150, 150, 150])
     assert env.observation_space().shape == (6 * 14 + 11,)
+
+
+def stand(params, obs, mask, key):
+    """A policy that does nothing."""
+    return jnp.full(obs.shape[0], 4, jnp.int32)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +48,11 @@ def test_battles_of_your_own():
         ({"mode": "selfplay", "own_losses": -1.0}, ValueError, "from 0 on"),
         ({"own_losses": 0.5}, ValueError, 'for mode="selfplay"'),
         ({"compat": "jaxmarl"}, ValueError, "jaxmarl-0.2"),
+        ({"enemy_params": 3.0}, ValueError, "enemy_params are those of a policy"),
+        ({"mode": "selfplay", "enemy_params": 3.0}, ValueError, "enemy_params are those of a policy"),
+        ({"enemy": stand, "enemy_shoots": False}, ValueError, "are for the scripted enemy; leave them out"),
+        ({"enemy": stand, "attack_mode": "random"}, ValueError, "are for the scripted enemy; leave them out"),
+        ({"unit_types": [("tank", 1)]}, ValueError, "unit_types is a dict of types by name"),
         ({"unit_types": {"tank": (1.0, 2.0)}}, ValueError, "seven numbers"),
         ({"unit_types": {"tank": (0.0, 1, 1, 1, 1, 1, 1)}}, ValueError, "health"),
     ],
