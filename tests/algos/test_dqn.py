@@ -222,7 +222,7 @@ def test_distributions_of_values_are_compared_by_their_means():
     assert logits.shape == (2, 3, 1, num_actions, 51)
     means = config.value.each.decode(logits)
     np.testing.assert_allclose(means, 1.0, atol=0.1)  # it begins with the middle of the range
-    np.testing.assert_array_equal(policy.values, jnp.where(mask, means, -1e9))
+    np.testing.assert_array_equal(policy.values, jnp.where(mask, means, -1e18))
     np.testing.assert_array_equal(config.value.decode(logits), means.max(-1))
 
 
