@@ -105,7 +105,9 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
                 f"{self.env} has actions in {space}, and {name} needs those of a Box; use dqn, ppo or ippo."
             )
         low, high = bounds_of(space)
-        if not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = high - low  # of the largest floats it is infinite, and actions between them would be NaN
+        if not np.all(np.isfinite(width) & (width > 0)):
             raise ValueError(
                 f"{self.env} has actions in {space}, and {name} needs finite bounds that differ; use ppo or ippo."
             )
