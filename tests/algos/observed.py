@@ -26,6 +26,7 @@ DONE = {
     "wide": Box(np.array([0.0, -3.0]), np.array([5.0, 3.0]), (2,)),
     "unbounded": Box(-np.inf, np.inf, (2,)),
     "widest": Box(np.finfo(np.float32).min, np.finfo(np.float32).max, (2,)),
+    "whole": Box(0, 10, (2,), np.int32),
 }
 
 

@@ -306,6 +306,16 @@ def test_actions_need_a_finite_box():
             sac.make(sac.Config(env=f"toy/alone?done={done}"))
 
 
+@pytest.mark.usefixtures("toys")
+def test_the_buffer_holds_the_actions_of_a_box_of_whole_numbers_as_they_were_drawn():
+    """The actor draws them between whole numbers too, and is told what they are worth there."""
+    algo = sac.make(sac.Config(**{**SMALL, "env": "toy/alone?done=whole"}))
+    state, _ = jax.jit(algo.update)(algo.init(jax.random.key(0)))
+    action = np.asarray(state.replay.steps.action)[:, 0]
+    assert np.all((action >= 0) & (action <= 10))
+    assert np.all(action != np.round(action))
+
+
 @pytest.mark.slow
 def test_pendulum_is_solved_with_five_seeds_at_once():
     returns = greedy_returns(sac, sac.Config())
