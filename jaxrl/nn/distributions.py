@@ -8,6 +8,7 @@ Behaviours that are only drawn from, `Noisy` and `MaybeUniform`, have no probabi
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -203,6 +204,12 @@ class SquashedNormal(distrax.Distribution):
     def mode(self) -> jax.Array:
         """The median action."""
         return self._squash(self._mean)
+
+    def by_number(self) -> SquashedNormal:
+        """The same, with densities and entropies of each number of an action, `[..., *event]`."""
+        each = copy.copy(self)
+        each._event_ndims = 0
+        return each
 
     def _squash(self, z: jax.Array) -> jax.Array:
         return self._center + self._half * jnp.tanh(z)

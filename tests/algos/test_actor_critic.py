@@ -1,4 +1,4 @@
-"""What actors and critics of continuous actions share: distributions of returns by slow NumPy, what critics see."""
+"""What actors and critics of continuous actions share: distributions of returns by slow NumPy, what is seen, boxes."""
 
 import dataclasses
 import itertools
@@ -155,3 +155,22 @@ def test_noise_grows_from_environment_to_environment():
     np.testing.assert_allclose(noise_at_the_end.policy.std, 0.0, atol=1e-6)
     with pytest.raises(ValueError, match=r"exploration_noise_min=0.5 is more than exploration_noise=0.1; use at most"):
         td3.Config(exploration_noise_min=0.5)
+
+
+@pytest.mark.usefixtures("toys")
+def test_actions_need_a_finite_box():
+    with pytest.raises(TypeError, match=r"Discrete\(n=2\), and sac needs those of a Box; use dqn, ppo or ippo"):
+        sac.make(sac.Config(env="classic/cartpole"))
+    for done in ("unbounded", "widest"):  # the width of the widest is no float
+        with pytest.raises(ValueError, match="sac needs finite bounds that differ; use ppo or ippo"):
+            sac.make(sac.Config(env=f"toy/alone?done={done}"))
+
+
+@pytest.mark.usefixtures("toys")
+def test_the_buffer_holds_the_actions_of_a_box_of_whole_numbers_as_they_were_drawn():
+    """The actor draws them between whole numbers too, and is told what they are worth there."""
+    algo = sac.make(sac.Config(**{**SMALL, "env": "toy/alone?done=whole"}))
+    state, _ = jax.jit(algo.update)(algo.init(jax.random.key(0)))
+    action = np.asarray(state.replay.steps.action)[:, 0]
+    assert np.all((action >= 0) & (action <= 10))
+    assert np.all(action != np.round(action))
