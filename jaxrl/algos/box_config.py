@@ -19,7 +19,7 @@ from jaxrl.environment import Environment
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.value import C51, HLGauss, ScalarValue
 from jaxrl.source_file import algorithm_name
-from jaxrl.spaces import Box
+from jaxrl.spaces import Box, Discrete
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["BoxLayer"]
@@ -101,9 +101,8 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
         env = super().make_env()
         space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Box):
-            raise TypeError(
-                f"{self.env} has actions in {space}, and {name} needs those of a Box; use dqn, ppo or ippo."
-            )
+            others = "dqn, ppo" if isinstance(space, Discrete) else "ppo"
+            raise TypeError(f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others} or ippo.")
         low, high = bounds_of(space)
         with np.errstate(over="ignore", invalid="ignore"):
             width = high - low  # of the largest floats it is infinite, and actions between them would be NaN

@@ -161,6 +161,8 @@ def test_noise_grows_from_environment_to_environment():
 def test_actions_need_a_finite_box():
     with pytest.raises(TypeError, match=r"Discrete\(n=2\), and sac needs those of a Box; use dqn, ppo or ippo"):
         sac.make(sac.Config(env="classic/cartpole"))
+    with pytest.raises(TypeError, match=r"MultiDiscrete.*, and sac needs those of a Box; use ppo or ippo"):
+        sac.make(sac.Config(env="toy/alone?done=several"))
     for done in ("unbounded", "widest"):  # the width of the widest is no float
         with pytest.raises(ValueError, match="sac needs finite bounds that differ; use ppo or ippo"):
             sac.make(sac.Config(env=f"toy/alone?done={done}"))
