@@ -63,6 +63,7 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("central_critic", ("env",), _has_global_state, "choose an environment with a global state"),
+        Effect("pessimism", ("num_critics",), lambda c, _: c.num_critics > 1, "choose num_critics=2"),
     )
 
     def __post_init__(self) -> None:
@@ -102,7 +103,9 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
         space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Box):
             others = "dqn, ppo" if isinstance(space, Discrete) else "ppo"
-            raise TypeError(f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others} or ippo.")
+            raise TypeError(
+                f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others} or ippo."
+            )
         low, high = bounds_of(space)
         with np.errstate(over="ignore", invalid="ignore"):
             width = high - low  # of the largest floats it is infinite, and actions between them would be NaN

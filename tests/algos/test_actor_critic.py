@@ -139,6 +139,12 @@ def test_central_critics_need_a_global_state():
         td3.make(td3.Config(central_critic=True))
 
 
+def test_pessimism_needs_several_critics():
+    with pytest.raises(ValueError, match=r"pessimism=mean has no effect with num_critics=1; .* choose num_critics=2"):
+        sac.make(sac.Config(num_critics=1, pessimism="mean"))
+    sac.make(sac.Config(num_critics=1))
+
+
 def test_noise_grows_from_environment_to_environment():
     """From its least in the first to its most in the last, over all devices."""
     config = td3.Config(**SMALL, env=Team(done="bounded"), exploration_noise=0.4, exploration_noise_min=0.1)
