@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.algos.layers import SharingLayer
 from jaxrl.algos.learning import BinsLayer
@@ -16,7 +15,7 @@ from jaxrl.algos.network_config import ActivationName, beside_own_critics
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
-from jaxrl.nn.heads import bounds_of
+from jaxrl.nn.heads import spanned
 from jaxrl.rl.value import C51, HLGauss, ScalarValue
 from jaxrl.source_file import algorithm_name
 from jaxrl.spaces import Box, Discrete
@@ -106,10 +105,7 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
             raise TypeError(
                 f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others} or ippo."
             )
-        low, high = bounds_of(space)
-        with np.errstate(over="ignore", invalid="ignore"):
-            width = high - low  # of the largest floats it is infinite, and actions between them would be NaN
-        if not np.all(np.isfinite(width) & (width > 0)):
+        if not spanned(space).all():
             raise ValueError(
                 f"{self.env} has actions in {space}, and {name} needs finite bounds that differ; use ppo or ippo."
             )
