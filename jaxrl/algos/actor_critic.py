@@ -11,6 +11,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.acting.agent import Agent, Networks
 from jaxrl.acting.central import global_state_size
@@ -27,7 +28,17 @@ from jaxrl.rl.optimizer import gradient_step
 from jaxrl.rl.value import C51, HLGauss, cross_entropy
 from jaxrl.spaces import Box, Space
 
-__all__ = ["actor_critics", "box_of", "critic_loss", "explore", "learn_part", "part_of", "predictions_of", "q_of"]
+__all__ = [
+    "actor_critics",
+    "box_of",
+    "critic_loss",
+    "explore",
+    "learn_part",
+    "own_numbers",
+    "part_of",
+    "predictions_of",
+    "q_of",
+]
 
 
 class Critic(nn.Module):
@@ -131,6 +142,14 @@ def box_of(env: MultiAgentEnvironment) -> Box:
     space = env.action_space()
     assert isinstance(space, Box)  # the configuration refuses others
     return space
+
+
+def own_numbers(env: MultiAgentEnvironment) -> np.ndarray:
+    """Which numbers of an action are an agent's own, and not there to fill up the box: bool `[N, *space.shape]`."""
+    own = np.zeros((env.num_agents, *box_of(env).shape), bool)
+    for i, agent in enumerate(env.agents):
+        own[i, *map(slice, env.agent_action_spaces[agent].shape)] = True
+    return own
 
 
 def part_of(params: Any, *names: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.algos.layers import SharingLayer
 from jaxrl.algos.learning import BinsLayer
@@ -16,10 +15,10 @@ from jaxrl.algos.network_config import ActivationName, beside_own_critics
 from jaxrl.algos.replay_config import ReplayLayer
 from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
-from jaxrl.nn.heads import bounds_of
+from jaxrl.nn.heads import spanned
 from jaxrl.rl.value import C51, HLGauss, ScalarValue
 from jaxrl.source_file import algorithm_name
-from jaxrl.spaces import Box
+from jaxrl.spaces import Box, Discrete
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["BoxLayer"]
@@ -63,6 +62,7 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     }
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("central_critic", ("env",), _has_global_state, "choose an environment with a global state"),
+        Effect("pessimism", ("num_critics",), lambda c, _: c.num_critics > 1, "choose num_critics=2"),
     )
 
     def __post_init__(self) -> None:
@@ -101,11 +101,11 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
         env = super().make_env()
         space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Box):
+            others = "dqn, ppo" if isinstance(space, Discrete) else "ppo"
             raise TypeError(
-                f"{self.env} has actions in {space}, and {name} needs those of a Box; use dqn, ppo or ippo."
+                f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others} or ippo."
             )
-        low, high = bounds_of(space)
-        if not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
+        if not spanned(space).all():
             raise ValueError(
                 f"{self.env} has actions in {space}, and {name} needs finite bounds that differ; use ppo or ippo."
             )

@@ -122,7 +122,7 @@ def loss(
 class Predicted(NamedTuple):
     """What a network says of all actions in L steps."""
 
-    q: jax.Array  # [L, R, N, A] values, -1e9 for forbidden actions
+    q: jax.Array  # [L, R, N, A] values, -1e18 for forbidden actions
     outputs: jax.Array  # the same, or logits [L, R, N, A, num_bins]
 
 

@@ -132,10 +132,7 @@ def init(
         update=jnp.int32(0),
     )
 
-    def stored(state: TrainState) -> tuple[Steps, Any]:
-        return _stored(agent, next_rollout(agent, state, behaviour_policy(agent, state), 0)[1])
-
-    steps, carry = jax.eval_shape(stored, state)
+    steps, carry = jax.eval_shape(lambda s: _stored(next_rollout(agent, s, behaviour_policy(agent, s), 0)[1]), state)
     return dataclasses.replace(state, replay=new_replay(steps, carry, config.buffer_rollouts))
 
 
@@ -180,7 +177,7 @@ def act_and_learn(
     after, traj, sums, keys = next_rollout(agent, state, behaviour_policy(agent, state), 1 + steps)
     discounted = after.runner.discounted
     normaliser, discounted, _ = scaled_rewards(state.normaliser, discounted, traj, param_sets, h.gamma)
-    replay = write(state.replay, *_stored(agent, traj))
+    replay = write(state.replay, *_stored(traj))
 
     stored = num_stored(replay)
     ready = (stored >= config.window) & (stored * config.num_envs >= config.learning_starts)
@@ -203,9 +200,11 @@ def act_and_learn(
     return state, {**psum(sums), "losses": losses}
 
 
-def _stored(agent: Agent, traj: Transition) -> tuple[Steps, Any]:
+def _stored(traj: Transition) -> tuple[Steps, Any]:
     """What the buffer holds of a rollout: the steps, and the memory before each sequence."""
-    action, truncated = traj.action.astype(agent.env.action_space().dtype), traj.cut & ~traj.terminated
+    # Actions stay as they were drawn: for a box of whole numbers, they lie between these.
+    action = traj.action.astype(jnp.int32 if jnp.issubdtype(traj.action.dtype, jnp.integer) else jnp.float32)
+    truncated = traj.cut & ~traj.terminated
     return Steps(traj.observation, traj.reset, action, traj.reward, traj.terminated, truncated), traj.carry
 
 

@@ -80,6 +80,11 @@ class ReplayLayer(LearningLayer):
         return self.gradient_steps
 
     @property
+    def target_steps(self) -> int:
+        """Optimiser steps of the whole run that the target network can follow."""
+        return self.num_updates * self.gradient_steps
+
+    @property
     def updates_before_learning(self) -> int:
         """The updates that only fill the buffer."""
         return -(-max(self.learning_starts, self.window * self.num_envs) // self.steps_per_update)
@@ -95,6 +100,11 @@ class ReplayLayer(LearningLayer):
             said.append(
                 f"Checkpoints leave out the replay buffer: a resumed run begins with an empty one, collects "
                 f"{self.learning_starts} steps before it learns again, and is not exactly the same."
+            )
+        if self.target_update_interval > self.target_steps:
+            said.append(
+                f"The target network never moves: target_update_interval={self.target_update_interval} is more than "
+                f"the {self.target_steps} steps that it can follow in this run."
             )
         return said
 

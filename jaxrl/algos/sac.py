@@ -28,6 +28,7 @@ from jaxrl.algos.actor_critic import (
     critic_loss,
     explore,
     learn_part,
+    own_numbers,
     part_of,
     predictions_of,
     q_of,
@@ -156,7 +157,7 @@ def policy_loss(
     q = q_of(agent, params, now.observation, action)
     alpha = jax.lax.stop_gradient(alpha_of(agent, params))
     loss = jnp.sum(weight * (alpha * log_prob - q))
-    wanted = h.target_entropy * np.prod(agent.env.action_space().shape, dtype=np.float32)
+    wanted = h.target_entropy * own_numbers(agent.env).reshape(agent.env.num_agents, -1).sum(axis=1)
     surplus = jax.lax.stop_gradient(-log_prob - wanted)
     alpha_loss = jnp.sum(weight * of_agents(agent, params["params"]["log_alpha"]) * surplus)
     entropy = -jnp.sum(weight * log_prob)
@@ -164,11 +165,15 @@ def policy_loss(
 
 
 def draw_actions(agent: Agent, params: Any, steps: off_policy.Steps, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Actions `[L, R, N, ...]` of the actor, and their log-densities `[L, R, N]`, as if they went from -1 to 1."""
+    """Actions `[L, R, N, ...]` of the actor, and their log-densities `[L, R, N]`, as if they went from -1 to 1.
+
+    Numbers that only fill up an agent's action do not count: their entropy would be taken for that of its own.
+    """
     _, policy, _ = agent.networks.apply(params, (), steps.observation, steps.reset)
-    action, log_prob = draw_by_shard(lambda part, key: part.sample_and_log_prob(seed=key), policy, keys)
+    action, log_prob = draw_by_shard(lambda part, key: part.by_number().sample_and_log_prob(seed=key), policy, keys)
     low, high = bounds_of(box_of(agent.env))
-    return action, log_prob + np.log((high - low) / 2).sum(dtype=np.float32)
+    log_prob = jnp.where(own_numbers(agent.env), log_prob + np.log((high - low) / 2), 0.0)
+    return action, log_prob.reshape(*steps.reset.shape, agent.env.num_agents, -1).sum(axis=-1)
 
 
 def alpha_of(agent: Agent, params: Any) -> jax.Array:

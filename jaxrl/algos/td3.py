@@ -84,6 +84,11 @@ class Config(BoxLayer):
                 f"{self.exploration_noise}; use at most that."
             )
 
+    @property
+    def target_steps(self) -> int:
+        """Optimiser steps of the whole run that the target networks can follow: the actor's."""
+        return super().target_steps // self.policy_delay
+
 
 PRESETS: dict[str, Config] = {"default": Config()}
 

@@ -8,6 +8,7 @@ Behaviours that are only drawn from, `Noisy` and `MaybeUniform`, have no probabi
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ __all__ = [
 Distribution = distrax.Distribution
 
 _NEVER = -1e9  # a finite logit: its probability is exactly 0 in float32, and gradients stay finite
+_WORST = -1e18  # a value that float32 can square, and far below any that rewards add up to
 _PARTS = 2.0**22
 _EDGE = 1.0 - 1e-6  # the largest |tanh| that is inverted; float32 cannot tell what lies beyond
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
@@ -62,13 +64,13 @@ class EpsilonGreedy(distrax.Distribution):
 
     Args:
         values: `[..., A]` of the actions.
-        mask: `[..., A]`, False for actions that are forbidden; their values become -1e9.
+        mask: `[..., A]`, False for actions that are forbidden; their values become -1e18.
         epsilon: The share of random actions, broadcast to `[...]`.
     """
 
     def __init__(self, values: jax.Array, mask: jax.Array | None = None, epsilon: ArrayLike = 0.0) -> None:
         super().__init__()
-        self.values = _masked(values, mask)
+        self.values = values if mask is None else jnp.where(mask, values, _WORST)
         self._epsilon = jnp.broadcast_to(jnp.asarray(epsilon, values.dtype), values.shape[:-1])
 
     def exploring(self, epsilon: ArrayLike) -> EpsilonGreedy:
@@ -88,7 +90,7 @@ class EpsilonGreedy(distrax.Distribution):
     @property
     def probs(self) -> jax.Array:
         """The probability of each action, `[..., A]`."""
-        allowed = self.values > _NEVER / 2
+        allowed = self.values > _WORST / 2
         share = self._epsilon / jnp.maximum(allowed.sum(axis=-1), 1)
         greedy = jax.nn.one_hot(self.mode(), self.values.shape[-1], dtype=self.values.dtype)
         return jnp.where(allowed, share[..., None], 0.0) + (1.0 - self._epsilon)[..., None] * greedy
@@ -202,6 +204,12 @@ class SquashedNormal(distrax.Distribution):
     def mode(self) -> jax.Array:
         """The median action."""
         return self._squash(self._mean)
+
+    def by_number(self) -> SquashedNormal:
+        """The same, with densities and entropies of each number of an action, `[..., *event]`."""
+        each = copy.copy(self)
+        each._event_ndims = 0
+        return each
 
     def _squash(self, z: jax.Array) -> jax.Array:
         return self._center + self._half * jnp.tanh(z)

@@ -29,6 +29,7 @@ __all__ = [
     "bounds_of",
     "mask_size",
     "policy_head",
+    "spanned",
 ]
 
 _LEAST, _MOST = -5.0, 2.0  # of the logarithm of a squashed normal's deviation
@@ -51,7 +52,7 @@ def policy_head(
         name: The name of the module.
 
     Raises:
-        ValueError: The space is of another kind, or `squash` is used with an unbounded box.
+        ValueError: The space is of another kind, or `squash` is used with a box that is not finite or is flat.
     """
     if isinstance(space, Discrete):
         return CategoricalHead(space.n, sizes, activation, name=name)
@@ -59,8 +60,8 @@ def policy_head(
         return MultiCategoricalHead(space.nvec, sizes, activation, name=name)
     if not isinstance(space, Box):
         raise ValueError(f"There is no policy for actions in {space}; use Discrete, MultiDiscrete or Box.")
-    if squash and not (np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high))):
-        raise ValueError(f"squash=True needs finite bounds, those of {space} are not; use squash=False.")
+    if squash and not spanned(space).all():
+        raise ValueError(f"squash=True needs finite bounds that differ, unlike those of {space}; use squash=False.")
     return GaussianHead(space, squash, sizes, activation, name=name)
 
 
@@ -75,6 +76,14 @@ def bounds_of(space: Box) -> tuple[np.ndarray, np.ndarray]:
     """The lower and the upper bounds, float32 `[*space.shape]`."""
     low, high = (np.broadcast_to(np.asarray(bound, np.float32), space.shape) for bound in (space.low, space.high))
     return low, high
+
+
+def spanned(space: Box) -> np.ndarray:
+    """Which numbers of a box have finite bounds that differ, and by a float: bool `[*space.shape]`."""
+    low, high = bounds_of(space)
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = high - low
+    return np.isfinite(width) & (width > 0)
 
 
 class CategoricalHead(nn.Module):
@@ -112,9 +121,9 @@ class MultiCategoricalHead(nn.Module):
 class GaussianHead(nn.Module):
     """Independent normal components; their standard deviation is a parameter that ignores the observation.
 
-    The network's outputs are in half-widths of the box from its centre (in units of 1 from 0 if a bound is infinite),
-    so that the same initial policy, mean 0 and standard deviation 1, suits any box. Without `squash`, actions may lie
-    outside. There is no mask.
+    The network's outputs are in half-widths of the box from its centre (in units of 1 from 0 where it has no finite
+    width), so that the same initial policy, mean 0 and standard deviation 1, suits any box. Without `squash`, actions
+    may lie outside. There is no mask.
     """
 
     space: Box
@@ -136,7 +145,7 @@ class GaussianHead(nn.Module):
         low, high = bounds_of(self.space)
         if self.squash:
             return distributions.SquashedNormal(mean, std, low, high, len(shape))
-        bounded = np.isfinite(low) & np.isfinite(high)
+        bounded = spanned(self.space)
         low, high = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
         center, half = jnp.asarray((high + low) / 2), jnp.asarray((high - low) / 2)
         return distributions.normal(center + half * mean, half * std, len(shape))

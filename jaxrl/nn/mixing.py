@@ -20,7 +20,8 @@ class MonotonicMixer(nn.Module):
 
     Its weights and biases are read off the state. Weights are not negative, so the team's value never falls when that
     of an agent rises: what is best for each agent by its own value is best for the team. Only members who are alive
-    count.
+    count, and a team without any has the value 0, as it has where values are added up: nothing is learned from it, so
+    whatever the state would say of it is arbitrary.
     """
 
     teams: tuple[int, ...]
@@ -55,8 +56,10 @@ class MonotonicMixer(nn.Module):
 
         even = self.size**-0.5  # at first, weights make about a sum of the members' values
         mine = np.equal.outer(range(num_teams), self.teams)
-        own = jnp.where(alive[..., None, :] & mine, value[..., None, :], 0.0)
+        living = alive[..., None, :] & mine
+        own = jnp.where(living, value[..., None, :], 0.0)
         weights = jnp.abs(even + read(num_agents * self.size, "weights")).reshape(*lead, num_agents, self.size)
         hidden = nn.elu(jnp.einsum("...n,...nh->...h", own, weights) + read(self.size, "bias"))
         output_weights = jnp.abs(even + read(self.size, "output_weights"))
-        return jnp.sum(hidden * output_weights, axis=-1) + read(1, "output_bias")[..., 0]
+        mixed = jnp.sum(hidden * output_weights, axis=-1) + read(1, "output_bias")[..., 0]
+        return jnp.where(living.any(axis=-1), mixed, 0.0)

@@ -22,9 +22,12 @@ SEEN: dict[str, Space] = {
 }
 DONE = {
     "discrete": Discrete(2),
+    "several": MultiDiscrete((2, 3)),
     "bounded": Box(-1.0, 1.0, (2,)),
     "wide": Box(np.array([0.0, -3.0]), np.array([5.0, 3.0]), (2,)),
     "unbounded": Box(-np.inf, np.inf, (2,)),
+    "widest": Box(np.finfo(np.float32).min, np.finfo(np.float32).max, (2,)),
+    "whole": Box(0, 10, (2,), np.int32),
 }
 
 

@@ -11,6 +11,9 @@ def slow_mixer(params: Any, teams: Any, value: Any, alive: Any, state: Any) -> n
     p = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params["params"])
     num_teams, mixed = max(teams) + 1, []
     for team in range(num_teams):
+        if not any(alive[member] for member in range(len(teams)) if teams[member] == team):
+            mixed.append(0.0)
+            continue
         seen = np.append(state, np.eye(num_teams)[team]) if num_teams > 1 else np.asarray(state)
         dense = p["torso"]["MLP_0"]["Dense_0"]
         features = np.maximum(seen @ dense["kernel"] + dense["bias"], 0)

@@ -1,4 +1,4 @@
-"""What actors and critics of continuous actions share: distributions of returns by slow NumPy, what critics see."""
+"""What actors and critics of continuous actions share: distributions of returns by slow NumPy, what is seen, boxes."""
 
 import dataclasses
 import itertools
@@ -139,6 +139,12 @@ def test_central_critics_need_a_global_state():
         td3.make(td3.Config(central_critic=True))
 
 
+def test_pessimism_needs_several_critics():
+    with pytest.raises(ValueError, match=r"pessimism=mean has no effect with num_critics=1; .* choose num_critics=2"):
+        sac.make(sac.Config(num_critics=1, pessimism="mean"))
+    sac.make(sac.Config(num_critics=1))
+
+
 def test_noise_grows_from_environment_to_environment():
     """From its least in the first to its most in the last, over all devices."""
     config = td3.Config(**SMALL, env=Team(done="bounded"), exploration_noise=0.4, exploration_noise_min=0.1)
@@ -155,3 +161,24 @@ def test_noise_grows_from_environment_to_environment():
     np.testing.assert_allclose(noise_at_the_end.policy.std, 0.0, atol=1e-6)
     with pytest.raises(ValueError, match=r"exploration_noise_min=0.5 is more than exploration_noise=0.1; use at most"):
         td3.Config(exploration_noise_min=0.5)
+
+
+@pytest.mark.usefixtures("toys")
+def test_actions_need_a_finite_box():
+    with pytest.raises(TypeError, match=r"Discrete\(n=2\), and sac needs those of a Box; use dqn, ppo or ippo"):
+        sac.make(sac.Config(env="classic/cartpole"))
+    with pytest.raises(TypeError, match=r"MultiDiscrete.*, and sac needs those of a Box; use ppo or ippo"):
+        sac.make(sac.Config(env="toy/alone?done=several"))
+    for done in ("unbounded", "widest"):  # the width of the widest is no float
+        with pytest.raises(ValueError, match="sac needs finite bounds that differ; use ppo or ippo"):
+            sac.make(sac.Config(env=f"toy/alone?done={done}"))
+
+
+@pytest.mark.usefixtures("toys")
+def test_the_buffer_holds_the_actions_of_a_box_of_whole_numbers_as_they_were_drawn():
+    """The actor draws them between whole numbers too, and is told what they are worth there."""
+    algo = sac.make(sac.Config(**{**SMALL, "env": "toy/alone?done=whole"}))
+    state, _ = jax.jit(algo.update)(algo.init(jax.random.key(0)))
+    action = np.asarray(state.replay.steps.action)[:, 0]
+    assert np.all((action >= 0) & (action <= 10))
+    assert np.all(action != np.round(action))

@@ -16,7 +16,7 @@ import jaxrl
 from jaxrl.acting.agent import next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import field_names
-from jaxrl.algos import dqn, iql, qmix, vdn
+from jaxrl.algos import dqn, iql, qmix, td3, vdn
 from jaxrl.algos.off_policy import TrainState
 from jaxrl.cli.plan import main as plan
 from jaxrl.rl.replay import Index, new_replay, num_stored, take, write
@@ -208,6 +208,15 @@ def test_what_makes_no_sense_is_explained(fields, message):
         dqn.make(dqn.Config(value_loss="huber", value_range=(0.0, 1.0)))
 
 
+@pytest.mark.parametrize(("module", "steps"), [(dqn, 20), (td3, 10)])
+def test_a_target_that_never_moves_is_told_of(module, steps):
+    """That of TD3 follows the actor, which learns half as often."""
+    at_last, never = (module.Config(**SMALL, target_update_interval=steps + more) for more in (0, 1))
+    assert at_last.warnings() == []
+    (said,) = never.warnings()
+    assert f"target_update_interval={steps + 1} is more than the {steps} steps" in said
+
+
 def test_distributions_of_values_are_compared_by_their_means():
     config = dqn.Config(env="probe/action_mask", value_loss="hlgauss", value_range=(-1.0, 3.0), hidden=(8,))
     agent = agent_of(dqn.make(config))
@@ -222,7 +231,7 @@ def test_distributions_of_values_are_compared_by_their_means():
     assert logits.shape == (2, 3, 1, num_actions, 51)
     means = config.value.each.decode(logits)
     np.testing.assert_allclose(means, 1.0, atol=0.1)  # it begins with the middle of the range
-    np.testing.assert_array_equal(policy.values, jnp.where(mask, means, -1e9))
+    np.testing.assert_array_equal(policy.values, jnp.where(mask, means, -1e18))
     np.testing.assert_array_equal(config.value.decode(logits), means.max(-1))
 
 

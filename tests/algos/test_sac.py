@@ -19,11 +19,21 @@ from jaxrl.environment import Environment
 from jaxrl.nn.distributions import SquashedNormal
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
-from jaxrl.spaces import Box
+from jaxrl.spaces import Box, Space
 from jaxrl.train.programs import member_keys
 
-TEAM = Team(done="wide")
+
+class Uneven(Team):
+    """The second agent's action has one number, and the place of another."""
+
+    @property
+    def agent_action_spaces(self) -> dict[str, Space]:
+        return {"agent_0": self.done, "agent_1": Box(LOW[:1], HIGH[:1], (1,))}
+
+
 AGENTS, SIZE, LOW, HIGH, SHARDS = 2, 2, *bounds_of(DONE["wide"]), 3
+OWN = np.array([[True, True], [True, False]])  # numbers of the actions
+TEAM = Uneven(done="wide")
 LR = 0.01
 
 
@@ -46,7 +56,7 @@ def slow_draw(obs, actor, noise):
     std = np.exp(obs @ actor["log_std"])
     z = obs @ actor["mean"] + std * noise
     density = -0.5 * noise**2 - 0.5 * np.log(2 * np.pi) - np.log(std)  # of z
-    log_prob = (density - np.log(1 - np.tanh(z) ** 2)).sum(-1)
+    log_prob = ((density - np.log(1 - np.tanh(z) ** 2)) * OWN).sum(-1)
     return LOW + (HIGH - LOW) * (np.tanh(z) + 1) / 2, log_prob
 
 
@@ -131,7 +141,7 @@ def test_a_step_of_the_actor_is_that_of_a_loop(numbers):
     entropy = -np.mean([log_prob for _, log_prob, _ in drawn(params["actor"])])
     surplus = np.zeros(AGENTS)
     for i, log_prob, _ in drawn(params["actor"]):
-        surplus[i] += (-log_prob - SIZE * -0.5) / len(seen.learned)
+        surplus[i] += (-log_prob - OWN[i].sum() * -0.5) / len(seen.learned)
 
     agent, h = linear_agent(config), dataclasses.replace(config.hyperparams, lr=LR)
     learner = learner_of(jax.tree.map(jnp.float32, {"params": params}), jnp.float32(target))
@@ -295,14 +305,6 @@ def test_members_differ_in_hyperparameters_and_equal_those_alone():
 def test_what_makes_no_sense_is_explained(fields, message):
     with pytest.raises(ValueError, match=message):
         sac.Config(**fields)
-
-
-@pytest.mark.usefixtures("toys")
-def test_actions_need_a_finite_box():
-    with pytest.raises(TypeError, match=r"Discrete\(n=2\), and sac needs those of a Box; use dqn, ppo or ippo"):
-        sac.make(sac.Config(env="classic/cartpole"))
-    with pytest.raises(ValueError, match="sac needs finite bounds that differ; use ppo or ippo"):
-        sac.make(sac.Config(env="toy/alone?done=unbounded"))
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ THEIRS = {
         )
     ),
     *("--env-id", "--learning-rate", "--clip-coef", "--clip-vloss", "--norm-adv", "--track", "--capture-video"),
+    *("--start-e", "--end-e", "--exploration-fraction", "--train-frequency", "--target-network-frequency"),
+    *("--policy-lr", "--q-lr", "--policy-frequency", "--autotune"),
     *(
         "--requeue",
         "--signal",

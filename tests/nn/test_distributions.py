@@ -58,6 +58,13 @@ def test_the_greedy_choice_is_the_best_allowed_one_whatever_epsilon_is():
     assert set(np.unique(draws(masked.exploring(1.0), 200))) == {0, 2}
 
 
+def test_a_value_may_be_very_low_without_being_forbidden():
+    """Rewards come in any unit, and without `normalise_reward` values do, too."""
+    policy = EpsilonGreedy(jnp.array([[-3e9, 1.0, -2e9, -4e9]]), jnp.array([[True, False, True, True]]), 0.3)
+    assert policy.mode() == 2
+    np.testing.assert_allclose(policy.probs, [[0.1, 0.0, 0.8, 0.1]], rtol=1e-6)
+
+
 def test_draws_follow_the_probabilities():
     logits = jnp.log(jnp.array([0.0, 0.002, 0.5, 0.0, 0.498, 0.0])) + 3.0
     drawn = np.asarray(categorical(logits).sample(seed=jax.random.key(0), sample_shape=200_000))

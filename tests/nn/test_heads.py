@@ -40,6 +40,19 @@ def test_a_gaussian_begins_in_the_middle_of_its_box():
     np.testing.assert_allclose(policy.entropy(), expected, rtol=1e-5)
 
 
+def test_a_gaussian_of_a_box_without_a_width_is_finite():
+    """Bounds that are the same, or the largest floats, whose difference is none, are no scale."""
+    most = np.finfo(np.float32).max
+    space = Box(np.array([3.0, -most, 0.0]), np.array([3.0, most, 10.0]), (3,))
+    policy, _ = policy_head(space).init_with_output(jax.random.key(1), FEATURES)
+    action, log_prob = policy.sample_and_log_prob(seed=jax.random.key(2))
+    assert np.isfinite(np.asarray(action)).all()
+    assert np.isfinite(np.asarray(log_prob)).all()
+    np.testing.assert_allclose(policy.mode() - np.array([0.0, 0.0, 5.0]), 0.0, atol=0.3)
+    with pytest.raises(ValueError, match="squash=True needs finite bounds that differ"):
+        policy_head(space, squash=True)
+
+
 def test_squashed_actions_stay_inside():
     space = Box(0.0, 1.0, (2,))
     policy, _ = policy_head(space, squash=True).init_with_output(jax.random.key(1), FEATURES)

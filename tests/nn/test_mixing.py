@@ -49,6 +49,15 @@ def test_a_teams_value_rises_with_its_living_members_only(mixer: Any) -> None:
         np.testing.assert_array_equal(higher, module.apply(params, value, dead, state))
 
 
+def test_a_team_without_living_members_is_worth_nothing(mixer: Any) -> None:
+    """Whatever the state: no step of such a team is learned from, but what came before bootstraps from its value."""
+    module, params, state = mixer
+    alive = jnp.broadcast_to(jnp.array([False, True, False]), (50, 3))
+    mixed = module.apply(params, jnp.ones((50, 3)), alive, state)
+    np.testing.assert_array_equal(mixed[:, 0], 0.0)
+    assert np.all(mixed[:, 1] != 0)
+
+
 def test_the_members_greedy_actions_are_the_best_of_all_joint_actions(mixer: Any) -> None:
     module, params, state = mixer
     values = jax.random.normal(jax.random.key(4), (50, 3, 4))  # of four actions each
