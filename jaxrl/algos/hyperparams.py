@@ -105,13 +105,13 @@ class HyperparamsLayer(RunLayer):
 
     def _check_schedule(self, name: str, schedule: str) -> None:
         """Raise ValueError where a schedule, above the initial value or below 0, leaves what the field may be."""
-        initial, done = getattr(self, name), np.linspace(0, self.num_updates - 1, _LOOKS).round()
         with jax.ensure_compile_time_eval():
+            done = jnp.linspace(0, self.num_updates - 1, _LOOKS).round()
             factors = np.asarray(annealed(schedule, 1.0, done, self.num_updates))
         for factor in (factors.max(), factors.min()):
             if not 0 <= factor <= 1:
                 try:
-                    self.check_value(name, initial * float(factor))
+                    self.check_value(name, getattr(self, name) * float(factor))
                 except ValueError as error:
                     raise ValueError(f"The schedule {name}={schedule} goes too far: {error}") from None
 

@@ -1,5 +1,7 @@
 """The dict view against JaxMARL's own base class, wrappers and environments."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,7 +57,7 @@ def test_steps_as_the_environment_does_and_resets_when_over(view):
 @pytest.mark.parametrize("name", ["hide_and_seek/chase", "coin_game"])
 def test_old_keys_pass(name):
     """JaxMARL's scripts have them."""
-    view = to_jaxmarl(jaxrl.make(name))
+    view: Any = to_jaxmarl(jaxrl.make(name))
     (obs, state), (same, _) = view.reset(jax.random.PRNGKey(0)), view.reset(jax.random.key(0))
     jax.tree.map(np.testing.assert_array_equal, obs, same)
     actions = {agent: jnp.zeros(view.action_space(agent).shape, jnp.int32) for agent in view.agents}

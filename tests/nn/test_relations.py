@@ -88,6 +88,19 @@ def test_who_is_near_whom() -> None:
                 np.testing.assert_allclose(around[kind][row, k], seen.entity(kind, k), atol=1e-5)
 
 
+def test_many_observations_are_like_few() -> None:
+    """They are worked on in blocks, of which the last one is filled up. Each wolf has one sheep that is nearest."""
+    obs = np.random.default_rng(1).uniform(-0.7, 0.7, (3, 431, 17)).astype(np.float32)
+    agent, around = jax.jit(lambda obs: relations(ENTITIES, obs))(obs)
+    assert (agent.shape, around["sheep"].shape) == ((3, 431, 8), (3, 431, 3, 8))
+    some = relations(ENTITIES, jnp.asarray(obs[2, -5:]))
+    np.testing.assert_allclose(agent[2, -5:], some.agent, atol=1e-6)
+    for kind, rows in some.entities.items():
+        np.testing.assert_allclose(around[kind][2, -5:], rows, atol=1e-6)
+    nearest = around["sheep"][..., -1].sum(axis=-1) * COUNTS["wolf"] ** 0.5
+    np.testing.assert_allclose(nearest, COUNTS["wolf"], rtol=1e-5)
+
+
 def test_places_on_a_map_say_nothing_about_an_agent() -> None:
     """In a global state there is none at their origin; what entities are to each other stays the same."""
     obs, size = jnp.asarray(observations()), len(ENTITIES.reaches)
