@@ -1,7 +1,8 @@
 """What policies trained here win in JaxMARL's own SMAX: `python baselines/in_jaxmarl.py RUN… --out FILE`.
 
 Each run's policy plays 512 greedy battles against the script of `HeuristicEnemySMAX` in jaxmarl 0.2.0, with the
-observations, masks and dynamics of that package, and as many here. The win rates are written to a JSON file.
+observations, masks and dynamics of that package, and as many here. The win rates go to a JSON file, in the place of
+those of the same run and beside all others.
 """
 
 from __future__ import annotations
@@ -56,6 +57,13 @@ def main() -> None:
             seed, steps = run.config.seed + i, run.about["timesteps"]
             rows.append({**about, "seed": seed, "timesteps": steps, "jaxrl": here, "jaxmarl": there})
             print(json.dumps(rows[-1]), flush=True)
+
+    def run_of(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["env"], row["algorithm"], row["torso"], row["seed"]
+
+    kept = json.loads(flags.out.read_text(encoding="utf-8"))["runs"] if flags.out.exists() else []
+    new = {run_of(row) for row in rows}
+    rows = sorted([*(row for row in kept if run_of(row) not in new), *rows], key=run_of)
     head = {"episodes": flags.episodes, "jaxmarl": jaxmarl.__version__, "jax": jax.__version__}
     flags.out.write_text(json.dumps({**head, "runs": rows}, indent=1) + "\n", encoding="utf-8")
 
