@@ -84,7 +84,7 @@ def evolve(space: Dimensions, quantile: float, resample: float, every: int, stat
 
     Args:
         space: The space to explore.
-        quantile: The share that is replaced by the same number of the best, unless those are no better.
+        quantile: The share that is replaced by the same number of the best.
         resample: The probability that a hyperparameter is redrawn.
         every: Updates per generation.
         state: The members.
@@ -106,9 +106,8 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     rank = jnp.argsort(best_last)
     key, key_parent, key_explore = jax.vmap(lambda k: tuple(jax.random.split(k, 3)))(state.key)
     drawn = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(key_parent)
-    better = best_last[members - 1 - drawn]
-    replaced = (rank < count) & (score[better] > score)  # between equals it would be luck
-    parent = jnp.where(replaced, better, jnp.arange(members)).astype(jnp.int32)
+    replaced = rank < count  # also between equals: where nobody has won yet, someone has to try something else
+    parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members)).astype(jnp.int32)
 
     taken = _take(own, parent)
     # Environments and replay buffers stay, unless a diverged policy may have acted on them.

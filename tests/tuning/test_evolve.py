@@ -71,16 +71,6 @@ def test_the_worst_quarter_takes_over_the_best_quarter() -> None:
     np.testing.assert_array_equal(after.episodes, np.zeros(M))
 
 
-def test_equals_do_not_replace_each_other() -> None:
-    before = members([0] * M)
-    after = bred(before)
-    np.testing.assert_array_equal(after.past.parent[:, 1], np.arange(M))
-    np.testing.assert_array_equal(after.own.hyperparams.lr, before.own.hyperparams.lr)
-    lucky = bred(members([0] * (M - 1) + [1])).past.parent[:, 1]
-    assert all(parent in (m, M - 1) for m, parent in enumerate(lucky))
-    assert (np.asarray(lucky) == M - 1).sum() > 1
-
-
 def test_generations_are_no_wider_in_64_bit_mode() -> None:
     config = ppo.Config(num_envs=4, num_steps=8, total_timesteps=256, hidden=(4,))
 
