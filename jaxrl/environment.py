@@ -255,8 +255,9 @@ class MultiAgentEnvironment(Environment):
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:
-        """The indices of the agents by the stems of their names, such as `{"adversary": (0, 1), "agent": (2,)}`. If
-        there are several, returns are also reported for each.
+        """The indices of the agents by the stems of their names.
+
+        For example `{"adversary": (0, 1), "agent": (2,)}`. If there are several, returns are also reported for each.
         """
         kinds: dict[str, tuple[int, ...]] = {}
         for i, agent in enumerate(self.agents):
