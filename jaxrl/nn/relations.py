@@ -17,7 +17,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.entities import Entities
+from jaxrl.entities import Entities, present
 
 __all__ = ["Relations", "relations"]
 
@@ -66,9 +66,9 @@ def _relations(entities: Entities, obs: jax.Array) -> Relations:
     XLA is many times slower on a CPU.
     """
     reaches, groups = entities.reaches, {group.kind: group for group in entities.placed}
-    rows = {kind: jnp.moveaxis(group.rows(obs), 0, -1) for kind, group in groups.items()}  # [K, F, B]
-    place = {kind: rows[kind][:, list(group.place)] for kind, group in groups.items()}
-    there = {kind: (row != 0).any(axis=1) for kind, row in rows.items()}
+    rows = {kind: group.rows(obs) for kind, group in groups.items()}
+    place = {kind: jnp.moveaxis(rows[kind][..., list(group.place)], 0, -1) for kind, group in groups.items()}
+    there = {kind: jnp.moveaxis(present(row), 0, -1) for kind, row in rows.items()}
     scale = {kind: np.float32(group.count**-0.5) for kind, group in groups.items()}
     squares = {(one, other): _pairs(place, there, one, other) for one, other in itertools.permutations(groups, 2)}
     nearest = {pair: square.min(axis=1) for pair, square in squares.items()}
