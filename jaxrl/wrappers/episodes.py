@@ -135,7 +135,6 @@ class ActionRepeat(Wrapper):
         num_steps: At least 1.
     """
 
-    split_key = Environment.split_key
     keeps_observation = True
 
     def __init__(self, env: Environment, num_steps: int) -> None:

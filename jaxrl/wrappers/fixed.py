@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.deploy.policy import Policy
-from jaxrl.environment import Environment, MultiAgentEnvironment, Script, Step
+from jaxrl.environment import MultiAgentEnvironment, Script, Step
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
 
@@ -60,7 +60,6 @@ class FixedPolicies(Wrapper):
         ValueError: A pattern matches nobody, two match the same agent, nobody is left, or a policy does not fit.
     """
 
-    split_key = Environment.split_key
     keeps_observation = True
     kinds = MultiAgentEnvironment.kinds
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.wrappers.base import StatefulWrapper, Wrapped
 
 __all__ = ["OtherPlay"]
@@ -26,8 +26,6 @@ class OtherPlay(StatefulWrapper):
     Raises:
         ValueError: It has none.
     """
-
-    split_key = Environment.split_key
 
     def __init__(self, env: MultiAgentEnvironment) -> None:
         super().__init__(env)

@@ -47,7 +47,6 @@ class RandomParams(StatefulWrapper):
         ValueError: A parameter has another shape or dtype; the message names it.
     """
 
-    split_key = Environment.split_key
     keeps_observation = True
 
     def __init__(self, env: Environment, draw: Draw | Any) -> None:
