@@ -1,4 +1,4 @@
-"""How objects show themselves as the last line of a notebook's cell, and numbers in units that suit them."""
+"""How objects show themselves in a notebook, environments in a picture, and numbers in units that suit them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_html", "data_size", "in_units"]
+import jax
+import numpy as np
+
+__all__ = ["as_html", "data_size", "in_units", "picture"]
 
 
 def as_html(title: str, rows: Mapping[str, Any]) -> str:
@@ -36,3 +39,33 @@ def in_units(number: float, *units: tuple[str, float]) -> str:
     rounded = float(f"{number:.3g}")
     unit, size = next((each for each in units if rounded >= each[1]), units[-1])
     return f"{rounded / size:.3g} {unit}"
+
+
+def picture(env: Any, state: Any, params: Any) -> np.ndarray:
+    """A picture of one state of an environment, uint8 `[H, W, 3]`.
+
+    Raises:
+        ValueError: These are the states of several environments.
+    """
+    from jaxrl.render import compose, rasterise  # imported only when needed
+
+    try:
+        scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state), params)
+        return rasterise(compose.with_captions(scene), width=480)[0]
+    except (AttributeError, IndexError, TypeError, ValueError) as error:  # such as NumPy's, where an axis is too many
+        _check_one_state(env, state, error)
+        raise
+
+
+def _check_one_state(env: Any, state: Any, error: Exception) -> None:
+    """Raise ValueError from `error` if the state is not one of `env` itself."""
+    one = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    if jax.tree.structure(state) != jax.tree.structure(one):
+        raise ValueError(
+            f"This is not a state of {env.name}; one of its VectorEnv with a pool is vector_env.env_state(state)."
+        ) from error
+    leaves = zip(jax.tree.leaves(state), jax.tree.leaves(one), strict=True)
+    if any(np.ndim(leaf) == wanted.ndim + 1 for leaf, wanted in leaves):
+        raise ValueError(
+            "render draws one state, and these are several; give jax.tree.map(lambda leaf: leaf[0], state)."
+        ) from error

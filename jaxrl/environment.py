@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.auto_reset import auto_reset
-from jaxrl.display import as_html
+from jaxrl.display import as_html, picture
 from jaxrl.keys import check_key
 from jaxrl.overriding import follow_overrides
 from jaxrl.returned import check_reset, check_step
@@ -93,10 +93,9 @@ class Environment:
         """
         check_key(key, f"{self.name}.step")
         check_action(action, self.action_space(), f"{self.name}.step", agents=len(getattr(self, "agents", ())))
-        params = self._params(params)
         key_step, key_reset = self.split_key(key)
-        stepped = self.step_env(key_step, state, action, params)
-        return auto_reset(check_step(stepped, self), self.reset_env(key_reset, params))
+        stepped = self.step_env(key_step, state, action, self._params(params))
+        return auto_reset(check_step(stepped, self), self.reset_env(key_reset, self._params(params)))
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Split the key of `step` in two: for `step_env`, and for `reset_env` if the episode ends. Consumes `key`."""
@@ -203,11 +202,12 @@ class Environment:
         raise NotImplementedError(f"{self.name} has no picture yet.")
 
     def render(self, state: Any, params: Any = None) -> np.ndarray:
-        """A picture of one state, uint8 `[H, W, 3]`. Runs on the host, needs Pillow (extra `viz`)."""
-        from jaxrl.render import compose, rasterise  # imported only when needed
+        """A picture of one state, uint8 `[H, W, 3]`. Runs on the host, needs Pillow (extra `viz`).
 
-        states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
-        return rasterise(compose.with_captions(self.draw(states, params)), width=480)[0]
+        Raises:
+            ValueError: These are the states of several environments.
+        """
+        return picture(self, state, params)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {', '.join(f'{name} {value}' for name, value in self._facts().items())}>"

@@ -15,7 +15,7 @@ from jaxrl.display import as_html
 from jaxrl.entities import Entities
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.keys import check_key
-from jaxrl.spaces import check_action
+from jaxrl.spaces import Space, check_action
 
 __all__ = ["PoolState", "VectorEnv"]
 
@@ -142,6 +142,14 @@ class VectorEnv:
     def env_state(self, state: Any) -> Any:
         """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""
         return state.env if self.reset_strategy == "pool" else state
+
+    def observation_space(self, params: Any = None) -> Space:
+        """The space of what each agent of one copy observes, see `Environment.observation_space`."""
+        return self.env.observation_space(params)
+
+    def action_space(self, params: Any = None) -> Space:
+        """The space of the actions of each agent of one copy, see `Environment.action_space`."""
+        return self.env.action_space(params)
 
     @property
     def entities(self) -> Entities | None:

@@ -1,7 +1,9 @@
-"""How numbers are written in units that suit them."""
+"""What pictures of environments take, and how numbers are written in units that suit them."""
 
+import jax
 import pytest
 
+import jaxrl
 from jaxrl.display import data_size, in_units
 
 
@@ -19,3 +21,25 @@ from jaxrl.display import data_size, in_units
 def test_numbers_have_the_largest_unit_that_they_round_to(shown: str, text: str) -> None:
     """So none is written as 1e+03 of the next smaller unit."""
     assert shown == text
+
+
+@pytest.mark.parametrize("name", ["classic/cartpole", "coin_game"])
+def test_a_picture_shows_one_state(name: str) -> None:
+    """Who draws what a `VectorEnv` holds reads which part of it to give."""
+    pytest.importorskip("PIL")
+    env = jaxrl.make(name)
+    several, pooled = jaxrl.VectorEnv(env, 2), jaxrl.VectorEnv(env, 2, reset="pool")
+    states = several.reset(jax.random.key(0))[1]
+    with pytest.raises(ValueError, match=r"give jax.tree.map\(lambda leaf: leaf\[0\], state\)"):
+        env.render(states)
+    with pytest.raises(ValueError, match=r"a pool is vector_env.env_state\(state\)"):
+        env.render(pooled.reset(jax.random.key(0))[1])
+    assert env.render(jax.tree.map(lambda leaf: leaf[0], states)).shape[-1] == 3
+
+
+def test_what_an_environment_cannot_draw_is_its_own_error() -> None:
+    pytest.importorskip("PIL")
+    env = jaxrl.make("classic/cartpole")
+    state = env.reset(jax.random.key(0))[1]
+    with pytest.raises(AttributeError, match="has no attribute"):
+        env.render(state, params=())

@@ -312,3 +312,9 @@ def test_a_state_of_another_number_of_environments_is_refused():
     _, state = VectorEnv(env, 4).reset(jax.random.key(0))
     with pytest.raises(ValueError, match=r"not that of 8 environments: its leaves are \[8, …\], and one is \[4"):
         VectorEnv(env, 8).step(jax.random.key(1), state, jnp.zeros((8, 3), jnp.int32))
+
+
+def test_spaces_are_those_of_a_copy():
+    env = jaxrl.make("smax/3m")
+    assert VectorEnv(env, B).observation_space() == env.observation_space()
+    assert VectorEnv(env, B).action_space() == env.action_space()
