@@ -27,7 +27,7 @@ from jaxrl.envs.smax.scenarios import Scenario
 from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
 from jaxrl.envs.smax.units import UnitType, all_types
 from jaxrl.render.scene import Scene
-from jaxrl.spaces import Box, Discrete, Space
+from jaxrl.spaces import Box, Space
 
 __all__ = ["SMAX", "EnemyPolicy", "Params", "State"]
 
@@ -160,16 +160,12 @@ class SMAX(MultiAgentEnvironment):
 
     def action_space(self, params: Any = None) -> Space:
         most = max(self.num_allies, self.num_enemies) if self.selfplay else self.num_enemies
-        return self._action_space(most)
+        return self.options.action_space(most)
 
     @property
     def agent_action_spaces(self) -> dict[str, Space]:
         opponents = {"ally": self.num_enemies, "enemy": self.num_allies}
-        return {agent: self._action_space(opponents[agent.split("_")[0]]) for agent in self.agents}
-
-    def _action_space(self, num_opponents: int) -> Space:
-        continuous = self.options.action_type == "continuous"
-        return Box(0.0, 1.0, (4,)) if continuous else Discrete(FIRST_ATTACK + num_opponents)
+        return {agent: self.options.action_space(opponents[agent.split("_")[0]]) for agent in self.agents}
 
     # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
 
@@ -308,7 +304,7 @@ class SMAX(MultiAgentEnvironment):
         discrete = self.options.action_type == "discrete"
         mask = teams.masks(self.battle, self.options, state, params)[1] if discrete else None
         act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
-        return self._action_space(self.num_allies).clip(act(obs, mask, key))
+        return self.options.action_space(self.num_allies).clip(act(obs, mask, key))
 
     def _observe(self, state: State, params: Params) -> jax.Array:
         """The agents' observations, `[N, D, …]`."""

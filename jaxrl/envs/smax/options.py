@@ -10,11 +10,13 @@ import jax
 import numpy as np
 
 from jaxrl.envs.options import flag, one_of
+from jaxrl.envs.smax.orders import FIRST_ATTACK
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
 from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole, typed
+from jaxrl.spaces import Box, Discrete, Space
 
 __all__ = ["EnemyPolicy", "Options", "army", "default_params"]
 
@@ -60,6 +62,10 @@ class Options:
             raise ValueError(
                 "enemy_params are those of a policy that plays the enemy; give that as well, enemy=policy."
             )
+
+    def action_space(self, num_opponents: int) -> Space:
+        """The actions of a unit that may attack so many."""
+        return Box(0.0, 1.0, (4,)) if self.action_type == "continuous" else Discrete(FIRST_ATTACK + num_opponents)
 
     @property
     def jaxmarl(self) -> bool:
