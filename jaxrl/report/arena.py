@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.registry import make
+from jaxrl.registry import canonical, make
 from jaxrl.report.ratings import elo, equilibrium, scores
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.matches import (
@@ -133,8 +133,17 @@ def between_runs(
     runs = [load(folder, trust=trust) for folder in folders]
     _check_once(folders, runs)
     players = [each for name, run in zip(_names(runs), runs, strict=True) for each in contenders(run, name)]
-    played = as_multi_agent(make(env or runs[0].config.env))
-    return hold(played, players, scripted=scripted, games=games, greedy=greedy, seed=seed, told=told)
+    played = as_multi_agent(make(env)) if env else _with_all_seats(runs[0].config)
+    arena = hold(played, players, scripted=scripted, games=games, greedy=greedy, seed=seed, told=told)
+    return dataclasses.replace(arena, env=canonical(env or runs[0].config.env))
+
+
+def _with_all_seats(config: Any) -> MultiAgentEnvironment:
+    """The environment of a run, with its own parameters and teams, and with seats for those who were held fixed."""
+    names = {field.name for field in dataclasses.fields(config)}
+    apart = {"policies": (), "policy_hyperparams": (), "other_play": False, "log_info": ()}
+    apart = {name: value for name, value in apart.items() if name in names}
+    return as_multi_agent(dataclasses.replace(config, **apart).make_env())
 
 
 def _check_once(folders: Sequence[str | Path], runs: Sequence[Run]) -> None:

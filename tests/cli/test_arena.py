@@ -4,8 +4,11 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import jaxrl
+from jaxrl.algos import ippo
 from jaxrl.cli import main
 from jaxrl.report.arena import between_runs
 
@@ -46,6 +49,25 @@ def test_runs_of_the_same_name_are_told_apart_and_nobody_plays_itself(run: Path,
     assert arena.names == (f"{run.parent.name}/duel:1", "other/duel:0")
     with pytest.raises(ValueError, match="duel takes part twice"):
         between_runs([f"{run}:1", run], games=8)
+
+
+def test_an_arena_takes_parameters_and_teams_of_the_first_run(tmp_path: Path):
+    """Here the first player always wins; and agents that earn for themselves are one team by --shared-reward."""
+    worlds = tmp_path / "worlds.py"
+    worlds.write_text(
+        "from jax import tree\n\ndef draw(key, params, progress):\n    return tree.map(lambda x: x * 0 + 1, params)\n"
+    )
+    quick = {"num_envs": 4, "num_steps": 4, "total_timesteps": 16, "hidden": (4,), "num_minibatches": 1}
+    config = ippo.Config(env="matrix/rock_paper_scissors", params=f"{worlds}:draw", **quick)
+    played = ippo.Config(env="mpe/simple_spread", shared_reward=True, **quick)
+    for name, own in (("drawn", config), ("team", played)):
+        jaxrl.fit(ippo.make(own), own, tmp_path / name, num_seeds=2, eval_episodes=4, pictures=False, quiet=True)
+    arena = between_runs([tmp_path / "drawn"], games=8)
+    assert arena.env == "matrix/rock_paper_scissors"
+    assert arena.results[0, 1].tolist() == arena.results[1, 0].tolist() == [8, 0, 0]
+    team = between_runs([tmp_path / "team"], games=8)
+    assert not team.competitive
+    assert np.isfinite(team.matrix).all()
 
 
 def test_a_report_of_a_sweep_with_an_arena(tmp_path: Path):
