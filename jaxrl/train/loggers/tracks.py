@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from jaxrl.train.folder.run_folder import config_from_json
@@ -54,7 +55,7 @@ class Track:
     member: int | None
     """The index of the member; None for all members, or for the only one."""
     algorithm: str
-    _config_class: str
+    _about: Mapping[str, Any]
 
     @property
     def step(self) -> str:
@@ -105,16 +106,20 @@ class Track:
         return {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
     def _learning_rate(self, steps: int) -> float | None:
-        """The learning rate of the last update in a row; None if the config has no schedule or may not be loaded."""
+        """The learning rate of the last update in a row; None if the config has no schedule or may not be loaded, or
+        if it is not known: that of several members at once, or of a population, whose members take over others'.
+        """
         config = self._typed_config
-        if not hasattr(config, "annealed"):
+        together = self.member is None and len({own.get("lr") for own in self._about.get("members") or ()}) > 1
+        if not hasattr(config, "annealed") or together or "population" in self._about:
             return None
         update = steps // config.steps_per_update - 1
+        config = _config_then(config, self._about, steps, update)
         return float(config.annealed(config.hyperparams, update).lr)
 
     @functools.cached_property
     def _typed_config(self) -> Any:
-        kind = known_class(self._config_class)
+        kind = known_class(self._about["config_class"])
         with contextlib.suppress(ValueError):  # of another version
             return None if kind is None else config_from_json(kind, spelled(self.config))
         return None
@@ -145,5 +150,17 @@ def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
             name = f"{name}-member-{m}"
         seen.add(name)
         title = f"{about['algorithm']} {about['env']} {who}"
-        made.append(Track(name, title, config["seed"], config, names, m, about["algorithm"], about["config_class"]))
+        made.append(Track(name, title, config["seed"], config, names, m, about["algorithm"], about))
     return made
+
+
+def _config_then(config: Any, about: Mapping[str, Any], steps: int, update: int) -> Any:
+    """The config of a run after so many steps: before it was made longer, and in that generation of its lineage."""
+    for before in about.get("lengthened", ()):
+        if steps <= before.get("timesteps", 0):
+            config = dataclasses.replace(config, total_timesteps=before["total_timesteps"])
+            break
+    if "lineage" not in about:
+        return config
+    points = about["lineage"]["points"]
+    return dataclasses.replace(config, **points[min(update // about["lineage"]["every_updates"], len(points) - 1)])

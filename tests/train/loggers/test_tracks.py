@@ -91,3 +91,24 @@ def test_members_have_their_own_learning_rates_and_names() -> None:
     row = {"timesteps": 32, "seconds": 1.0, "losses": {}}
     assert second.row(row)["charts/learning_rate"] == pytest.approx(1e-2)
     assert second.hyperparameters["lr"] == 1e-2
+
+
+def rates(**facts: Any) -> list[float | None]:
+    """The learning rates of ten updates."""
+    track = tracks(about(1) | facts, "cleanrl", per_seed=True)[0]
+    rows = [track.row({"timesteps": 32 * update, "seconds": 1.0, "losses": {}}) for update in range(1, 11)]
+    return [row.get("charts/learning_rate") for row in rows]
+
+
+def test_learning_rates_are_those_of_the_time() -> None:
+    """Of a run that was made twice as long, of one that follows a lineage, and of members that differ."""
+    longer = rates(lengthened=[{"total_timesteps": 160, "timesteps": 160}])
+    assert longer[:5] == pytest.approx([1e-3 * (1 - update / 5) for update in range(5)])
+    assert longer[5:] == pytest.approx([1e-3 * (1 - update / 10) for update in range(5, 10)])
+    lineage = {"every_updates": 4, "points": [{"lr": 1e-2}, {"lr": 2e-2}]}
+    assert rates(lineage=lineage)[3:5] == pytest.approx([1e-2 * 0.7, 2e-2 * 0.6])
+    assert rates(lineage=lineage)[-1] == pytest.approx(2e-2 * 0.1)
+    assert rates(population={"generations": 2}) == [None] * 10
+    members = [{"seed": 3, "lr": 1e-3}, {"seed": 3, "lr": 1e-2}]
+    [together] = tracks(about(2, members), "cleanrl", per_seed=False)
+    assert "charts/learning_rate" not in together.row({"timesteps": 32, "seconds": 1.0, "losses": {}})
