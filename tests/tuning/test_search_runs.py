@@ -73,6 +73,14 @@ def test_a_population_is_trained_by_its_search_alone(
 
 
 @pytest.mark.usefixtures("_echo_command")
+def test_a_population_is_not_played(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["eval", str(stopped / "tuning" / "population")])
+    assert exit_info.value.code == 2
+    assert f"its best is trained again in {stopped / 'test'}." in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_echo_command")
 def test_a_rung_goes_no_further_than_its_end(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rung = Path(shutil.copytree(folder / "tuning" / "rung-1", tmp_path / "rung-1"))
     main(["resume", str(rung), "--quiet"])

@@ -65,6 +65,7 @@ class Run:
 
         Raises:
             CheckpointError: There is none, none is good, or it does not fit the config in run.json.
+            ValueError: It is the population of a search, which only that search can load.
         """
         with jax.ensure_compile_time_eval():  # it may be asked for first where JAX traces, and is kept
             state = self.checkpoint().state
@@ -146,15 +147,21 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})
         algo = module.make(config)
-        checkpoint = functools.cache(lambda: _restored(folder, algo, config.seed, about["num_seeds"], best))
+        checkpoint = functools.cache(lambda: _restored(folder, about, algo, best))
         run = Run(folder, about, module, config, algo, config.make_env(), checkpoint)
     return run if index is None else run.member(index)
 
 
-def _restored(folder: RunFolder, algo: Algorithm, seed: int, members: int, best: bool) -> Restored:
+def _restored(folder: RunFolder, about: dict[str, Any], algo: Algorithm, best: bool) -> Restored:
     """The newest good checkpoint, or the best one."""
+    if "generations" in about.get("population", ()):
+        raise ValueError(
+            f"{folder.path} holds the population of a search, which nothing but the search can load; its best is "
+            f"trained again in {folder.path.absolute().parent.parent / 'test'}."
+        )
+    members = about["num_seeds"]
     with _told(folder.path):
-        keys = jax.eval_shape(lambda: member_keys(seed, members))
+        keys = jax.eval_shape(lambda: member_keys(0, members))
         shape = jax.eval_shape(partial(initial_state, algo, members), keys)
     return CheckpointReader(folder.best if best else folder.checkpoints).restore(shape)
 
