@@ -33,7 +33,7 @@ def in_env(run: Run, env: str) -> Run:
     """
     config = dataclasses.replace(run.config, env=env, log_info=())  # which may have other numbers there
     algo = run.module.make(config)
-    here, there = jax.eval_shape(algo.init, jax.random.key(0)), run.member(0).state
+    here, there = jax.eval_shape(algo.init, jax.random.key(0)), run.member(run.index or 0).state
     for everything in (False, True):  # parameters first, since their names say most
         wanted, given = learned_parts(here, everything), learned_parts(there, everything)
         check_fits(wanted, given, f"The run in {run.folder.path}", lambda: _advice(run, config))

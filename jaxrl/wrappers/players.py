@@ -149,4 +149,5 @@ def _of_run_as_of(name: str, folder: Path, when: tuple[int, ...]) -> tuple[Any, 
     import jaxrl  # `load` knows all algorithms
 
     run = jaxrl.load(name)
-    return tuple(run.member(index).policy for index in range(run.num_members))
+    members = range(run.num_members) if run.index is None else [run.index]
+    return tuple(run.member(index).policy for index in members)

@@ -95,15 +95,19 @@ class Run:
                 `load(…, best=True)`, in the evaluation of that state; the first one if there was none.
 
         Raises:
-            ValueError: There is no such member.
+            ValueError: There is no such member, or this run is another one of several already.
         """
         count = self.num_members
+        if self.index is not None:
+            if index not in (None, self.index):
+                raise ValueError(f"{self.folder.path} is named with :{self.index} and with member={index}; drop one.")
+            return self
         if index is None:
             evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
             index = best_member(evaluation, self.about.get("diverged")) if evaluation and count > 1 else 0
         if not 0 <= index < count:
             raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
-        if self.index is not None or (count == 1 and not self.about["members"]):
+        if count == 1 and not self.about["members"]:
             return self
         own = self.about["members"][index] if self.about["members"] else {"seed": self.config.seed + index}
         config = dataclasses.replace(self.config, **own)

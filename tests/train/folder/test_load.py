@@ -60,6 +60,9 @@ def test_a_member_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert (second.config.seed, second.num_members, second.index) == (7, 1, 1)
     assert_same_state(second.state, member_of(result.state, 1))
     assert second.policy.predict(np.ones((3, 1))).tolist() == [1, 1, 1]
+    assert second.member() is second.member(1) is second
+    with pytest.raises(ValueError, match="run is named with :1 and with member=0; drop one"):
+        second.member(0)
     assert second.algo is loaded.algo  # which differs in nothing but the seed
     with pytest.raises(ValueError, match="member must be from 0 to 1 in this run, got -1"):
         loaded.member(-1)
