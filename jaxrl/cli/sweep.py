@@ -157,6 +157,9 @@ def read_space(
         if span:
             space[field] = (_number(field, span[1]), _number(field, span[2]), *(["log"] if span[3] else []))
             choices[i] = [[]]
+        elif isinstance(defaults[field], int | float) and any("," in value for value in values):
+            apart = " ".join(word for value in values for word in value.strip("[]").split(",") if word)
+            raise ValueError(f"{flag} takes values with spaces in between: {flag} {apart}.")
         elif field != "env" and any("," in value for value in values):
             choices[i] = [[flag, *value.split(",")] for value in values]
         elif len(values) > 1 and not isinstance(defaults[field], tuple):
@@ -192,8 +195,8 @@ def _flags(argv: list[str]) -> list[tuple[str, list[str]]]:
 
 def _one(flag: str, value: str, default: Any) -> list[str]:
     """The words that set a flag to one value."""
-    if isinstance(default, bool) and value in ("True", "False"):
-        return [flag if value == "True" else f"--no-{flag.removeprefix('--')}"]
+    if isinstance(default, bool) and value.lower() in ("true", "false"):
+        return [flag if value.lower() == "true" else f"--no-{flag.removeprefix('--')}"]
     return [flag, value]
 
 

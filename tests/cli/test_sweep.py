@@ -1,6 +1,9 @@
-"""What `jaxrl sweep` says at its end."""
+"""What `jaxrl sweep` takes, and what it says at its end."""
 
-from jaxrl.cli.sweep import summary
+import pytest
+
+from jaxrl.algos import ppo
+from jaxrl.cli.sweep import SweepFlags, read_space, summary
 
 
 def test_each_environment_is_summed_up_by_what_it_knows() -> None:
@@ -20,3 +23,15 @@ def test_each_environment_is_summed_up_by_what_it_knows() -> None:
         ["a/earns", "0.2", "15"],
         ["a/earns", "0.1", "12"],
     ]
+
+
+def test_several_values_of_a_flag() -> None:
+    argv = ["--lr", "1e-4", "1e-3", "--anneal-lr", "true", "False", "--hidden", "8", "8,4"]
+    _, _, space = read_space("ppo", ppo, argv, SweepFlags(), "sweep")
+    assert space == {"lr": [1e-4, 1e-3], "anneal_lr": [True, False], "hidden": [(8,), (8, 4)]}
+
+
+@pytest.mark.parametrize("values", [["1e-4,1e-3"], ["1e-4,", "1e-3"], ["[1e-4,1e-3]"]])
+def test_numbers_with_commas_are_told_how_to_be_typed(values: list[str]) -> None:
+    with pytest.raises(ValueError, match="--lr takes values with spaces in between: --lr 1e-4 1e-3"):
+        read_space("ppo", ppo, ["--lr", *values], SweepFlags(), "sweep")
