@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 from collections.abc import Callable, Collection
 from functools import lru_cache
@@ -73,6 +74,7 @@ class CheckedConfig:
     """What some fields need. No rule is about hyperparameters in which the members of one program may differ."""
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
+        _check_fields(cls)
         known = {field.name for field in dataclasses.fields(cls) if field.init}
         for name in given:
             if name not in known:
@@ -197,6 +199,33 @@ def _info_numbers(env: Environment) -> list[str]:
         for name, leaf in info.items()
         if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= len(agents)
     ]
+
+
+@lru_cache
+def _check_fields(kind: type[CheckedConfig]) -> None:
+    """Raise TypeError for a value in the body of the class that no configuration of it would have."""
+    name = f"{algorithm_name(kind)}.{kind.__qualname__}"
+    own = [field for each in kind._kinds() for field in _undeclared(each)]
+    if own:
+        raise TypeError(
+            f"{name} has the field {own[0]} of its own, but is no dataclass; write "
+            f"@dataclasses.dataclass(frozen=True, kw_only=True) above the class."
+        )
+    for field in dataclasses.fields(kind):
+        value = getattr(kind, field.name, dataclasses.MISSING)
+        if value is not field.default:
+            raise TypeError(
+                f"{name} says {field.name} = {value!r} without a type, which has no effect; write "
+                f"{field.name}: {field.type} = {value!r}."
+            )
+
+
+def _undeclared(kind: type[CheckedConfig]) -> list[str]:
+    """The fields in the body of a class that `@dataclass` has not seen."""
+    if "__dataclass_fields__" in vars(kind):
+        return []
+    hints = inspect.get_annotations(kind)
+    return [name for name, hint in hints.items() if "ClassVar" not in str(hint)]
 
 
 @lru_cache
