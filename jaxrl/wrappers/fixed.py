@@ -195,7 +195,7 @@ class FixedPolicies(Wrapper):
             for player, carry, seat in zip(self._players, carries, state.own, strict=True)
         )
         count, here = self._inner.num_agents, self._learners
-        info = {name: jax.tree.map(lambda x: x[here] if x.shape[:1] == (count,) else x, v) for name, v in info.items()}
+        info = jax.tree.map(lambda x: x[here] if jnp.shape(x)[:1] == (count,) else x, info)
         if 0 not in {self._inner.teams[i] for i in here}:
             info.pop("won", None)  # it tells of the first team
         return obs[here], Wrapped(after, seats), reward[here], terminated, truncated, info

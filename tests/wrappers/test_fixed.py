@@ -136,6 +136,19 @@ def test_wins_of_the_first_team_are_not_told_to_the_second():
         assert ("won" in shape[-1]) == told
 
 
+def test_numbers_of_the_info_may_be_python_s_own():
+    class Told(type(team("probe/roles"))):
+        def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+            *stepped, info = super().step_env(key, state, action, params)
+            return *stepped, {**info, "sure": True, "each": jnp.arange(2)}
+
+    fixed = FixedPolicies(Told(), {".*_1": random_policy})
+    state = fixed.reset(jax.random.key(0))[1]
+    info = fixed.step(jax.random.key(0), state, jnp.zeros(1, jnp.int32))[-1]
+    assert info["sure"] is True
+    np.testing.assert_array_equal(info["each"], [0])
+
+
 @pytest.mark.parametrize(
     ("policies", "message"),
     [
