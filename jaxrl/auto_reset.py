@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrl.returned import check_values
+from jaxrl.returned import check_same_form, check_values
 
 __all__ = ["auto_reset", "select"]
 
@@ -20,11 +20,12 @@ def auto_reset(stepped: _Step, reset_to: tuple[Any, Any]) -> _Step:
     Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
 
     Raises:
-        TypeError: A step of the environment returned something else than six values.
+        TypeError: A step of the environment returned something else than six values, or another form than its reset.
     """
     check_values(stepped)
     obs, state, reward, terminated, truncated, info = stepped
     done = jnp.asarray(terminated | truncated)
+    check_same_form(reset_to, (obs, state), done.ndim)
     next_obs, next_state = select(done, reset_to, (obs, state))
     info = {**info, "final_observation": obs, "final_state": state}
     return next_obs, next_state, reward, terminated, truncated, info

@@ -6,10 +6,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.spaces import num_actions
 
-__all__ = ["check_action_mask", "check_reset", "check_step", "check_values"]
+__all__ = [
+    "check_action_mask",
+    "check_agent_mask",
+    "check_agents",
+    "check_reset",
+    "check_same_form",
+    "check_step",
+    "check_values",
+]
 
 _HINT = "jaxrl.check_env(env) finds what else is missing."
 
@@ -28,14 +37,7 @@ def check_reset(begun: Any, env: Any) -> tuple[Any, Any]:
             f"reset_env returned a state without an array; give it one, such as the number of steps, by which vmap "
             f"knows how many environments there are. {_HINT}"
         )
-    try:
-        shape = (*_agent_axis(env), *env.observation_space().shape)
-    except NotImplementedError:  # who only steps an environment needs no space
-        return obs, state
-    if not hasattr(obs, "shape") or obs.shape[1:] != shape:
-        got = f"shape {list(obs.shape[1:])}" if hasattr(obs, "shape") else f"type {type(obs).__name__}"
-        wanted = f"return one array {list(shape)}, as in observation_space()"
-        raise TypeError(f"reset_env returned an observation of {got}; {wanted}. {_HINT}")
+    _check_observation(obs, env, 1, "reset_env")
     return obs, state
 
 
@@ -52,7 +54,8 @@ def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> An
     """
     agents = _agent_axis(env)
     check_values(stepped)
-    *_, reward, terminated, truncated, info = stepped
+    obs, _, reward, terminated, truncated, info = stepped
+    _check_observation(obs, env, len(environments), "step_env")
     flag = "one boolean" + (", the same for all agents" if agents else "")
     for name, value, own, kind in (
         ("reward", reward, agents, f"one number for each of the {agents[0]} agents" if agents else "one number"),
@@ -65,11 +68,41 @@ def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> An
         if shape not in ((*environments, *own), own):  # a Python number that vmap has not made an array of
             got = f"{name} of shape {list(shape[len(environments) :])}"
             raise TypeError(f"step_env returned {got}; return {list(own)}: {kind}. {_HINT}")
-        if name != "reward" and jnp.issubdtype(dtype, jnp.floating):
+        if name != "reward" and dtype != np.bool_:
             raise TypeError(f"step_env returned {name} as {dtype}; return {kind}. {_HINT}")
     if not isinstance(info, dict):
         raise TypeError(f"step_env returned a {type(info).__name__} as info; return a dict, such as {{}}. {_HINT}")
+    won = info.get("won", False)
+    if jnp.shape(won) not in (environments, ()) or jnp.result_type(won) != np.bool_:
+        got = f'info["won"] as {jnp.result_type(won)}{list(jnp.shape(won)[len(environments) :])}'
+        raise TypeError(f"step_env returned {got}; return one boolean, or call it something else. {_HINT}")
     return stepped
+
+
+def check_same_form(begun: tuple[Any, Any], stepped: tuple[Any, Any], num_axes: int) -> None:
+    """That observations and states have the same form after a reset as after a step.
+
+    Args:
+        begun: `(obs, state)` after a reset.
+        stepped: `(obs, state)` after a step.
+        num_axes: How many axes of environments they have, 0 or 1.
+
+    Raises:
+        TypeError: They have not; the message names what differs.
+    """
+    for name, first, second in zip(("observation", "state"), begun, stepped, strict=True):
+        if jax.tree.structure(first) != jax.tree.structure(second):
+            trees = f"{name} as {jax.tree.structure(second)}, and reset_env as {jax.tree.structure(first)}"
+            raise TypeError(f"step_env returned {trees}; build the same in both. {_HINT}")
+        leaves = jax.tree_util.tree_leaves_with_path(first)
+        for (path, before), after in zip(leaves, jax.tree.leaves(second), strict=True):
+            shapes = [list(jnp.shape(leaf)[num_axes:]) for leaf in (after, before)]
+            if shapes[0] != shapes[1]:
+                where = f"{name}{jax.tree_util.keystr(path)}"
+                raise TypeError(
+                    f"step_env returned {where} of shape {shapes[0]}, and reset_env of shape {shapes[1]}; return the "
+                    f"same from both. {_HINT}"
+                )
 
 
 def check_values(stepped: Any) -> None:
@@ -84,16 +117,58 @@ def check_values(stepped: Any) -> None:
 
 
 def check_action_mask(mask: jax.Array, env: Any) -> jax.Array:
-    """The action masks of B environments `env`, if they are `[B, N, A]`.
+    """The action masks of B environments `env`, if they are bool `[B, N, A]`.
 
     Raises:
         TypeError: They are not; the message says what to return.
     """
-    wanted = (*_agent_axis(env), num_actions(env.action_space()))
-    if mask.shape[1:] != wanted:
-        got = f"action_mask of {env.name} has the shape {list(mask.shape[1:])}"
-        raise TypeError(f"{got}; return bool {list(wanted)}. {_HINT}")
+    return _check_mask("action_mask", mask, env, (*_agent_axis(env), num_actions(env.action_space())))
+
+
+def check_agent_mask(mask: jax.Array, env: Any) -> jax.Array:
+    """The agent masks of B environments `env`, if they are bool `[B, N]`.
+
+    Raises:
+        TypeError: They are not; the message says what to return.
+    """
+    return _check_mask("agent_mask", mask, env, _agent_axis(env))
+
+
+def check_agents(env: Any) -> None:
+    """That an environment with several agents names them, and says of each its team and role.
+
+    Raises:
+        TypeError: It does not; the message says what to write.
+    """
+    if not hasattr(env, "agents"):
+        return
+    if not env.agents:
+        raise TypeError(f'{env.name} has no agents; name them, such as agents = ("agent_0", "agent_1"). {_HINT}')
+    for name, numbers in (("teams", env.teams), ("roles", env.roles)):
+        if len(numbers) != len(env.agents):
+            raise TypeError(
+                f"{name} of {env.name} is {numbers} for {len(env.agents)} agents; give one for each. {_HINT}"
+            )
+
+
+def _check_mask(name: str, mask: jax.Array, env: Any, wanted: tuple[int, ...]) -> jax.Array:
+    if mask.shape[1:] != wanted or mask.dtype != np.bool_:
+        got = f"{name} of {env.name} is {mask.dtype}{list(mask.shape[1:])}"
+        raise TypeError(f"{got}; return bool{list(wanted)}. {_HINT}")
     return mask
+
+
+def _check_observation(obs: Any, env: Any, num_axes: int, source: str) -> None:
+    """That an observation, after `num_axes` axes of environments, is one array of the space's shape."""
+    try:
+        shape = (*_agent_axis(env), *env.observation_space().shape)
+    except NotImplementedError:  # who only steps an environment needs no space
+        return
+    own = getattr(obs, "shape", () if isinstance(obs, int | float) else None)
+    if own is None or own[num_axes:] != shape:
+        got = f"type {type(obs).__name__}" if own is None else f"shape {list(own[num_axes:])}"
+        wanted = f"return one array {list(shape)}, as in observation_space()"
+        raise TypeError(f"{source} returned an observation of {got}; {wanted}. {_HINT}")
 
 
 def _kind(value: Any) -> str:

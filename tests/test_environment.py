@@ -128,6 +128,8 @@ class Shaped(MultiAgentEnvironment):
         one = jnp.bool_(False)
         self.parts = {"obs": jnp.zeros((2, 3)), "reward": jnp.zeros(2), "terminated": one, "truncated": one, "info": {}}
         self.mask = parts.pop("mask", jnp.ones((2, 4), bool))
+        self.alive = parts.pop("alive", jnp.ones(2, bool))
+        self.after = parts.pop("after", lambda state: state + 1)
         self.begun = parts.pop("begun", None)
         self.parts |= parts
 
@@ -140,12 +142,15 @@ class Shaped(MultiAgentEnvironment):
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.mask
 
+    def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
+        return self.alive
+
     def reset_env(self, key: jax.Array, params: Any) -> Any:
         return self.begun or (self.parts["obs"], jnp.zeros((), jnp.int32))
 
     def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
         obs, *rest = self.parts.values()
-        return obs, state + 1, *rest
+        return obs, self.after(state), *rest
 
 
 @pytest.mark.parametrize(
@@ -165,7 +170,19 @@ class Shaped(MultiAgentEnvironment):
         ({"terminated": {"a_0": False, "__all__": False}}, "a dict as terminated"),
         ({"truncated": jnp.float32(0)}, "truncated as float32; return one boolean"),
         ({"info": None}, "a NoneType as info; return a dict"),
-        ({"mask": jnp.ones((2, 3), bool)}, r"action_mask of .* has the shape \[2, 3\]; return bool \[2, 4\]"),
+        ({"truncated": jnp.int32(0)}, "truncated as int32; return one boolean"),
+        (
+            {"obs": jnp.zeros((2, 1)), "begun": (jnp.zeros((2, 3)), jnp.int32(0))},
+            r"step_env returned an observation of shape \[2, 1\]; return one array \[2, 3\]",
+        ),
+        ({"after": lambda state: state[None]}, r"state of shape \[1\], and reset_env of shape \[\]; return the same"),
+        ({"after": lambda state: {"t": state}}, r"state as PyTreeDef\(.*'t'.*, and reset_env as PyTreeDef"),
+        ({"info": {"won": jnp.zeros(2, bool)}}, r'info\["won"\] as bool\[2\]; return one boolean'),
+        ({"info": {"won": jnp.float32(0)}}, r'info\["won"\] as float32\[\]; return one boolean'),
+        ({"mask": jnp.ones((2, 3), bool)}, r"action_mask of .* is bool\[2, 3\]; return bool\[2, 4\]"),
+        ({"mask": jnp.ones((2, 4), jnp.int32)}, r"action_mask of .* is int32\[2, 4\]; return bool\[2, 4\]"),
+        ({"alive": jnp.ones((), bool)}, r"agent_mask of .* is bool\[\]; return bool\[2\]"),
+        ({"alive": jnp.ones(2)}, r"agent_mask of .* is float32\[2\]; return bool\[2\]"),
     ],
 )
 def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence: str) -> None:
@@ -174,6 +191,21 @@ def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence
     algo = ippo.make(config)
     with pytest.raises(TypeError, match=sentence + ".* finds what else is missing"):
         jax.eval_shape(lambda key: algo.update(algo.init(key)), jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("says", "sentence"),
+    [
+        ({"agents": ()}, "has no agents; name them, such as agents = "),
+        ({"agents": (), "num_agents": 2}, "has no agents; name them"),
+        ({"teams": (0,)}, r"teams of .* is \(0,\) for 2 agents; give one"),
+        ({"roles": (0, 0, 0)}, r"roles of .* is \(0, 0, 0\) for 2 agents; give one"),
+    ],
+)
+def test_training_says_what_is_missing_about_the_agents(says: dict[str, Any], sentence: str) -> None:
+    config = ippo.Config(env=type("Said", (Shaped,), says)(), num_envs=4, num_steps=4)
+    with pytest.raises(TypeError, match=sentence):
+        ippo.make(config)
 
 
 def test_what_can_be_trained_on_is_left_alone() -> None:

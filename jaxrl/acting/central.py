@@ -17,10 +17,19 @@ __all__ = ["central_state", "global_state_size", "joint_space", "state_shape"]
 
 
 def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any, params: Any = None) -> jax.Array:
-    """The critic's input for one environment with observations `obs[N, ...]`: float32 `[G]`, or in `joint_space`."""
+    """The critic's input for one environment with observations `obs[N, ...]`: float32 `[G]`, or in `joint_space`.
+
+    Raises:
+        TypeError: The global state is no vector.
+    """
     space = joint_space(env)
     if space is None:
-        return env.global_state(env_state, params)
+        state = env.global_state(env_state, params)
+        if jnp.ndim(state) != 1:
+            raise TypeError(
+                f"global_state of {env.name} has the shape {list(jnp.shape(state))}; return one vector [G]."
+            )
+        return state
     if is_picture(space):
         return jnp.moveaxis(obs, 0, -2).reshape(space.shape)
     return obs.reshape(space.shape)

@@ -10,7 +10,7 @@ import jax
 from jaxrl.acting.central import central_state
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.torso import as_floats
-from jaxrl.returned import check_action_mask
+from jaxrl.returned import check_action_mask, check_agent_mask
 from jaxrl.rl.devices import num_devices
 from jaxrl.spaces import Discrete
 from jaxrl.vector import VectorEnv
@@ -57,7 +57,7 @@ class Collector(NamedTuple):
         assert isinstance(env, MultiAgentEnvironment)
         obs = as_floats(env.observation_space(), obs) if self.floats else obs
         shared = (0, None)
-        agent_mask = jax.vmap(env.agent_mask, shared)(env_state, self.params)
+        agent_mask = check_agent_mask(jax.vmap(env.agent_mask, shared)(env_state, self.params), env)
         action_mask = None
         if isinstance(env.action_space(), Discrete):
             action_mask = check_action_mask(jax.vmap(env.action_mask, shared)(env_state, self.params), env)

@@ -19,6 +19,7 @@ from jaxrl.checked import (
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import Name, Pairs
 from jaxrl.nn.sharing import number_param_sets
+from jaxrl.returned import check_agents
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
@@ -170,8 +171,10 @@ class SharingLayer(RunLayer):
 
         Raises:
             ValueError: See `RunLayer.make_env`, or a policy does not fit.
+            TypeError: It has no agents, or does not say the team and the role of each.
         """
         env = super().make_env()
+        check_agents(env)
         if self.policies:
             env = with_fixed(as_multi_agent(env), self.policies)
             check_log_info(env, self.log_info)  # who won is told to the first team alone

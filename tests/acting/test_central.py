@@ -57,6 +57,15 @@ def test_the_joint_observation_is_an_element_of_the_joint_space(seen):
     assert global_state_size(env) == joint.size
 
 
+def test_a_global_state_that_is_no_vector_is_refused():
+    class Square(Team):
+        def global_state(self, state: Any, params: Any = None) -> jax.Array:
+            return jnp.zeros((2, 2))
+
+    with pytest.raises(TypeError, match=r"global_state of .* has the shape \[2, 2\]; return one vector \[G\]"):
+        state_shape(Square(next(iter(SEEN))))
+
+
 @pytest.mark.parametrize("seen", [name for name in SEEN if not is_picture(SEEN[name])])
 def test_a_critic_gets_what_the_actors_get_side_by_side(seen):
     env = Team(seen)
