@@ -111,7 +111,8 @@ def name_of(env: Any) -> Any:
     """The name by which `make` gives an environment; what is neither an environment nor a class of one stays as it is.
 
     Args:
-        env: An instance, which `make` will return itself if it has not made it, or a class that needs no arguments.
+        env: An instance, which `make` will return itself if it has not made it, or a class that needs no arguments;
+            one that is defined inside a function or class is made here.
     """
     if isinstance(env, Environment):
         if env.made_as:
@@ -120,7 +121,7 @@ def name_of(env: Any) -> Any:
         _OBJECTS[label] = env
         return f"{_OBJECT}:{label}"
     if isinstance(env, type) and issubclass(env, Environment):
-        return class_reference(env)
+        return name_of(env()) if "." in env.__qualname__ else class_reference(env)  # no module has what is inside
     return env
 
 

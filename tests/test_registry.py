@@ -185,6 +185,13 @@ def test_a_config_takes_environments_and_classes_and_keeps_their_names():
     game = jaxrl.make("smax/3m?mode=selfplay")
     for changed in (game.against_script(), game.against_script(0.5)):
         assert ippo.Config(env=changed).make_env() is changed  # not the game that the name makes
+
+    class Inner(CartPole):
+        pass
+
+    config = ppo.Config(env=Inner)
+    assert type(config.make_env()) is Inner
+    assert registry.lives_here(config.env) == "Inner"
     own = CartPole(max_steps=7)
     config = ppo.Config(env=own)
     assert config.make_env() is own
