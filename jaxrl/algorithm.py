@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, get_a
 import jax
 
 from jaxrl.display import as_html
+from jaxrl.source_file import check_not_loading
 
 __all__ = [
     "Act",
@@ -191,6 +192,7 @@ def scan_updates(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, 
     """`train(key, hyperparams=None) -> (state, metrics)`: init and all U updates as one function, metrics `[U]`."""
 
     def train(key: jax.Array, hyperparams: Any = None) -> tuple[Any, Metrics]:
+        check_not_loading()
         return jax.lax.scan(lambda state, _: algo.update(state), algo.init(key, hyperparams), length=num_updates)
 
     return train

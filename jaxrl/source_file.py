@@ -119,7 +119,15 @@ def load_named(place: str, attribute: str, hint: str = "") -> Any:
 
 
 def class_reference(kind: type) -> str:
-    """The name by which `load_named` finds a class: `./my_net.py:Net` or `package.module:Net`."""
+    """The name by which `load_named` finds a class: `./my_net.py:Net` or `package.module:Net`.
+
+    Raises:
+        ValueError: The class is defined inside a function or another class.
+    """
+    outer, dot, name = kind.__qualname__.rpartition(".")
+    if dot:
+        where = outer.removesuffix(".<locals>")
+        raise ValueError(f"{name} is defined inside {where}, where no name finds it; define it at the top of a file.")
     file = source_of(kind)
     return f"{kind.__module__ if file is None else file.path}:{kind.__qualname__}"
 
@@ -138,8 +146,8 @@ def check_not_loading() -> None:
     """
     if _LOADING:
         raise RuntimeError(
-            f"{_LOADING[-1].path} trains when it is imported, as `jaxrl eval` and others do with its run; put what it "
-            f'does as a script under `if __name__ == "__main__":`.'
+            f"{_LOADING[-1].path} trains when it is imported, which finding a class in it does, and so do `jaxrl eval` "
+            f'and others with its run; put what it does as a script under `if __name__ == "__main__":`.'
         )
 
 

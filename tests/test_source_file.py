@@ -4,6 +4,7 @@ import importlib.metadata
 import sys
 from pathlib import Path
 
+import flax.linen as nn
 import pytest
 
 import jaxrl
@@ -135,11 +136,22 @@ def test_a_file_with_the_config_of_another_algorithm_is_refused(tmp_path: Path) 
     algos.load(write(tmp_path / "whole.py", half + "PRESETS = {'default': Config()}\n"))
 
 
+def test_a_class_that_no_name_finds_is_told_where_to_go() -> None:
+    class Net(nn.Module):
+        pass
+
+    with pytest.raises(ValueError, match=r"Net is defined inside test_a_class.*; define it at the top of a file"):
+        algos.load("ppo").Config(network=Net)
+
+
 def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
     from jaxrl.algos import ppo
 
     text = "import jaxrl\nfrom jaxrl.algos import ppo\nc = ppo.Config()\njaxrl.fit(ppo.make(c), c)\n"
     with pytest.raises(RuntimeError, match=r'trains when it is imported.*if __name__ == "__main__":'):
         load_source(write(tmp_path / "trains.py", text))
+    text = "import jax\nfrom jaxrl.algos import ppo\njax.jit(ppo.make_train(ppo.Config()))(jax.random.key(0))\n"
+    with pytest.raises(RuntimeError, match=r"jitted.py trains when it is imported"):
+        load_source(write(tmp_path / "jitted.py", text))
     config = ppo.Config(num_envs=4, num_steps=4, total_timesteps=32, hidden=(4,))
     assert jaxrl.fit(ppo.make(config), config, eval_episodes=4, quiet=True).evaluation
