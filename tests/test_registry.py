@@ -7,6 +7,7 @@ from jaxrl import algos, registry
 from jaxrl.algos import ippo, ppo
 from jaxrl.envs.classic import CartPole
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.wrappers import TimeLimit
 
 
 @pytest.fixture
@@ -183,7 +184,9 @@ def test_a_config_takes_environments_and_classes_and_keeps_their_names():
     assert ppo.Config(env=CartPole).env == f"{CartPole.__module__}:CartPole"
     assert type(ppo.Config(env=CartPole).make_env()) is CartPole
     game = jaxrl.make("smax/3m?mode=selfplay")
-    for changed in (game.against_script(), game.against_script(0.5)):
+    jaxrl.register("mine/short", lambda: TimeLimit(jaxrl.make("smax/3m?mode=selfplay"), 9))
+    wrapped = jaxrl.make("mine/short").against_script()
+    for changed in (game.against_script(), game.against_script(0.5), wrapped):
         assert ippo.Config(env=changed).make_env() is changed  # not the game that the name makes
 
     class Inner(CartPole):

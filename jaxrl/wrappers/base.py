@@ -183,6 +183,7 @@ class _Team(MultiAgentEnvironment):
     def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
         other = copy.copy(self)
         cast(Any, other).env = self._inside.against_script(share)
+        other.made_as = ""  # no name makes it
         return other
 
     @property
