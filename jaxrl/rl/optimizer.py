@@ -123,8 +123,11 @@ def gradient_of_parts(
         params: What the gradient is taken with respect to.
         minibatch: Leaves `[L, R, ...]`; those of a carry are `[1, R, ...]`.
         num_parts: A divisor of R; 1 for all at once.
+
+    Raises:
+        TypeError: The loss returned something else; the message says what to return.
     """
-    gradient = jax.grad(loss, has_aux=True)
+    gradient = jax.grad(lambda params, part: _checked(loss(params, part)), has_aux=True)
     if num_parts == 1:
         return gradient(params, minibatch)
 
@@ -134,6 +137,24 @@ def gradient_of_parts(
 
     grads, facts = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), in_parts(minibatch, num_parts))
     return grads, jax.tree.map(lambda fact: fact.sum(0), facts)
+
+
+def _checked(returned: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """What a loss returned, if it is a scalar and a dictionary of scalars."""
+    wanted = "return (scalar, {name: scalar}), such as means over the minibatch"
+    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
+        raise TypeError(f"The loss returned {_kind(returned)}; {wanted}.")
+    total, facts = returned
+    for name, value in (("its first value", total), *((f"{name!r}", value) for name, value in facts.items())):
+        if isinstance(value, dict | list | tuple) or jnp.shape(value):
+            raise TypeError(f"The loss returned {name} as {_kind(value)}; {wanted}.")
+    return total, facts
+
+
+def _kind(value: Any) -> str:
+    if hasattr(value, "shape"):
+        return f"an array {list(value.shape)}"
+    return f"({', '.join(map(_kind, value))})" if isinstance(value, tuple) else f"a {type(value).__name__}"
 
 
 def _with_decay(step: Any, params: Any, weight_decay: float) -> Any:

@@ -200,3 +200,18 @@ def _is_weight(path, leaf):
 def _linear(params, gradient):
     """A loss with this gradient."""
     return jnp.vdot(ravel_pytree(params)[0], ravel_pytree(gradient)[0]), {}
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        (lambda x: x.sum(), r"The loss returned an array \[\]; return \(scalar, "),
+        (lambda x: (x.sum(), x.sum()), r"returned \(an array \[\], an array \[\]\); return"),
+        (lambda x: (x, {}), r"its first value as an array \[2\]"),
+        (lambda x: (x.sum(), {"each": x}), r"'each' as an array \[2\]"),
+        (lambda x: (x.sum(), {"parts": {"one": x.sum()}}), "'parts' as a dict"),
+    ],
+)
+def test_a_loss_of_another_form_is_told_what_to_return(returned, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        gradient_of_parts(lambda params, part: returned(params * part), jnp.ones(2), jnp.ones(2), 1)
