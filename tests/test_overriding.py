@@ -121,11 +121,11 @@ class Noisy(Wrapper):
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
         key_own, key_env = jax.random.split(key)
-        return jax.random.uniform(key_own, (75,)), self.env.reset_env(key_env, params)[1]
+        return jax.random.uniform(key_own, (3, 75)), self.env.reset_env(key_env, params)[1]
 
     def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Any:
         key_own, key_env = jax.random.split(key)
-        return jax.random.uniform(key_own, (75,)), *self.env.step_env(key_env, state, action, params)[1:]
+        return jax.random.uniform(key_own, (3, 75)), *self.env.step_env(key_env, state, action, params)[1:]
 
 
 @pytest.mark.quick
