@@ -54,6 +54,7 @@ class Environment:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         follow_overrides(cls, Environment)
+        cls.__hash__ = cls.__hash__  # compiled functions need it, and @dataclass leaves what the class itself has
 
     @property
     def default_params(self) -> Any:
@@ -313,8 +314,7 @@ class MultiAgentEnvironment(Environment):
 
 def check_environment(env: Any, taker: str) -> None:
     """Raise TypeError unless `env` is an environment; the message names `taker`, the function that takes it."""
-    if isinstance(env, Environment):
-        return
-    hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
-    given = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
-    raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")
+    if not isinstance(env, Environment):
+        hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
+        given = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
+        raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")

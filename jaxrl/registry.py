@@ -89,7 +89,7 @@ def make(env_id: str, **options: Any) -> Any:
         return _object(attribute)
     elif colon and place in _LIBRARIES:
         env = importlib.import_module("jaxrl.interop").make_foreign(place, attribute, **options)
-        env.made_as = _spelled(name, options)
+        _label(env, made_as=_spelled(name, options))
         return env
     elif colon:
         factory = _own_factory(place, attribute)
@@ -102,8 +102,7 @@ def make(env_id: str, **options: Any) -> Any:
     env = factory(**_FIXED.get(name, {}), **options)
     if not isinstance(env, Environment):
         raise TypeError(f"{name} returns a {type(env).__name__}; it must return an environment.")
-    env.name = name
-    env.made_as = _spelled(name, options)
+    _label(env, name=name, made_as=_spelled(name, options))
     return env
 
 
@@ -250,6 +249,13 @@ def _check_options(name: str, factory: Callable[..., Environment], options: dict
     if needed:
         values = "&".join(f"{option}=…" for option in needed)
         raise TypeError(f"{name} needs {' and '.join(map(repr, needed))}: type {name}?{values}.")
+
+
+def _label(env: Environment, **texts: str) -> None:
+    """Set attributes of an environment, which may be a frozen dataclass; what its class computes stays."""
+    for attribute, text in texts.items():
+        if not isinstance(getattr(type(env), attribute, None), property):
+            object.__setattr__(env, attribute, text)
 
 
 def _spelled(name: str, options: dict[str, Any]) -> str:

@@ -90,6 +90,15 @@ class Steered(Fixed):
         return Box(-1.0, 1.0, (2,))
 
 
+def test_environments_that_are_dataclasses_can_be_given_to_compiled_functions():
+    @dataclasses.dataclass
+    class Sized(Fixed):
+        size: int = 4
+
+    twice = jax.jit(lambda env, x: env.size * x, static_argnums=0)
+    assert [twice(Sized(size), 2).item() for size in (4, 5)] == [8, 10]
+
+
 def test_defaults_of_what_an_author_leaves_out():
     assert Fixed().action_mask(None).tolist() == [True] * 3
     pair = Pair()

@@ -1,5 +1,7 @@
 """Names to environments: every wrong name or option says what to type instead."""
 
+import dataclasses
+
 import pytest
 
 import jaxrl
@@ -176,6 +178,28 @@ def test_a_class_that_a_notebook_defines_anew_takes_the_place_of_the_old_one():
     assert type(jaxrl.make("mine/new")) is second
     with pytest.raises(ValueError, match="already taken"):
         jaxrl.register("mine/new", another)
+
+
+class Computed(CartPole):
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return "computed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(CartPole):
+    size: int = 4
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_steps", 9)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_environments_may_compute_their_name_or_be_frozen():
+    for kind, name in ((Computed, "computed"), (Frozen, "mine/Frozen")):
+        jaxrl.register(f"mine/{kind.__name__}", kind)
+        env = jaxrl.make(f"mine/{kind.__name__}")
+        assert (env.name, env.made_as) == (name, f"mine/{kind.__name__}")
 
 
 @pytest.mark.usefixtures("clean_registry")
