@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.spaces import num_actions
+from jaxrl.spaces import Space, num_actions
 
 __all__ = [
     "check_action_mask",
@@ -16,6 +16,7 @@ __all__ = [
     "check_agents",
     "check_reset",
     "check_same_form",
+    "check_spaces",
     "check_step",
     "check_values",
 ]
@@ -132,6 +133,19 @@ def check_agent_mask(mask: jax.Array, env: Any) -> jax.Array:
         TypeError: They are not; the message says what to return.
     """
     return _check_mask("agent_mask", mask, env, _agent_axis(env))
+
+
+def check_spaces(env: Any) -> None:
+    """That an environment's spaces are of `jaxrl.spaces`.
+
+    Raises:
+        TypeError: One is not; the message says what to return.
+    """
+    for name in ("observation_space", "action_space"):
+        space = getattr(env, name)()
+        if not isinstance(space, Space):
+            got = f"{name} of {env.name} returned a {type(space).__name__}"
+            raise TypeError(f"{got}; return a Box, a Discrete or a MultiDiscrete of jaxrl.spaces. {_HINT}")
 
 
 def check_agents(env: Any) -> None:

@@ -39,8 +39,9 @@ _OURS = {
     "total_steps": "total_timesteps",
     "timesteps": "total_timesteps",
     "n_seeds": "num_seeds",
+    "num_seeds": "tuning_seeds",
 }
-"""From names in Stable-Baselines3, CleanRL, RLlib and the SMAC code bases."""
+"""From names in Stable-Baselines3, CleanRL, RLlib and the SMAC code bases; the last is for `jaxrl search`."""
 
 
 def _ours(name: str, known: Collection[str]) -> str | None:

@@ -19,7 +19,7 @@ from jaxrl.checked import (
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import Name, Pairs
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.returned import check_agents
+from jaxrl.returned import check_agents, check_spaces
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
@@ -120,9 +120,10 @@ class RunLayer(CheckedConfig):
 
         Raises:
             ValueError: There is none, or a field has no effect in it; the message says which.
-            TypeError: It has no parameters, or they cannot be drawn like that.
+            TypeError: It has no parameters, or they cannot be drawn like that; or a space is none of jaxrl's.
         """
         env = self._named_env()
+        check_spaces(env)
         self.refuse_idle(env)
         check_log_info(env, self.log_info)
         return env

@@ -145,6 +145,8 @@ def _checked(returned: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
         raise TypeError(f"The loss returned {_kind(returned)}; {wanted}.")
     total, facts = returned
+    if "grad_norm" in facts:
+        raise TypeError("The loss returned 'grad_norm', which is the norm of its gradient; call it something else.")
     for name, value in (("its first value", total), *((f"{name!r}", value) for name, value in facts.items())):
         if isinstance(value, dict | list | tuple) or jnp.shape(value):
             raise TypeError(f"The loss returned {name} as {_kind(value)}; {wanted}.")

@@ -4,6 +4,7 @@ import dataclasses
 import typing
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from family import MODULES
@@ -275,6 +276,31 @@ def test_seeds_that_are_one_for_jax_are_refused():
     assert chosen_seeds("seeds", np.arange(2), 0) == [0, 1]  # pyright: ignore[reportArgumentType]
     assert chosen_seeds("seeds", np.int64(2), 5) == [5, 6]  # pyright: ignore[reportArgumentType]
     assert set(map(type, Members.of(_Seeded(), [{"seed": np.int64(3)}]).seeds)) == {int}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _OneMore(Hyperparams):
+    temperature: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _NoPytree(Hyperparams):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("hyperparams", "sentence"),
+    [
+        (_OneMore, "_OneMore has temperature, and Copied has not; add a line temperature: float = … to Copied"),
+        (_NoPytree, "_NoPytree is no pytree; write @jax.tree_util.register_dataclass above"),
+    ],
+)
+def test_hyperparameters_of_a_copy_are_fields_and_a_pytree(hyperparams: type[Hyperparams], sentence: str) -> None:
+    kind = dataclasses.make_dataclass("Copied", [], bases=(ppo.Config,), frozen=True, kw_only=True)
+    kind.hyperparams_class = hyperparams  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(TypeError, match=sentence):
+        kind()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -209,6 +209,7 @@ def _linear(params, gradient):
         (lambda x: (x.sum(), x.sum()), r"returned \(an array \[\], an array \[\]\); return"),
         (lambda x: (x, {}), r"its first value as an array \[2\]"),
         (lambda x: (x.sum(), {"each": x}), r"'each' as an array \[2\]"),
+        (lambda x: (x.sum(), {"grad_norm": x.sum()}), "'grad_norm', which is the norm of its gradient; call it"),
         (lambda x: (x.sum(), {"parts": {"one": x.sum()}}), "'parts' as a dict"),
     ],
 )
