@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, cast
 
 import jax
@@ -93,7 +94,8 @@ class StickyActions(StatefulWrapper):
     """With some probability an agent's last action is repeated instead of the new one (Machado et al. 2018,
     https://arxiv.org/abs/1709.06009).
 
-    Agents' actions stick independently of each other. The first action of an episode is always taken.
+    Agents' actions stick independently of each other. The first action of an episode is always taken. A repeated action
+    may be one that the environment's mask forbids by then, so it needs a rule for those.
 
     Args:
         env: The environment.
@@ -105,8 +107,8 @@ class StickyActions(StatefulWrapper):
 
     def __init__(self, env: Environment, probability: float = 0.25) -> None:
         super().__init__(env)
-        if not 0 <= probability <= 1:
-            raise ValueError(f"probability must lie between 0 and 1, got {probability}.")
+        if not isinstance(probability, Real) or not 0 <= probability <= 1:
+            raise ValueError(f"probability must be a number from 0 to 1, got {probability!r}.")
         self.probability = probability
 
     def before_step(self, key: jax.Array, state: Wrapped, action: Any) -> tuple[jax.Array, Any]:

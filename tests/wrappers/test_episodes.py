@@ -141,3 +141,9 @@ def test_repeated_actions_add_up_until_the_episode_ends():
         np.testing.assert_allclose(got_obs, obs, rtol=1e-5)
         assert (float(got), int(state.step), bool(ended)) == (total, int(expected.step), bool(terminated))
     assert int(state.step) % 4  # it ended amid a repetition
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.5, "0.1"])
+def test_actions_stick_with_a_probability(probability: Any):
+    with pytest.raises(ValueError, match=f"probability must be a number from 0 to 1, got {probability!r}"):
+        StickyActions(Echo(), probability)
