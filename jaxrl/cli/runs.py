@@ -57,7 +57,8 @@ def evaluate_run(argv: list[str]) -> int:
     log_info = getattr(run.config, "log_info", ()) if flags.log_info is None else flags.log_info
     played = play(run, flags.episodes, flags.seed, flags.greedy, log_info)
     kind = "greedy" if flags.greedy else "sampled"
-    print(f"{flags.run or run.folder.path}: {run.about['algorithm']} on {run.config.env}, {flags.episodes} {kind} episodes")
+    whose = flags.run or run.folder.path
+    print(f"{whose}: {run.about['algorithm']} on {run.config.env}, {flags.episodes} {kind} episodes")
     print("\n".join(evaluation_lines(played.summary())))
     if warning := played.warning():
         print(warning)

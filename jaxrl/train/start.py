@@ -14,7 +14,7 @@ from jaxrl.algorithm import Algorithm, RunConfig, field_names
 from jaxrl.fields import typed
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.load import Run, load
-from jaxrl.train.members import Members, best_member, member_of
+from jaxrl.train.members import Members, member_of
 from jaxrl.train.programs import Programs, initial_state
 from jaxrl.train.transfer import check_fits, learned_parts, what_fits
 
@@ -33,7 +33,7 @@ class InitFrom:
     """From its best checkpoint instead of its last one."""
     member: int | None = None
     """The index of the seed in a run with several. None: with as many seeds here as there, each starts from its own;
-    otherwise all start from the one that is best in the final evaluation."""
+    otherwise all start from the one that is best in the final evaluation or, with `best`, in that of the best state."""
     trust: bool = False
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
@@ -170,10 +170,7 @@ def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
         raise ValueError(f"init_from: member must be from 0 to {count - 1} in {run.folder.path}, got {member}.")
     if count == 1 or (member is None and members == count):
         return None
-    if member is not None:
-        return member
-    evaluation = run.about.get("evaluation") or {}
-    return best_member(evaluation, run.about.get("diverged")) if evaluation else 0
+    return run.best_index if member is None else member
 
 
 def _with(state: Any, learned: dict[str, Any]) -> Any:

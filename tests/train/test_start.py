@@ -35,7 +35,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs") / "seeds"
-    run(run_dir=place, num_seeds=3)
+    run(run_dir=place, num_seeds=3, eval_every=2)
     folder = RunFolder(place)
     about = folder.read()
     folder.write({**about, "evaluation": {**about["evaluation"], "win_rate": [0.2, 0.9, 0.4]}})
@@ -72,6 +72,8 @@ def test_as_many_seeds_start_from_their_own_and_others_from_the_best(source: Pat
     np.testing.assert_array_equal(each.state.params["noise"], np.stack(own))
     alone = run(toy.make(NEW), NEW, init_from=seeds)
     np.testing.assert_array_equal(alone.state.params["noise"], own[1])
+    earlier = run(toy.make(NEW), NEW, init_from=InitFrom(seeds, best=True))  # when all were alike
+    np.testing.assert_array_equal(earlier.state.params["noise"], own[0])
     two = run(toy.make(NEW), NEW, num_seeds=2, init_from=InitFrom(seeds, member=2))
     np.testing.assert_array_equal(two.state.params["noise"], np.stack([own[2], own[2]]))
     chosen = run(toy.make(NEW), NEW, members=[{"seed": 5}, {"seed": 6}, {"seed": 9}], init_from=seeds)

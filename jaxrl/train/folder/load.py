@@ -87,6 +87,12 @@ class Run:
         with jax.ensure_compile_time_eval():
             return Policy(self.algo, self.env, self.state)
 
+    @property
+    def best_index(self) -> int:
+        """The member that `member` takes for None."""
+        evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
+        return best_member(evaluation, self.about.get("diverged")) if evaluation and self.num_members > 1 else 0
+
     def member(self, index: int | None = None) -> Run:
         """The run of one seed or member out of several: its `state` has no axis of members.
 
@@ -102,9 +108,7 @@ class Run:
             if index not in (None, self.index):
                 raise ValueError(f"{self.folder.path} is named with :{self.index} and with member={index}; drop one.")
             return self
-        if index is None:
-            evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
-            index = best_member(evaluation, self.about.get("diverged")) if evaluation and count > 1 else 0
+        index = self.best_index if index is None else index
         if not 0 <= index < count:
             raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
         if count == 1 and not self.about["members"]:
