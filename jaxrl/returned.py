@@ -97,13 +97,10 @@ def check_same_form(begun: tuple[Any, Any], stepped: tuple[Any, Any], num_axes: 
             raise TypeError(f"step_env returned {trees}; build the same in both. {_HINT}")
         leaves = jax.tree_util.tree_leaves_with_path(first)
         for (path, before), after in zip(leaves, jax.tree.leaves(second), strict=True):
-            shapes = [list(jnp.shape(leaf)[num_axes:]) for leaf in (after, before)]
-            if shapes[0] != shapes[1]:
-                where = f"{name}{jax.tree_util.keystr(path)}"
-                raise TypeError(
-                    f"step_env returned {where} of shape {shapes[0]}, and reset_env of shape {shapes[1]}; return the "
-                    f"same from both. {_HINT}"
-                )
+            kinds = [f"{_dtype(leaf)}{list(jnp.shape(leaf)[num_axes:])}" for leaf in (after, before)]
+            if kinds[0] != kinds[1]:
+                where = f"{name}{jax.tree_util.keystr(path)} as {kinds[0]}, and reset_env as {kinds[1]}"
+                raise TypeError(f"step_env returned {where}; return the same from both. {_HINT}")
 
 
 def check_values(stepped: Any) -> None:
@@ -183,6 +180,11 @@ def _check_observation(obs: Any, env: Any, num_axes: int, source: str) -> None:
         got = f"type {type(obs).__name__}" if own is None else f"shape {list(own[num_axes:])}"
         wanted = f"return one array {list(shape)}, as in observation_space()"
         raise TypeError(f"{source} returned an observation of {got}; {wanted}. {_HINT}")
+
+
+def _dtype(leaf: Any) -> Any:
+    """The dtype of an array, a row of keys or a Python number."""
+    return leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
 
 
 def _kind(value: Any) -> str:
