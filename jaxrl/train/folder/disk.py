@@ -16,6 +16,7 @@ __all__ = ["check_writable", "refuse_link", "why", "writing"]
 _REASONS = {
     "the disk is full": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
     "the file system is read-only": (errno.EROFS,),
+    "a file is where a folder is needed": (errno.ENOTDIR,),
     "writing there is not allowed": (errno.EACCES, errno.EPERM),
 }
 
