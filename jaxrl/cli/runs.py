@@ -79,7 +79,7 @@ def play(
     def one(state: Any, key: jax.Array) -> Evaluation:
         return evaluate(run.algo, run.env, state, key, episodes, greedy=greedy, log_info=log_info)
 
-    keys = member_keys(seed, run.num_members)
+    keys = member_keys(seed + (run.index or 0), run.num_members)  # a seed plays what it plays among the others
     return jax.device_get((jax.vmap(one) if run.num_members > 1 else one)(run.state, keys))
 
 

@@ -38,6 +38,11 @@ def test_in_its_own_environment_it_plays_as_ever(units: Run):
     np.testing.assert_array_equal(own, again)
 
 
+def test_a_seed_by_itself_plays_what_it_plays_among_the_others(units: Run):
+    together, alone = play(units, episodes=4), play(jaxrl.load(f"{units.folder.path}:1"), episodes=4)
+    np.testing.assert_allclose(alone.returns, together.returns[1], rtol=1e-5)
+
+
 def test_the_commands_play_where_they_are_told(units: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run, five = str(units.folder.path), "smax/5m_vs_6m?max_steps=12"
     assert evaluate_run([run, "--env", five, "--episodes", "4"]) == 0
