@@ -94,9 +94,9 @@ class Environment:
         """
         check_key(key, f"{self.name}.step")
         check_action(action, self.action_space(), f"{self.name}.step", agents=len(getattr(self, "agents", ())))
-        key_step, key_reset = self.split_key(key)
-        stepped = self.step_env(key_step, state, action, self._params(params))
-        return auto_reset(check_step(stepped, self), self.reset_env(key_reset, self._params(params)))
+        params, keys = self._params(params), self.split_key(key)
+        stepped = self.step_env(keys[0], state, action, params)
+        return auto_reset(check_step(stepped, self), self.reset_env(keys[1], params))
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Split the key of `step` in two: for `step_env`, and for `reset_env` if the episode ends. Consumes `key`."""

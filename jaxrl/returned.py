@@ -14,6 +14,7 @@ __all__ = [
     "check_action_mask",
     "check_agent_mask",
     "check_agents",
+    "check_global_state",
     "check_reset",
     "check_same_form",
     "check_spaces",
@@ -130,6 +131,17 @@ def check_agent_mask(mask: jax.Array, env: Any) -> jax.Array:
         TypeError: They are not; the message says what to return.
     """
     return _check_mask("agent_mask", mask, env, _agent_axis(env))
+
+
+def check_global_state(state: jax.Array, env: Any) -> jax.Array:
+    """The global state of one environment `env`, if it is a vector `[G]`.
+
+    Raises:
+        TypeError: It is not; the message says what to return.
+    """
+    if jnp.ndim(state) != 1:
+        raise TypeError(f"global_state of {env.name} has the shape {list(jnp.shape(state))}; return one vector [G].")
+    return state
 
 
 def check_spaces(env: Any) -> None:

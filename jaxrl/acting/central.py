@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.torso import is_picture
+from jaxrl.returned import check_global_state
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = ["central_state", "global_state_size", "joint_space", "state_shape"]
@@ -24,12 +25,7 @@ def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any, pa
     """
     space = joint_space(env)
     if space is None:
-        state = env.global_state(env_state, params)
-        if jnp.ndim(state) != 1:
-            raise TypeError(
-                f"global_state of {env.name} has the shape {list(jnp.shape(state))}; return one vector [G]."
-            )
-        return state
+        return check_global_state(env.global_state(env_state, params), env)
     if is_picture(space):
         return jnp.moveaxis(obs, 0, -2).reshape(space.shape)
     return obs.reshape(space.shape)

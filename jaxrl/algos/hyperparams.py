@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
@@ -47,7 +46,7 @@ class HyperparamsLayer(RunLayer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_hyperparams(self.hyperparams_class, type(self))
+        self._check_hyperparams()
         for name, schedule in self.scheduled.items():
             self._check_schedule(name, schedule)
 
@@ -120,16 +119,11 @@ class HyperparamsLayer(RunLayer):
     def _hyperparameters(self) -> list[str]:
         return [field.name for field in dataclasses.fields(self.hyperparams_class)]
 
-
-@lru_cache
-def _check_hyperparams(kind: type[Any], config: type[Any]) -> None:
-    """Raise TypeError unless hyperparameters are a pytree whose fields the configuration has as well."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    for name in names:
-        if not hasattr(config, name) and name not in {field.name for field in dataclasses.fields(config)}:
-            raise TypeError(
-                f"{kind.__name__} has {name}, and {config.__name__} has not; add a line {name}: float = … to "
-                f"{config.__name__}."
-            )
-    if jax.tree_util.all_leaves([kind(**dict.fromkeys(names, 0.0))]):
-        raise TypeError(f"{kind.__name__} is no pytree; write @jax.tree_util.register_dataclass above @dataclass.")
+    def _check_hyperparams(self) -> None:
+        """Raise TypeError unless the hyperparameters are a pytree whose fields the configuration has as well."""
+        kind, own = self.hyperparams_class.__name__, type(self).__name__
+        for name in self._hyperparameters():
+            if not hasattr(self, name):
+                raise TypeError(f"{kind} has {name}, and {own} has not; add a line {name}: float = … to {own}.")
+        if jax.tree_util.all_leaves([self.hyperparams]):
+            raise TypeError(f"{kind} is no pytree; write @jax.tree_util.register_dataclass above @dataclass.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics
 
-__all__ = ["Lineage", "at_generation", "follow_lineage"]
+__all__ = ["Lineage", "at_generation", "follow_lineage", "point_at"]
 
 
 class Lineage(TypedDict):
@@ -22,6 +22,12 @@ class Lineage(TypedDict):
     """Updates per generation; the last generation lasts to the end."""
     points: Sequence[Mapping[str, Any]]
     """The hyperparameters of each generation."""
+
+
+def point_at(lineage: Lineage, update: int) -> Mapping[str, Any]:
+    """The hyperparameters of the generation of an update, as `at_generation` takes them."""
+    points = lineage["points"]
+    return points[min(update // lineage["every_updates"], len(points) - 1)]
 
 
 def follow_lineage(algo: Algorithm, lineage: Lineage) -> Algorithm:

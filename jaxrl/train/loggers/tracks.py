@@ -16,6 +16,7 @@ from typing import Any
 from jaxrl.train.folder.run_folder import config_from_json
 from jaxrl.train.folder.trust import known_class
 from jaxrl.train.folder.typed import spelled
+from jaxrl.train.lineage import point_at
 from jaxrl.train.loggers.base import Names
 from jaxrl.train.members import describe_member
 from jaxrl.train.metrics import flat_row, mean_over_members
@@ -162,5 +163,4 @@ def _config_then(config: Any, about: Mapping[str, Any], steps: int, update: int)
             break
     if "lineage" not in about:
         return config
-    points = about["lineage"]["points"]
-    return dataclasses.replace(config, **points[min(update // about["lineage"]["every_updates"], len(points) - 1)])
+    return dataclasses.replace(config, **point_at(about["lineage"], update))
