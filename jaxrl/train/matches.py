@@ -40,6 +40,8 @@ class Contender(NamedTuple):
     """Where it was trained, which tells how many agents it acts for, what they see and what they can do."""
     alike: Hashable
     """Equal for contenders whose states fit the same `algo`, so that their matches share a compiled program."""
+    by_rules: bool = False
+    """Whether it follows rules, which draw where they do not decide, in a greedy match as well."""
 
 
 class Result(NamedTuple):
@@ -86,10 +88,9 @@ def script_of(env: MultiAgentEnvironment, name: str) -> Contender | None:
     def act(
         state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
     ) -> Any:
-        keys = jax.random.split(jax.random.key(0) if key is None else key, obs.shape[0])
-        return jax.vmap(script)(obs, action_mask, keys), carry
+        return jax.vmap(script)(obs, action_mask, jax.random.split(key, obs.shape[0])), carry
 
-    return Contender(name, Algorithm(_refuse, _refuse, act), (), env, name)
+    return Contender(name, Algorithm(_refuse, _refuse, act), (), env, name, by_rules=True)
 
 
 def check_fit(env: MultiAgentEnvironment, contenders: Sequence[Contender], sides: Sequence[int] = (0, 1)) -> None:
@@ -149,13 +150,13 @@ def play_match(
         ValueError: A contender was trained to act for another number of agents.
     """
     programs = {} if programs is None else programs
-    alike = (first.alike, second.alike)
+    alike = (first.alike, second.alike, greedy)
     if alike not in programs:
         sides = sides_of(env)
-        acts = [_on_side(each, side, env) for each, side in zip((first, second), sides, strict=True)]
+        acts = [_on_side(each, side, env, greedy) for each, side in zip((first, second), sides, strict=True)]
         programs[alike] = _joined(acts, sides), _BySide(env, sides)
     algo, by_side = programs[alike]
-    played = evaluate(algo, by_side, (first.state, second.state), key, games, greedy=greedy)
+    played = evaluate(algo, by_side, (first.state, second.state), key, games, greedy=False)  # `acts` know
     returns = {name: np.asarray(own) for name, own in played.kind_returns.items()}
     wins = int(np.sum(returns["side_0"] > returns["side_1"]))
     losses = int(np.sum(returns["side_0"] < returns["side_1"]))
@@ -186,20 +187,21 @@ def play_script(
         ValueError: The contender was trained to act for another number of agents, or nobody wins in this environment.
     """
     programs = {} if programs is None else programs
-    if first.alike not in programs:
-        programs[first.alike] = _alone(first, env), env.against_script()
-    algo, alone = programs[first.alike]
-    played = evaluate(algo, alone, first.state, key, games, greedy=greedy)
+    alike = (first.alike, greedy)
+    if alike not in programs:
+        programs[alike] = _alone(first, env, greedy), env.against_script()
+    algo, alone = programs[alike]
+    played = evaluate(algo, alone, first.state, key, games, greedy=False)  # `algo` knows
     if played.won is None:
         raise ValueError(f"{alone.name} does not tell who won.")
     wins = int(np.sum(played.won))
     return Result(wins, 0, games - wins, float(np.mean(played.returns)))
 
 
-def _alone(contender: Contender, env: MultiAgentEnvironment) -> Algorithm:
+def _alone(contender: Contender, env: MultiAgentEnvironment, greedy: bool) -> Algorithm:
     """An algorithm that only acts, for the first side, whose observations are the only ones."""
     side = np.array(sides_of(env)[0])
-    on_side = _on_side(contender, tuple(side), env)
+    on_side = _on_side(contender, tuple(side), env, greedy)
 
     def act(
         state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
@@ -213,8 +215,10 @@ def _alone(contender: Contender, env: MultiAgentEnvironment) -> Algorithm:
     return Algorithm(_refuse, _refuse, act)
 
 
-def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnvironment) -> Callable[..., Any]:
-    """The contender's `act` for the agents of its side, given the observations `[B, N, …]` of all agents."""
+def _on_side(
+    contender: Contender, side: tuple[int, ...], env: MultiAgentEnvironment, greedy: bool = False
+) -> Callable[..., Any]:
+    """The contender's `act` for the agents of its side, given the observations `[B, N, …]` of all agents and a key."""
     trained_in = contender.trained_in
     there, here = ((each.observation_space(), each.action_space()) for each in (trained_in, env))
     if there != here:
@@ -229,8 +233,10 @@ def _on_side(contender: Contender, side: tuple[int, ...], env: MultiAgentEnviron
             f"{env.num_agents}."
         )
     whole, own = trained_in.num_agents == env.num_agents, np.array(side)
+    draws = contender.by_rules or not greedy
 
     def act(state: Any, obs: Any, carry: Any, key: Any, *, action_mask: Any, reset: Any) -> tuple[jax.Array, Any]:
+        key = key if draws else None
         if not whole:
             obs, action_mask = obs[:, own], None if action_mask is None else action_mask[:, own]
         action, carry = contender.algo.act(state, obs, carry, key, action_mask=action_mask, reset=reset)
@@ -246,7 +252,7 @@ def _joined(acts: Sequence[Callable[..., Any]], sides: Sequence[tuple[int, ...]]
     def act(
         state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
     ) -> tuple[jax.Array, Any]:
-        keys = (None, None) if key is None else jax.random.split(key)
+        keys = jax.random.split(key)
         carries = (None, None) if carry is None else carry
         chosen = [
             one(own, obs, memory, draw, action_mask=action_mask, reset=reset)

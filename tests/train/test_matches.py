@@ -9,8 +9,9 @@ import pytest
 import jaxrl
 from jaxrl.algos import ippo, self_play
 from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold
-from jaxrl.train.matches import Contender, play_match, sides_of
+from jaxrl.train.matches import Contender, play_match, script_of, sides_of
 from jaxrl.wrappers import SharedReward
+from jaxrl.wrappers.fixed import random_policy
 
 CONFIG = self_play.Config(env="matrix/rock_paper_scissors", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
 GAME = jaxrl.make("matrix/rock_paper_scissors")
@@ -119,6 +120,28 @@ def test_rules_for_single_agents_play_any_side_of_a_team():
     assert arena.names == ("new", "scripted")
     assert np.isfinite(arena.matrix).all()
     assert arena.matrix[1, 1] > 3.5 > arena.matrix[0, 0]  # of 4
+
+
+def test_rules_draw_in_a_greedy_match_too_and_each_side_for_itself(three):
+    """Where they do not decide: with the same draws on both sides, every game would be a draw."""
+
+    class Drawn(type(GAME)):
+        @property
+        def scripted_policy(self):
+            return random_policy
+
+    env = Drawn()
+    rules = script_of(env, "scripted")
+    assert rules is not None
+    games = 300
+    for first, second in ((rules, rules), (three[0], rules), (rules, three[0])):
+        result = play_match(env, first, second, jax.random.key(0), games, greedy=True)
+        np.testing.assert_allclose(np.array(result[:3]) / games, 1 / 3, atol=0.1)
+    programs: dict[Any, Any] = {}
+    rock, paper, _ = (contender._replace(alike="others") for contender in three)
+    for greedy in (True, False):
+        assert play_match(env, paper, rock, jax.random.key(0), 4, greedy=greedy, programs=programs)[:3] == (4, 0, 0)
+    assert len(programs) == 2
 
 
 def test_what_cannot_be_played_is_refused_before_the_first_game(three):
