@@ -154,6 +154,7 @@ class Box(Space):
         if jnp.issubdtype(x.dtype, jnp.floating):
             lowest = np.finfo(np.float32).min if np.issubdtype(self.dtype, np.floating) else low
             x = jnp.where(jnp.isnan(x), jnp.maximum(low, lowest), x)
+            x = x if np.issubdtype(self.dtype, np.floating) else jnp.rint(x)
         return jnp.clip(x, low, high).astype(self.dtype)
 
     def _bound(self, bound: Any) -> np.ndarray:
@@ -217,10 +218,10 @@ def _all_between(x: Any, shape: tuple[int, ...], low: Any, high: Any) -> jax.Arr
 
 
 def _to_int(x: Any, top: Any) -> jax.Array:
-    """`x` as int32 between 0 and `top`. NaN is 0; floats are clipped before the cast, which is undefined outside."""
+    """The nearest int32 from 0 to `top`. NaN is 0; floats are clipped before the cast, which is undefined outside."""
     x = jnp.asarray(x)
     if jnp.issubdtype(x.dtype, jnp.floating):
-        x = jnp.where(jnp.isnan(x), 0, x)
+        x = jnp.rint(jnp.where(jnp.isnan(x), 0, x))
     elif x.dtype.itemsize < 4:
         x = x.astype(jnp.int32)  # `top` might not fit into 8 or 16 bits
     return jnp.clip(x, 0, top).astype(jnp.int32)

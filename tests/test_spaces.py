@@ -96,10 +96,15 @@ def test_contains(space, x, inside):
         (Discrete(3), np.inf, 2),
         (Discrete(300), np.uint8(200), 200),  # 299 does not fit into eight bits
         (Discrete(300), np.int8(-3), 0),
+        (Discrete(3), 1.7, 2),
         (MultiDiscrete((2, 3)), [9, -9], [1, 0]),
+        (MultiDiscrete((2, 3)), [0.4, 1.6], [0, 2]),
         (Box(-1.0, 1.0, (3,)), [np.nan, np.inf, -1e30], [-1.0, 1.0, -1.0]),
         (Box(0, 255, (2,), np.uint8), [-3.0, np.nan], [0, 0]),
         (Box(0, 255, (2,), np.uint8), [300, 7], [255, 7]),
+        (Box(0, 255, (2,), np.uint8), [254.9, 255.6], [255, 255]),
+        (Box(-3, 3, (4,), np.int32), [-2.9, -0.9, 0.4, 2.6], [-3, -1, 0, 3]),
+        (Box(0, 1, (2,), bool), [0.3, 0.8], [False, True]),
     ],
 )
 def test_clip_gives_the_nearest_element(space, x, nearest):

@@ -105,6 +105,12 @@ def _select(step: Step, args: list[str]) -> str:
     return f"np.where({which}, {if_true}, {if_false})"
 
 
+def _round(step: Step, args: list[str]) -> str:
+    if step.params["rounding_method"].name != "TO_NEAREST_EVEN":
+        raise _no_counterpart(step)
+    return f"np.rint({args[0]})"
+
+
 def _slice(step: Step, args: list[str]) -> str:
     p = step.params
     strides = p["strides"] or [1] * len(p["start_indices"])
@@ -191,6 +197,7 @@ _OTHERS: dict[str, Callable[[Step, list[str]], str]] = {
     "pad": _pad,
     "reshape": _reshape,
     "rev": lambda step, args: f"np.flip({args[0]}, axis={tuple(step.params['dimensions'])})",
+    "round": _round,
     "rsqrt": lambda step, args: f"1 / np.sqrt({args[0]})",
     "select_n": _select,
     "slice": _slice,

@@ -78,7 +78,7 @@ def test_numpy_refuses_what_it_cannot_compute() -> None:
 
 def odds_and_ends(params: Any, obs: Any) -> jax.Array:
     """Operations of networks that the policies above do not have."""
-    x = jnp.concatenate([obs, jnp.flip(obs, 1), obs[:, ::2]], axis=1)
+    x = jnp.concatenate([obs, jnp.flip(obs, 1), jnp.rint(obs[:, ::2])], axis=1)
     x = jnp.pad(x, ((0, 0), (1, 2)), constant_values=0.5)
     x = jnp.cumsum(x, axis=1) + jnp.arange(x.shape[1]) + jax.nn.one_hot(jnp.argmin(x, 1), x.shape[1])
     heads = jnp.einsum("bd,hde->bhe", x, params["heads"])
