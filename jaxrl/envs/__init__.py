@@ -4,6 +4,7 @@ import jaxrl.envs.classic
 import jaxrl.envs.hanabi
 import jaxrl.envs.hide_and_seek
 import jaxrl.envs.matrix
+import jaxrl.envs.memory
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe
 import jaxrl.envs.overcooked

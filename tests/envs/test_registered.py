@@ -12,6 +12,7 @@ REPRESENTATIVES = {
     "storm": set(),
     "overcooked": {"overcooked/coord_ring"},
     "overcooked_v2": set(),
+    "memory": {"memory/autoencode", "memory/noisy_position_only_pendulum"},
     "minatar": {"minatar/breakout"},
     "hanabi": set(),
     "hide_and_seek": set(),

@@ -1,0 +1,168 @@
+"""Battleship: find the ships of a board that nobody sees."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.environment import Environment, Step, as_arrays
+from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.memory.cards import one_hot
+from jaxrl.envs.memory.draw import draw_battleship
+from jaxrl.envs.options import flag, whole
+from jaxrl.render.scene import Scene
+from jaxrl.spaces import Box, Discrete
+
+__all__ = ["Battleship", "Params", "State", "place_ships"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """What may vary."""
+
+    max_steps: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A board of W x W cells, row by row."""
+
+    ship: jax.Array
+    """Bool `[W W]`: where a ship is."""
+    shot: jax.Array
+    """Bool `[W W]`: where the agent has shot."""
+    hit: jax.Array
+    """Whether the last shot was the first one on a ship's cell."""
+    target: jax.Array
+    """int32: the cell of the last shot, -1 before the first."""
+    step: jax.Array
+
+
+class Battleship(Environment):
+    """Sink all ships with few shots, knowing of each shot whether it hits. Equal to POPGym's Battleship.
+
+    Observation bool `[1]`: whether the last shot was a hit; with `observe_action`, also its row and its column, one-hot
+    `[2 W]`. A second shot at a cell is a miss.
+    Action Discrete(W W): the cell to shoot at, row by row. (POPGym takes row and column apart.)
+    Reward: 1 / H for a hit, with H cells under ships, and -1 / (W W - H) for a miss, so that shooting at every cell
+    once earns nothing. Terminated when all ships are sunk.
+
+    Args:
+        size: W.
+        ships: The lengths of the ships, which lie in rows and columns and may touch.
+        max_steps: Shots; None for one for each cell.
+        observe_action: Whether the observation tells the last shot. Without it, as in POPGym, only a memory that is
+            given the last action knows where it has shot.
+
+    Raises:
+        ValueError: An option is out of its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        size: int = 8,
+        ships: Sequence[int] = (2, 3, 3, 4),
+        max_steps: int | None = None,
+        observe_action: bool = True,
+    ) -> None:
+        self.size = whole("size", size, 2)
+        self.ships = tuple(whole("ships", length, 1, self.size) for length in ships)
+        # Of the places in rows that share no cell, each cell of another ship can block one.
+        room = [sum(self.ships[:i]) < self.size * (self.size // length) for i, length in enumerate(self.ships)]
+        if not self.ships or not all(room):
+            raise ValueError(
+                f"ships={ships!r} must be one or more that always find room; take fewer, or a larger size."
+            )
+        self._observes_action = flag("observe_action", observe_action)
+        steps = self.size**2 if max_steps is None else whole("max_steps", max_steps)
+        self._default_params = as_arrays(Params(steps))
+
+    @property
+    def default_params(self) -> Params:
+        return self._default_params
+
+    def observation_space(self, params: Params | None = None) -> Box:
+        return Box(0, 1, (1 + 2 * self.size * self._observes_action,), bool)
+
+    def action_space(self, params: Params | None = None) -> Discrete:
+        return Discrete(self.size**2)
+
+    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The same key twice: steps draw nothing."""
+        return key, jax.random.clone(key)
+
+    def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
+        ship = place_ships(uniform_rows(key, len(self.ships)), self.size, self.ships).reshape(-1)
+        state = State(
+            ship=ship,
+            shot=jnp.zeros_like(ship),
+            hit=jnp.zeros((), bool),
+            target=jnp.full((), -1, jnp.int32),
+            step=jnp.zeros((), jnp.int32),
+        )
+        return self.observation(state), state
+
+    def step_env(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> Step:
+        cell = self.action_space().clip(action)
+        aimed = one_hot(cell, self.size**2)
+        hit = jnp.any(aimed & state.ship & ~state.shot)
+        after = State(state.ship, state.shot | aimed, hit, cell, state.step + 1)
+        count = sum(self.ships)
+        reward = jnp.where(hit, 1.0 / count, -1.0 / (self.size**2 - count))
+        terminated = jnp.all(after.shot | ~after.ship)
+        truncated = (after.step >= params.max_steps) & ~terminated
+        return self.observation(after), after, reward.astype(jnp.float32), terminated, truncated, {}
+
+    def observation(self, state: State, params: Params | None = None) -> jax.Array:
+        """Bool `[1]`, or `[1 + 2 W]` with the last shot."""
+        parts = [state.hit[None]]
+        if self._observes_action:
+            fired = state.target >= 0
+            row, column = state.target // self.size, state.target % self.size
+            parts += [fired & one_hot(row, self.size), fired & one_hot(column, self.size)]
+        return jnp.concatenate(parts)
+
+    def draw(self, states: State, params: Params | None = None) -> Scene:
+        return draw_battleship(self.name, states, self.size)
+
+
+def place_ships(draws: jax.Array, size: int, ships: tuple[int, ...]) -> jax.Array:
+    """A board with ships, bool `[W, W]`: one after the other takes a free place, each place as likely as another.
+
+    Args:
+        draws: In [0, 1), one for each ship.
+        size: W.
+        ships: Their lengths.
+    """
+    board = jnp.zeros((size, size), bool)
+    for number, length in enumerate(ships):
+        starts = size - length + 1
+        rows = _free(board, length)[:, :starts]  # a ship in a row, by its first cell
+        columns = _free(board.T, length)[:, :starts]
+        free = jnp.stack([rows, columns]).reshape(-1)
+        place = jnp.floor(draws[number] * free.sum()).astype(jnp.int32)
+        chosen = (free & (jnp.cumsum(free) == place + 1)).reshape(2, size, starts)
+        covered = [_covered(start, length, size) for start in chosen]
+        board = board | covered[0] | covered[1].T
+    return board
+
+
+def _free(board: jax.Array, length: int) -> jax.Array:
+    """Where a ship of this length can begin in a row, bool `[W, W]`; its last columns say nothing."""
+    shifted = [jnp.roll(~board, -offset, axis=1) for offset in range(length)]
+    return jnp.stack(shifted).all(0)
+
+
+def _covered(start: jax.Array, length: int, size: int) -> jax.Array:
+    """The cells of ships in rows, bool `[W, W]`, given where they begin, `[W, W - length + 1]`."""
+    padded = jnp.pad(start, ((0, 0), (0, length - 1)))
+    assert padded.shape[1] == size
+    shifted = [jnp.roll(padded, offset, axis=1) for offset in range(length)]
+    return jnp.stack(shifted).any(0)

@@ -1,0 +1,150 @@
+"""Cards to count: how often one was dealt, and whether the next is higher."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.environment import Step
+from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.memory.cards import COLORS, DECK, RANKS, SUITS, CardGame, deal, graded, one_hot
+from jaxrl.envs.memory.draw import draw_count_recall, draw_higher_lower
+from jaxrl.envs.options import one_of, whole
+from jaxrl.render.scene import Scene
+from jaxrl.spaces import Box, Discrete
+
+__all__ = ["CountRecall", "CountState", "HigherLower", "HigherLowerState"]
+
+_KINDS = {"colors": COLORS, "suits": SUITS, "ranks": RANKS}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class CountState:
+    """Two decks of K kinds of cards: those that are dealt, and those that are asked for."""
+
+    left: jax.Array
+    """int32 `[2, K]`: the cards of each kind that are still to come, dealt and asked for."""
+    card: jax.Array
+    """int32 `[2]`: the kinds of the newest card and of the one that is asked for."""
+    step: jax.Array
+    right: jax.Array
+    """int8: 1 if the last answer was right, -1 if it was wrong, 0 before the first."""
+
+
+class CountRecall(CardGame):
+    """A card is dealt, and another kind is asked for: how many of these have been dealt? Equal to POPGym's CountRecall.
+
+    Observation bool `[2 K]`: the kind of the card that is dealt and the kind that is asked for, one-hot.
+    Action Discrete(N / K + 1): how many of that kind have been dealt, the card of this observation included.
+    Reward: 1 for perfect play and -1 if all answers are wrong, in equal parts for each step. Terminated when the last
+    card is dealt.
+
+    Args:
+        num_decks: Decks of 52 cards, N cards in all.
+        kinds: What tells one card from another: two `"colors"`, four `"suits"` or thirteen `"ranks"`.
+
+    Raises:
+        ValueError: An option is out of its range.
+    """
+
+    def __init__(self, *, num_decks: int = 1, kinds: Literal["colors", "suits", "ranks"] = "colors") -> None:
+        kinds = one_of("kinds", kinds, tuple(_KINDS))
+        super().__init__(DECK * whole("num_decks", num_decks), _KINDS[kinds])
+        self.each = self.num_cards // len(self.kinds)
+
+    def observation_space(self, params: Any = None) -> Box:
+        return Box(0, 1, (2 * len(self.kinds),), bool)
+
+    def action_space(self, params: Any = None) -> Discrete:
+        return Discrete(self.each + 1)
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, CountState]:
+        full = jnp.stack([self.full_deck()] * 2)
+        card, left = jax.vmap(deal)(full, uniform_rows(key, 2, 2))
+        state = CountState(left, card, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int8))
+        return self.observation(state), state
+
+    def step_env(self, key: jax.Array, state: CountState, action: jax.Array, params: Any) -> Step:
+        right = graded(self.action_space().clip(action), self.answer(state))
+        card, left = jax.vmap(deal)(state.left, uniform_rows(key, 2, 0))
+        after = CountState(left, card, state.step + 1, right)
+        reward = right / jnp.float32(self.num_cards - 1)
+        terminated = after.step >= self.num_cards - 1
+        return self.observation(after), after, reward, terminated, jnp.zeros((), bool), {}
+
+    def observation(self, state: CountState, params: Any = None) -> jax.Array:
+        """Bool `[2 K]`: what is dealt, and what is asked for."""
+        return jnp.concatenate([one_hot(state.card[i], len(self.kinds)) for i in range(2)])
+
+    def answer(self, state: CountState) -> jax.Array:
+        """int32: how many of the kind that is asked for have been dealt."""
+        return self.each - jnp.sum(jnp.where(one_hot(state.card[1], len(self.kinds)), state.left[0], 0))
+
+    def draw(self, states: CountState, params: Any = None) -> Scene:
+        return draw_count_recall(self.name, states, self.kinds, self.each)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class HigherLowerState:
+    """A deck, and the card on the table."""
+
+    left: jax.Array
+    """int32 `[13]`: the cards of each rank that are still to come."""
+    rank: jax.Array
+    """int32: the rank of the newest card, the ace lowest."""
+    step: jax.Array
+    right: jax.Array
+    """int8: 1 if the last guess was right, -1 if it was wrong, 0 after equal cards and before the first guess."""
+
+
+class HigherLower(CardGame):
+    """Guess whether the next card is higher or lower; who counts cards guesses better. Equal to POPGym's HigherLower.
+
+    Observation bool `[13]`: the rank of the newest card, one-hot, the ace lowest.
+    Action Discrete(2): higher, lower.
+    Reward: 1 / N for a right guess and -1 / N for a wrong one, with N cards; nothing if the cards are equal. Terminated
+    when the last card is shown.
+
+    Args:
+        num_decks: Decks of 52 cards.
+
+    Raises:
+        ValueError: An option is out of its range.
+    """
+
+    action_names = ("higher", "lower")
+
+    def __init__(self, *, num_decks: int = 1) -> None:
+        super().__init__(DECK * whole("num_decks", num_decks), RANKS)
+
+    def observation_space(self, params: Any = None) -> Box:
+        return Box(0, 1, (len(RANKS),), bool)
+
+    def action_space(self, params: Any = None) -> Discrete:
+        return Discrete(2)
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, HigherLowerState]:
+        rank, left = self.begun(key)
+        state = HigherLowerState(left, rank, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int8))
+        return self.observation(state), state
+
+    def step_env(self, key: jax.Array, state: HigherLowerState, action: jax.Array, params: Any) -> Step:
+        rank, left = self.next_card(key, state.left)
+        guess = 1 - 2 * self.action_space().clip(action)  # 1 for higher, -1 for lower
+        right = (guess * jnp.sign(rank - state.rank)).astype(jnp.int8)
+        after = HigherLowerState(left, rank, state.step + 1, right)
+        reward = right / jnp.float32(self.num_cards)
+        terminated = after.step >= self.num_cards - 1
+        return self.observation(after), after, reward, terminated, jnp.zeros((), bool), {}
+
+    def observation(self, state: HigherLowerState, params: Any = None) -> jax.Array:
+        """Bool `[13]`: the rank of the newest card."""
+        return one_hot(state.rank, len(RANKS))
+
+    def draw(self, states: HigherLowerState, params: Any = None) -> Scene:
+        return draw_higher_lower(self.name, states)

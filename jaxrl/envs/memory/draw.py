@@ -1,0 +1,160 @@
+"""Pictures of the tasks for memory, from an episode's states (NumPy leaves `[F, …]`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxrl.envs.memory.cards import RANKS, SUITS
+from jaxrl.render.scene import Caption, Circle, Rect, Scene, Shape, Text, Tip
+
+__all__ = ["draw_autoencode", "draw_bandit", "draw_battleship", "draw_count_recall", "draw_higher_lower", "draw_repeat"]
+
+_BOARD, _INK, _DIM, _AROUND = "#1c2738", "#e6edf7", "#6b7a94", "#0f141d"
+_RIGHT, _WRONG = "#57ab5a", "#e5534b"
+_KINDS = ("#4da3ff", "#f2cc60", "#4dd0c8", "#ff8f6b")  # of suits; kinds of other cards look alike
+_MOST = 9
+"""Cards of a row, at most."""
+
+
+def draw_repeat(name: str, states: Any, lag: int) -> Scene:
+    """The cards that must be kept in mind, the newest on the left; a frame is around the one to name.
+
+    Args:
+        name: The title.
+        states: Those of the episode.
+        lag: How many cards must be kept in mind; with 1, the first card of all stands below.
+    """
+    if lag == 1:
+        rows = [("shown", np.asarray(states.shown)), ("to name", np.asarray(states.first)[:, None])]
+    else:
+        rows = [("", np.asarray(states.shown))]
+    shapes, right = _rows(rows), 1.1 * min(max(lag, 2), _MOST)
+    if lag > 1:
+        x = 1.1 * (min(lag, _MOST) - 1)
+        shapes.insert(0, Rect(x=x - 0.05, y=-0.05, width=1.1, height=1.5, fill=_DIM, corner=0.12))
+    return _scene(name, states, shapes, (-0.3, -0.3 - 1.7 * (len(rows) - 1), right + 0.2, 1.7))
+
+
+def draw_autoencode(name: str, states: Any) -> Scene:
+    """The pile from the top, left to right; the first card is the next to name."""
+    top = np.asarray(states.pile)[:, :_MOST]
+    return _scene(name, states, _rows([("", top)]), (-0.3, -0.3, 1.1 * _MOST + 0.2, 1.7))
+
+
+def draw_count_recall(name: str, states: Any, kinds: tuple[str, ...], each: int) -> Scene:
+    """The newest card and the one that is asked for; below, how many of each kind have been dealt.
+
+    Args:
+        name: The title.
+        states: Those of the episode.
+        kinds: The names of the kinds.
+        each: Cards of each kind.
+    """
+    card, dealt = np.asarray(states.card), each - np.asarray(states.left)[:, 0]
+    width = max(1.1 * len(kinds), 4.4)
+    shapes = [*_card(0.3, 0.0, card[:, 0], kinds), *_card(width - 1.3, 0.0, card[:, 1], kinds)]
+    for x, text in ((0.8, "dealt"), (width - 0.8, "how many?")):
+        shapes.append(Text(x=x, y=1.6, text=text, size=0.22, fill=_DIM))
+    for i, kind in enumerate(kinds):
+        x, asked = (i + 0.5) * width / len(kinds), card[:, 1] == i
+        count = np.array([str(number) for number in dealt[:, i].tolist()])
+        shapes.append(Text(x=x, y=-0.4, text=count, size=0.3, fill=np.where(asked, _KINDS[1], _INK)))
+        shapes.append(Text(x=x, y=-0.8, text=kind, size=0.2, fill=_DIM))
+    return _scene(name, states, shapes, (-0.2, -1.1, width + 0.2, 1.9))
+
+
+def draw_higher_lower(name: str, states: Any) -> Scene:
+    """The newest card; bars tell how many of each rank are still to come."""
+    left, rank = np.asarray(states.left), np.asarray(states.rank)
+    shapes = _card(3.1, 0.0, rank, RANKS)
+    for i, kind in enumerate(RANKS):
+        x = 0.6 * i
+        height = 0.12 * left[:, i]
+        shapes.append(Rect(x=x, y=-1.5, width=0.45, height=height, fill=np.where(rank == i, _KINDS[1], _KINDS[0])))
+        shapes.append(Text(x=x + 0.22, y=-1.7, text=kind, size=0.17, fill=_DIM))
+    return _scene(name, states, shapes, (-0.3, -2.0, 7.9, 1.7))
+
+
+def draw_bandit(name: str, states: Any) -> Scene:
+    """An arm is a bar as high as its chance; the one that was pulled is green if it paid and red if not."""
+    chance, pulled, paid = np.asarray(states.chance), np.asarray(states.pulled), np.asarray(states.paid)
+    frames, arms = chance.shape
+    color = np.where(paid, _RIGHT, _WRONG)
+    shapes: list[Shape] = []
+    for i in range(arms):
+        fill = np.where(pulled == i, color, _KINDS[0])
+        tip = Tip(f"arm {i}", {"chance": np.round(chance[:, i], 2)})
+        shapes.append(Rect(x=i + 0.1, y=0.0, width=0.8, height=arms / 2, fill=_BOARD, corner=0.06))
+        shapes.append(
+            Rect(x=i + 0.1, y=0.0, width=0.8, height=chance[:, i] * arms / 2, fill=fill, corner=0.06, tip=tip)
+        )
+    won = np.cumsum(np.where(pulled >= 0, paid, False))
+    steps = np.asarray(states.step)
+    count = np.array([f"{a} of {b} paid" for a, b in zip(won.tolist(), steps.tolist(), strict=True)])
+    view = (-0.2, -0.2, arms + 0.2, arms / 2 + 0.2)
+    return Scene(frames, view, tuple(shapes), (Caption(name), Caption(count)), _AROUND, step_seconds=0.15)
+
+
+def draw_battleship(name: str, states: Any, size: int) -> Scene:
+    """The board: hidden ships are grey, hits red, misses rings; a frame is around the last shot.
+
+    Args:
+        name: The title.
+        states: Those of the episode.
+        size: Cells of a row.
+    """
+    ship, shot, target = np.asarray(states.ship), np.asarray(states.shot), np.asarray(states.target)
+    shapes: list[Shape] = []
+    for cell in range(size**2):
+        x, y = cell % size, size - 1 - cell // size
+        fill = np.where(ship[:, cell], np.where(shot[:, cell], _WRONG, _DIM), _BOARD)
+        last = np.where(target == cell, 1.0, 0.0)
+        shapes.append(Rect(x=x, y=y, width=1.0, height=1.0, fill=_INK, corner=0.12, alpha=last))
+        shapes.append(Rect(x=x + 0.06, y=y + 0.06, width=0.88, height=0.88, fill=fill, corner=0.1))
+        missed = np.where(shot[:, cell] & ~ship[:, cell], 1.0, 0.0)
+        shapes.append(Circle(x=x + 0.5, y=y + 0.5, radius=0.18, stroke=_INK, stroke_width=0.06, alpha=missed))
+    hits = (ship & shot).sum(1)
+    text = np.array([f"{a} of {b} cells hit" for a, b in zip(hits.tolist(), ship.sum(1).tolist(), strict=True)])
+    captions = (Caption(name), Caption(text), Caption(_steps(states)))
+    return Scene(len(ship), (-0.2, -0.2, size + 0.2, size + 0.2), tuple(shapes), captions, _AROUND, step_seconds=0.2)
+
+
+def _rows(rows: list[tuple[str, np.ndarray]]) -> list[Shape]:
+    """Rows of suits `[F, L]`, each below the one before, with a title on the right; of many, the first and the last."""
+    shapes: list[Shape] = []
+    for number, (title, suits) in enumerate(rows):
+        y, count = -1.7 * number, suits.shape[1]
+        for place in range(min(count, _MOST)):
+            last = place == _MOST - 1
+            shapes += _card(1.1 * place, y, suits[:, -1 if last else place], SUITS)
+        if title:
+            shapes.append(Text(x=1.2, y=y + 0.7, text=title, size=0.22, fill=_DIM, align="left"))
+    return shapes
+
+
+def _card(x: float, y: float, kind: np.ndarray, kinds: tuple[str, ...]) -> list[Shape]:
+    """A card `[F]` with the name of its kind; none where the kind is -1."""
+    names = np.array([kinds[number] for number in kind.tolist()])
+    colors = np.array([_KINDS[number % 4] if len(kinds) == 4 else _KINDS[0] for number in kind.tolist()])
+    alpha = np.where(kind >= 0, 1.0, 0.0)
+    return [
+        Rect(x=x, y=y, width=1.0, height=1.4, fill=colors, corner=0.1, alpha=alpha),
+        Text(x=x + 0.5, y=y + 0.7, text=names, size=0.2, fill=_AROUND, alpha=alpha),
+    ]
+
+
+def _scene(name: str, states: Any, shapes: list[Shape], view: tuple[float, float, float, float]) -> Scene:
+    """A game with cards; the caption counts answers and is green or red after each."""
+    right = np.asarray(states.right)
+    counts = np.cumsum(right > 0).tolist(), np.cumsum(right < 0).tolist()
+    text = np.array([f"{a} right, {b} wrong" for a, b in zip(*counts, strict=True)])
+    x, y = view[2] - 0.15, view[3] - 0.12
+    mark = Circle(x=x, y=y, radius=0.08, fill=np.where(right > 0, _RIGHT, _WRONG), alpha=np.where(right == 0, 0.0, 1.0))
+    captions = (Caption(name), Caption(text), Caption(_steps(states)))
+    return Scene(len(right), view, (*shapes, mark), captions, _AROUND, step_seconds=0.4)
+
+
+def _steps(states: Any) -> np.ndarray:
+    return np.array([f"step {step}" for step in np.asarray(states.step).tolist()])

@@ -1,0 +1,187 @@
+"""What lock-step with POPGym cannot show: how cards, arms, ships and noise are drawn."""
+
+import collections
+import dataclasses
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import jaxrl
+from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.memory.battleship import place_ships
+from jaxrl.envs.memory.cards import deal
+from tests.envs.memory.popgym_replay import play
+
+
+def p_value(drawn: list[Any], chances: dict[Any, float]) -> float:
+    """Of a χ² test that the draws have these chances, which must be all there are."""
+    counts = collections.Counter(drawn)
+    assert set(counts) <= set(chances)
+    observed = [counts[each] for each in chances]
+    return stats.chisquare(observed, np.array(list(chances.values())) * len(drawn)).pvalue
+
+
+def test_cards_come_in_the_orders_of_a_shuffled_deck():
+    def sequence(key):
+        def step(left, number):
+            kind, left = deal(left, number)
+            return left, kind
+
+        return jax.lax.scan(step, jnp.array([2, 1, 2]), uniform_rows(key, 5))[1]
+
+    dealt = np.asarray(jax.jit(jax.vmap(sequence))(jax.random.split(jax.random.key(0), 30_000)))
+    orders = set(itertools.permutations([0, 0, 1, 2, 2]))
+    assert p_value(list(map(tuple, dealt.tolist())), dict.fromkeys(orders, 1 / len(orders))) > 1e-3
+
+
+def test_even_the_largest_draw_deals_a_card_that_is_left():
+    largest = np.float32(1 - 2.0**-24)
+    for total in (1, 2, 13, 52, 208, 831, 832):
+        kind, left = deal(jnp.array([0, total, 0]), jnp.asarray(largest))
+        assert int(kind) == 1
+        assert left.tolist() == [0, total - 1, 0]
+
+
+@pytest.mark.parametrize("name", ["memory/repeat_previous", "memory/repeat_first_medium", "memory/count_recall"])
+def test_an_episode_shows_the_whole_deck(name):
+    env: Any = jaxrl.make(name)
+    cards = env.num_cards
+    obs = play(name, seed=3, steps=cards - 1).obs
+    parts = obs.reshape(cards, -1, len(env.kinds)).sum(0)
+    np.testing.assert_array_equal(parts, cards // len(env.kinds))
+
+
+def test_the_suit_to_name_does_not_show():
+    env: Any = jaxrl.make("memory/repeat_previous")
+    _, state = env.reset(jax.random.key(0))
+    hidden = jnp.array([1, 3, 3, 2], jnp.int8)
+    for other in ([1, 0, 0, 0], [1, -1, -1, -1]):
+        changed = jnp.array(other, jnp.int8)
+        states = [type(state)(state.left, shown, state.first, state.step, state.right) for shown in (hidden, changed)]
+        np.testing.assert_array_equal(env.observation(states[0]), env.observation(states[1]))
+
+
+def test_arms_are_drawn_anew_and_pay_as_often_as_they_should():
+    env: Any = jaxrl.make("memory/multiarmed_bandit", num_arms=2)
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    chance = jax.jit(jax.vmap(lambda key: env.reset(key)[1].chance))(keys)
+    assert stats.kstest(np.asarray(chance).ravel(), "uniform").pvalue > 1e-3
+    assert abs(np.corrcoef(np.asarray(chance).T)[0, 1]) < 0.03
+
+    _, state = env.reset(jax.random.key(1))
+    pull = jax.jit(jax.vmap(lambda key, arm: env.step(key, state, arm)[0][0], (0, None)))
+    for arm in range(2):
+        paid = np.asarray(pull(keys, jnp.int32(arm)))
+        assert stats.binomtest(int(paid.sum()), len(paid), float(state.chance[arm])).pvalue > 1e-3
+
+
+def test_params_say_how_generous_arms_can_be():
+    env: Any = jaxrl.make("memory/multiarmed_bandit")
+    params = type(env.default_params)(max_steps=np.int32(200), lowest=np.float32(0.4), highest=np.float32(0.5))
+    chance = np.asarray(env.reset(jax.random.key(0), params)[1].chance)
+    assert chance.min() >= 0.4
+    assert chance.max() <= 0.5
+
+
+def placements(size: int, length: int) -> list[frozenset[tuple[int, int]]]:
+    """All places of a ship, by brute force."""
+    places = set()
+    for row, column in itertools.product(range(size), repeat=2):
+        for down in (0, 1):
+            cells = [(row + down * i, column + (1 - down) * i) for i in range(length)]
+            if max(max(cell) for cell in cells) < size:
+                places.add(frozenset(cells))
+    return sorted(places, key=sorted)
+
+
+@pytest.mark.parametrize("ships", [(2, 3), (3, 2)])
+def test_ships_lie_as_by_trial_and_error(ships):
+    size, chances = 3, collections.defaultdict(float)
+    firsts = placements(size, ships[0])
+    for first in firsts:
+        free = [second for second in placements(size, ships[1]) if not first & second]
+        for second in free:
+            chances[first | second] += 1 / len(firsts) / len(free)
+    draws = uniform_rows(jax.random.split(jax.random.key(0), 40_000), 2).T
+    boards = np.asarray(jax.jit(jax.vmap(lambda numbers: place_ships(numbers, size, ships)))(draws))
+    drawn = [frozenset(map(tuple, np.argwhere(board).tolist())) for board in boards]
+    assert p_value(drawn, dict(chances)) > 1e-3
+
+
+def test_battleship_ends_when_all_ships_are_sunk():
+    env: Any = jaxrl.make("memory/battleship", size=3, ships=(1, 2))
+    _, state = env.reset(jax.random.key(0))
+    cells = np.flatnonzero(state.ship)
+    step = jax.jit(env.step_env)
+    for number, cell in enumerate(cells):
+        _, state, reward, terminated, truncated, _ = step(jax.random.key(1), state, cell, env.default_params)
+        assert float(reward) == pytest.approx(1 / 3)
+        assert bool(terminated) == (number == 2)
+        assert not truncated
+
+
+@pytest.mark.parametrize("name", ["memory/position_only_cartpole", "memory/position_only_pendulum"])
+def test_noise_is_a_parameter(name):
+    env: Any = jaxrl.make(name)
+    _, state = env.reset(jax.random.key(1))
+    action = env.action_space().sample(jax.random.key(2))
+
+    @jax.jit
+    def seen(noise: float) -> jax.Array:
+        keys = jax.random.split(jax.random.key(3), 4000)
+        params = dataclasses.replace(env.default_params, noise=noise)
+        return jax.vmap(lambda key: env.step_env(key, state, action, params)[0])(keys)
+
+    clear, noisy, wild = (np.asarray(seen(noise)) for noise in (0.0, 0.05, 100.0))
+    assert (clear == clear[0]).all()
+    error = (noisy - clear)[:, np.abs(clear[0]) < 0.6]  # the others may be clipped
+    assert error.size
+    np.testing.assert_allclose(error.std(0), 0.05, rtol=0.06)
+    np.testing.assert_allclose(error.mean(0), 0.0, atol=0.004)
+    np.testing.assert_array_equal(np.abs(wild).max(0), env.observation_space().high)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("repeat_previous", {"lag": 52}, "lag must be a whole number from 1 to 51"),
+        ("repeat_first", {"num_decks": 0}, "num_decks must be a whole number of at least 1"),
+        ("count_recall", {"kinds": "jokers"}, "kinds must be 'colors' or 'suits' or 'ranks'"),
+        ("multiarmed_bandit", {"num_arms": 1}, "num_arms must be a whole number of at least 2"),
+        ("battleship", {"size": 4, "ships": (4, 4, 4, 4, 4)}, "take fewer, or a larger size"),
+        ("battleship", {"ships": ()}, "take fewer, or a larger size"),
+        ("battleship", {"ships": (9,)}, "ships must be a whole number from 1 to 8"),
+        ("position_only_cartpole", {"noise": -0.1}, "noise must be a number of at least 0"),
+        ("position_only_cartpole", {"observe": "both"}, "observe must be 'position' or 'velocity'"),
+    ],
+)
+def test_wrong_options_are_explained(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        jaxrl.make(f"memory/{name}", **options)
+
+
+@pytest.mark.parametrize("name", ["multiarmed_bandit", "battleship"])
+def test_the_last_action_can_be_left_out(name):
+    env: Any = jaxrl.make(f"memory/{name}", observe_action=False)
+    obs, state = env.reset(jax.random.key(0))
+    assert obs.shape == env.observation_space().shape == (1,)
+    assert env.step(jax.random.key(1), state, jnp.int32(0))[0].shape == (1,)
+
+
+@pytest.mark.parametrize("name", jaxrl.list_envs("memory/*_hard"))
+def test_pictures(name):
+    pytest.importorskip("PIL")
+    env: Any = jaxrl.make(name)
+    _, state = env.reset(jax.random.key(0))
+    before = env.render(state)
+    for number in range(3):
+        action = env.action_space().sample(jax.random.key(number))
+        state = env.step(jax.random.key(number + 10), state, action)[1]
+    after = env.render(state)
+    assert before.shape == after.shape
+    assert (before != after).any()
