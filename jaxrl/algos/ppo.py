@@ -66,6 +66,16 @@ PRESETS: dict[str, Config] = {
     "mountain_car_continuous": Config(
         env="classic/mountain_car_continuous", total_timesteps=300_000, gamma=0.999, **_MOUNTAIN_CAR
     ),
+    "memory": Config(
+        env="memory/repeat_previous",
+        total_timesteps=500_000,
+        num_envs=64,
+        lr=1e-3,
+        normalise_reward=False,
+        hidden=(128,),
+        memory="gru",
+        memory_size=128,
+    ),
     # Many gradient steps on small minibatches; with tanh instead of relu it gets a third as much on Asterix.
     "minatar": Config(
         env="minatar/breakout",

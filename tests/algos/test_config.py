@@ -169,6 +169,7 @@ def test_every_preset_is_accepted():
         ("mappo", "smax/3m", "smax"),  # though the preset jaxmarl is for the same battle
         ("mappo", "mpe/simple_speaker_listener", "speaker_listener"),
         ("ppo", "MountainCarContinuous-v0", "mountain_car_continuous"),
+        ("ppo", "memory/autoencode_hard", "memory"),
         ("ppo", "./my_env.py:MyEnv", "default"),
     ],
 )
