@@ -142,27 +142,23 @@ def place_ships(draws: jax.Array, size: int, ships: tuple[int, ...]) -> jax.Arra
         ships: Their lengths.
     """
     board = jnp.zeros((size, size), bool)
-    for number, length in enumerate(ships):
+    for draw, length in zip(draws, ships, strict=True):
         starts = size - length + 1
-        rows = _free(board, length)[:, :starts]  # a ship in a row, by its first cell
-        columns = _free(board.T, length)[:, :starts]
-        free = jnp.stack([rows, columns]).reshape(-1)
-        place = jnp.floor(draws[number] * free.sum()).astype(jnp.int32)
-        chosen = (free & (jnp.cumsum(free) == place + 1)).reshape(2, size, starts)
-        covered = [_covered(start, length, size) for start in chosen]
-        board = board | covered[0] | covered[1].T
+        lines = jnp.concatenate([board, board.T])  # the board's rows, then its columns, [2 W, W]
+        free = jnp.stack([~lines[:, i : i + starts] for i in range(length)]).all(0)  # by a ship's first cell
+        # First the line, then the place in it: two short sums are much faster than one over all places.
+        in_line = free.sum(-1)
+        line, number = _pick(in_line, jnp.floor(draw * in_line.sum()).astype(jnp.int32))
+        start, _ = _pick(jnp.where(line[:, None], free, False).any(0).astype(jnp.int32), number)
+        cells = jnp.stack([jnp.pad(start, (i, length - 1 - i)) for i in range(length)]).any(0)
+        rows, columns = (line[:, None] & cells).reshape(2, size, size)
+        board = board | rows | columns.T
     return board
 
 
-def _free(board: jax.Array, length: int) -> jax.Array:
-    """Where a ship of this length can begin in a row, bool `[W, W]`; its last columns say nothing."""
-    shifted = [jnp.roll(~board, -offset, axis=1) for offset in range(length)]
-    return jnp.stack(shifted).all(0)
-
-
-def _covered(start: jax.Array, length: int, size: int) -> jax.Array:
-    """The cells of ships in rows, bool `[W, W]`, given where they begin, `[W, W - length + 1]`."""
-    padded = jnp.pad(start, ((0, 0), (0, length - 1)))
-    assert padded.shape[1] == size
-    shifted = [jnp.roll(padded, offset, axis=1) for offset in range(length)]
-    return jnp.stack(shifted).any(0)
+def _pick(counts: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of K heaps of `counts` things, the one that has the thing of this number, one-hot, and its number there."""
+    after = jnp.cumsum(counts)
+    before = after - counts
+    picked = (before <= number) & (number < after)
+    return picked, number - jnp.sum(jnp.where(picked, before, 0))
