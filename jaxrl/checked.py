@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxrl.display import as_html
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import as_seed, typed
+from jaxrl.keys import abstract_key
 from jaxrl.source_file import algorithm_name
 from jaxrl.synonyms import suggestion
 
@@ -193,7 +194,7 @@ def _info_numbers(env: Environment) -> list[str]:
         _, state = env.reset(key_reset)
         return env.step(key_step, state, jnp.zeros((*agents, *space.shape), space.dtype))[-1]
 
-    info = jax.eval_shape(step, jax.eval_shape(lambda: jax.random.key(0)))
+    info = jax.eval_shape(step, abstract_key())
     return [
         name
         for name, leaf in info.items()

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxrl.keys import abstract_key
+
 __all__ = ["as_html", "data_size", "in_units", "picture"]
 
 
@@ -59,7 +61,7 @@ def picture(env: Any, state: Any, params: Any) -> np.ndarray:
 
 def _check_one_state(env: Any, state: Any, error: Exception) -> None:
     """Raise ValueError from `error` if the state is not one of `env` itself."""
-    one = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    one = jax.eval_shape(env.reset, abstract_key())[1]
     if jax.tree.structure(state) != jax.tree.structure(one):
         raise ValueError(
             f"This is not a state of {env.name}; one of its VectorEnv with a pool is vector_env.env_state(state)."

@@ -1,4 +1,4 @@
-"""Checks random keys from users: they must be typed keys, or a message says how to make one."""
+"""Random keys: a check of those that users give, and a stand-in for tracing without one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["check_key"]
+__all__ = ["abstract_key", "check_key"]
+
+
+def abstract_key() -> jax.ShapeDtypeStruct:
+    """The shape and dtype of a random key, for `jax.eval_shape` and the like."""
+    return jax.eval_shape(lambda: jax.random.key(0))
 
 
 def check_key(key: Any, taker: str) -> None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.keys import abstract_key
 from jaxrl.nn.torso import is_picture
 from jaxrl.returned import check_global_state
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
@@ -21,7 +22,7 @@ def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any, pa
     """The critic's input for one environment with observations `obs[N, ...]`: float32 `[G]`, or in `joint_space`.
 
     Raises:
-        TypeError: The global state is no vector.
+        TypeError: The global state is not a vector.
     """
     space = joint_space(env)
     if space is None:
@@ -55,7 +56,7 @@ def joint_space(env: MultiAgentEnvironment) -> Space | None:
 
 def state_shape(env: MultiAgentEnvironment) -> jax.ShapeDtypeStruct:
     """The shape and dtype of `central_state`."""
-    return jax.eval_shape(lambda key: central_state(env, *env.reset(key)), jax.random.key(0))
+    return jax.eval_shape(lambda key: central_state(env, *env.reset(key)), abstract_key())
 
 
 def global_state_size(env: MultiAgentEnvironment) -> int:

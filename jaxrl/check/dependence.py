@@ -10,6 +10,7 @@ import numpy as np
 from jax.interpreters import partial_eval
 
 from jaxrl.check.static import Shapes
+from jaxrl.keys import abstract_key
 
 __all__ = ["params_used", "used_leaves"]
 
@@ -31,7 +32,7 @@ def params_used(shapes: Shapes, method: str) -> np.ndarray:
 
     `method` is a reset method, such as `"batch_reset"`, or a step method, such as `"step_env"`.
     """
-    key = jax.eval_shape(lambda: jax.random.key(0))
+    key = abstract_key()
     inputs = (key,) if "reset" in method else (key, shapes.state, shapes.action)
     if method.startswith("batch_"):
         inputs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape), leaf.dtype), inputs)

@@ -12,6 +12,7 @@ from jaxrl.check.dependence import params_used, used_leaves
 from jaxrl.check.failure import Failure, at_index, differences, listed, to_numpy
 from jaxrl.check.rollout import BATCH, Programs, Recording
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.keys import abstract_key
 from jaxrl.spaces import Discrete
 
 __all__ = ["DYNAMIC_CHECKS", "Run"]
@@ -108,7 +109,7 @@ def check_won(run: Run) -> Iterator[Failure]:
         state, action = what
         return shapes.env.step_env(key, state, action, params)[5]["won"]
 
-    key = jax.eval_shape(lambda: jax.random.key(0))
+    key = abstract_key()
     if not used_leaves(told, key, shapes.params, (shapes.state, shapes.action)).any():
         yield Failure('info["won"] depends on neither state nor action.', "Compute it, or leave it out of info.")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxrl.check.failure import Failure, first_line
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.keys import abstract_key
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = ["STATIC_CHECKS", "Shapes", "count_primitives", "trace_shapes"]
@@ -25,7 +26,7 @@ class Shapes:
     def __init__(self, env: Environment, params: Any) -> None:
         self.env, self.params = env, params
         self.num_agents = env.num_agents if isinstance(env, MultiAgentEnvironment) else None
-        key = jax.eval_shape(lambda: jax.random.key(0))
+        key = abstract_key()
         space = env.action_space(params)
         self.lead = () if self.num_agents is None else (self.num_agents,)
         self.action = jax.ShapeDtypeStruct((*self.lead, *space.shape), space.dtype)
@@ -38,12 +39,12 @@ class Shapes:
 
     def step_jaxpr(self) -> Any:
         """The traced program of `step_env`."""
-        key = jax.eval_shape(lambda: jax.random.key(0))
+        key = abstract_key()
         return jax.make_jaxpr(self.env.step_env)(key, self.state, self.action, self.params)
 
     def reset_jaxpr(self) -> Any:
         """The traced program of `reset_env`."""
-        return jax.make_jaxpr(self.env.reset_env)(jax.eval_shape(lambda: jax.random.key(0)), self.params)
+        return jax.make_jaxpr(self.env.reset_env)(abstract_key(), self.params)
 
 
 def check_agents(env: Environment, params: Any) -> Iterator[Failure]:

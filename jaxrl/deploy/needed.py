@@ -12,6 +12,7 @@ import numpy as np
 from jaxrl.algorithm import Algorithm, without_replay
 from jaxrl.deploy.params import flattened, nested
 from jaxrl.deploy.program import trace
+from jaxrl.keys import abstract_key
 
 __all__ = ["Needed", "add_batch", "check_state"]
 
@@ -101,7 +102,7 @@ class Needed:
 
 def check_state(algo: Algorithm, state: Any) -> None:
     """Raise ValueError unless it is the train state of one member of this algorithm."""
-    fresh = jax.eval_shape(algo.init, jax.random.key(0))
+    fresh = jax.eval_shape(algo.init, abstract_key())
     wanted = {_name(path): leaf.shape for path, leaf in _with_paths(without_replay(fresh))}
     given = {_name(path): np.shape(leaf) for path, leaf in _with_paths(without_replay(state))}
     if wanted == given:

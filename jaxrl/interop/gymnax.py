@@ -17,6 +17,7 @@ from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import typed
 from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
 from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
+from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
 with Extra("gymnax"):
@@ -137,9 +138,7 @@ class FromGymnax(Environment):
         self.env = env
         self.name = f"gymnax:{env.name}"
         self._default_params = as_arrays(env.default_params if params is None else params)
-        obs, _ = jax.eval_shape(
-            partial(narrow, env.reset_env), jax.eval_shape(lambda: jax.random.key(0)), self._default_params
-        )
+        obs, _ = jax.eval_shape(partial(narrow, env.reset_env), abstract_key(), self._default_params)
         theirs, actions = (space(self._default_params) for space in (env.observation_space, env.action_space))
         counted = isinstance(theirs, their_spaces.Discrete)
         self._observation_space = spaces.Discrete(theirs.n) if counted else observed_space(obs)

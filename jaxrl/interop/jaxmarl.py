@@ -24,6 +24,7 @@ from jaxrl.interop.common import (
     stack_agents,
     typed_key,
 )
+from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
 with Extra("jaxmarl"):
@@ -145,7 +146,7 @@ class DictView(MultiAgentEnv):
     @property
     def state_size(self) -> int:
         """G, the size of `"world_state"`."""
-        return jax.eval_shape(self.reset, jax.random.key(0))[0]["world_state"].shape[0]
+        return jax.eval_shape(self.reset, abstract_key())[0]["world_state"].shape[0]
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
@@ -182,7 +183,7 @@ class FromJaxMARL(MultiAgentEnvironment):
         self.time_limit = time_limit
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
-        obs, state = jax.eval_shape(partial(narrow, env.reset), jax.eval_shape(lambda: jax.random.key(0)))
+        obs, state = jax.eval_shape(partial(narrow, env.reset), abstract_key())
         if not isinstance(obs, dict):
             raise TypeError(
                 f"from_jaxmarl takes environments that return dicts of agents, and {env.name} returns another tree: "

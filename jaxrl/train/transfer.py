@@ -10,6 +10,7 @@ import jax
 from jax.tree_util import keystr
 
 from jaxrl.algorithm import field_names
+from jaxrl.keys import abstract_key
 from jaxrl.train.folder.load import Run
 from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.folder.same_run import differences
@@ -33,7 +34,7 @@ def in_env(run: Run, env: str) -> Run:
     """
     config = dataclasses.replace(run.config, env=env, log_info=())  # which may have other numbers there
     algo = run.module.make(config)
-    here, there = jax.eval_shape(algo.init, jax.random.key(0)), run.member(run.index or 0).state
+    here, there = jax.eval_shape(algo.init, abstract_key()), run.member(run.index or 0).state
     for everything in (False, True):  # parameters first, since their names say most
         wanted, given = learned_parts(here, everything), learned_parts(there, everything)
         check_fits(wanted, given, f"The run in {run.folder.path}", lambda: _advice(run, config))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step
+from jaxrl.keys import abstract_key
 from jaxrl.spaces import Space
 from jaxrl.wrappers.base import StatefulWrapper, Wrapped
 
@@ -55,7 +56,7 @@ class RandomParams(StatefulWrapper):
         if not jax.tree.leaves(env.default_params):
             raise TypeError(f"{env.name} has no parameters (default_params), so there is nothing to draw.")
         self.draw_params: Draw = draw if callable(draw) else _choice(draw, env.default_params)
-        key = jax.eval_shape(lambda: jax.random.key(0))
+        key = abstract_key()
         try:
             jax.eval_shape(self.draw_params, key, env.default_params, np.float32(1))
         except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have

@@ -16,6 +16,7 @@ from jaxrl.envs.mpe.draw import draw
 from jaxrl.envs.mpe.features import join
 from jaxrl.envs.mpe.world import Params, State, World, default_params
 from jaxrl.envs.options import one_of, whole
+from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, Space
 
@@ -54,7 +55,7 @@ class ParticleEnv(MultiAgentEnvironment):
         self.agents = tuple(agent.name for agent in world.agents)
         self.action_names = actions.action_names(world)
         self._default_params = default_params(world, rules, whole("max_steps", max_steps))
-        state = jax.eval_shape(self._start, jax.eval_shape(lambda: jax.random.key(0)), self._default_params)
+        state = jax.eval_shape(self._start, abstract_key(), self._default_params)
         self._sizes = [vector.shape[0] for vector in jax.eval_shape(self.observe, state, self._default_params)]
 
     # What a scenario writes.
