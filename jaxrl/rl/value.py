@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxrl.rl.losses import clipped_value_loss
 
-__all__ = ["C51", "VALUES", "GreedyValue", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to_bins"]
+__all__ = ["C51", "GreedyValue", "HLGauss", "ScalarValue", "cross_entropy", "from_bins", "to_bins"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,19 +133,16 @@ class C51:
 
 @dataclasses.dataclass(frozen=True)
 class GreedyValue:
-    """The prediction is that of the values of all A actions, `[..., A]` or logits `[..., A, num_bins]`, and the value
-    is that of the best.
+    """The prediction has the values of all A actions, `[..., A]`, or their logits `[..., A, num_bins]`; the value is
+    that of the best action.
     """
 
     each: ScalarValue | HLGauss = ScalarValue()
-    """What the prediction of one action is."""
+    """The kind of prediction that each action has."""
 
     def decode(self, prediction: jax.Array) -> jax.Array:
         """The value `[...]`: the largest of the actions'."""
         return self.each.decode(prediction).max(axis=-1)
-
-
-VALUES: dict[str, type[ScalarValue] | type[HLGauss]] = {"mse": ScalarValue, "hlgauss": HLGauss}
 
 
 def to_bins(value: jax.Array, edges: np.ndarray, std: float) -> jax.Array:

@@ -18,7 +18,6 @@ from jaxrl.errors import UnknownNameError
 from jaxrl.nn.memory import CORES
 from jaxrl.nn.torso import ACTIVATIONS
 from jaxrl.rl.optimizer import OPTIMIZERS
-from jaxrl.rl.value import VALUES
 from jaxrl.train.members import Members
 from jaxrl.tuning.member_groups import chosen_seeds, make_groups
 from jaxrl.tuning.search_space import draws, points
@@ -133,7 +132,7 @@ def test_numbers_are_pythons_own_whatever_was_given():
 
 @pytest.mark.parametrize(
     ("field", "names"),
-    [("memory", CORES), ("activation", ACTIVATIONS), ("optimizer", OPTIMIZERS), ("value_loss", VALUES)],
+    [("memory", CORES), ("activation", ACTIVATIONS), ("optimizer", OPTIMIZERS)],
 )
 def test_a_config_lists_what_there_is(field, names):
     assert list(typing.get_args(typing.get_type_hints(OnPolicyConfig)[field])) == list(names)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrl.rl.losses import clipped_value_loss
-from jaxrl.rl.value import C51, VALUES, HLGauss, ScalarValue, cross_entropy, from_bins, to_bins
+from jaxrl.rl.value import C51, HLGauss, ScalarValue, cross_entropy, from_bins, to_bins
 
 HL = HLGauss(low=-5.0, high=5.0, num_bins=31)
 
@@ -59,9 +59,8 @@ def test_loss_is_the_cross_entropy_and_its_gradient_is_bounded():
     assert np.all(np.linalg.norm(grad, axis=-1) <= math.sqrt(2) + 1e-5)
 
 
-@pytest.mark.parametrize("kind", list(VALUES))
-def test_gradient_descent_on_either_loss_finds_the_target(kind):
-    value = VALUES[kind]()
+@pytest.mark.parametrize("value", [ScalarValue(), HLGauss()])
+def test_gradient_descent_on_either_loss_finds_the_target(value):
     shape = (3,) if value.num_bins is None else (3, value.num_bins)
     target = jnp.array([-1.0, 0.5, 2.0])
 
