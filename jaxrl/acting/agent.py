@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Collector, Observation
-from jaxrl.acting.normaliser import normalised
+from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised
 from jaxrl.acting.rollout import Policy, Transition, draw_by_shard, refresh_pool, rollout, team_value
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
@@ -26,6 +27,7 @@ __all__ = [
     "act_alone",
     "behaviour_policy",
     "draw_action",
+    "init_normaliser",
     "make_collector",
     "next_rollout",
     "rollout_policy",
@@ -46,7 +48,7 @@ class Networks(NamedTuple):
     """`evaluate(params, observation, action[T, B, N, ...]) -> prediction[T, B, N, K, ...]`: of actions' values by K
     critics, where critics take actions."""
     by_set: Any = True
-    """Whether parameters belong to single parameter sets: for all of them, or for each part of their tree."""
+    """Whether each parameter set has its own parameters: one answer for all, or one for each part of their tree."""
 
 
 def _as_it_is(state: Any, policy: Any) -> Any:
@@ -67,9 +69,20 @@ class Agent(NamedTuple):
     central: bool = False
     """Whether the critic sees the global state."""
     behaviour: Callable[[Any, Any], Any] = _as_it_is
-    """`behaviour(state, policy) -> distribution`: from which actions are drawn, given a train state and its policy."""
+    """`behaviour(state, policy) -> distribution` that actions are drawn from, given a train state and its policy."""
     team_value: Callable[[jax.Array, jax.Array, tuple[int, ...]], jax.Array] = team_value
-    """`team_value(value[..., N], agent_mask[..., N], teams)`: what the values of a team's members mean for each."""
+    """`team_value(value[..., N], agent_mask[..., N], teams)`: the value of each agent, given those of its team."""
+
+
+def init_normaliser(agent: Agent) -> Normaliser:
+    """A normaliser that has seen nothing yet, of what the configuration normalises."""
+    return new_normaliser(
+        agent.env,
+        agent.param_sets,
+        obs=agent.config.normalise_obs,
+        reward=agent.config.normalise_reward,
+        global_state_size=global_state_size(agent.env) if agent.central else 0,
+    )
 
 
 def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
@@ -85,7 +98,7 @@ def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
 def next_rollout(
     agent: Agent, state: Any, policy: Policy, num_streams: int
 ) -> tuple[Any, Transition, dict[str, Any], jax.Array]:
-    """Act for T steps, with new starts first if they come from a pool.
+    """Act for T steps, after renewing some of the starts if they come from a pool.
 
     Args:
         agent: The agent.
@@ -146,7 +159,7 @@ def behaviour_policy(agent: Agent, state: Any) -> Policy:
 
 
 def draw_action(distribution: Any, key: jax.Array) -> jax.Array:
-    """What one key draws from a distribution. Consumes `key`."""
+    """Actions drawn from a distribution. Consumes `key`."""
     return distribution.sample(seed=key)
 
 
@@ -212,7 +225,7 @@ def _check_observations(obs: Any, shape: tuple[int, ...]) -> None:
     """Raise unless `obs` is a batch of observations of this shape.
 
     Raises:
-        TypeError: It is no array.
+        TypeError: It is not an array.
         ValueError: It has another shape; the message says what to give.
     """
     if not hasattr(obs, "shape"):

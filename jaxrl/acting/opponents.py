@@ -1,4 +1,4 @@
-"""A pool of past selves: one side of each environment is played by what the agent was some updates ago.
+"""A pool of past selves, earlier versions of the agent, which play one side of some environments.
 
 In a league, the pool of every member holds the past of all members.
 """
@@ -37,10 +37,10 @@ __all__ = [
 
 Preference = Literal["uniform", "latest", "hard"]
 Role = Literal["main", "exploiter"]
-"""Of a league's member. A main one plays itself and everybody's past, an exploiter only the newest main ones."""
+"""The role of a league's member: a main one plays itself and everybody's past, an exploiter the newest main ones."""
 
-_DECAY = 0.99  # of what is known about results, an update
-_RECENT = 0.8  # each past self is drawn this much less often than the next newer one, by "latest"
+_DECAY = 0.99  # the weight of past results falls by this factor in each update
+_RECENT = 0.8  # "latest" draws each past self by this factor less often than the next newer one
 
 
 class Opponents(NamedTuple):
@@ -79,7 +79,7 @@ def new_opponents(params: Any, normaliser: Any, count: int) -> Opponents:
 def add_snapshot(pool: Opponents, params: Any, normaliser: Any, now: jax.Array) -> Opponents:
     """The pool with one more generation, leaves `[M, …]`, in place of the oldest, if `now`.
 
-    Whoever has diverged is left out: what was in their slot stays there.
+    A member that has diverged is left out: its slot keeps the self that it held.
     """
     (count,), members = pool.wins.shape, jax.tree.leaves(params)[0].shape[0]
     first = pool.added * members % count
@@ -141,11 +141,11 @@ def new_seats(agent: Agent, num_envs: int, count: int) -> Seats:
 
 
 def seats_after(seats: Seats, pool: Opponents, now: jax.Array, members: int = 1) -> Seats:
-    """The seats after `add_snapshot`: whoever met the self that made way goes on against the newcomer in its slot.
+    """The seats after `add_snapshot`: games against a self that was replaced go on against the newcomer in its slot.
 
-    The result of such a game is neither's.
+    The results of such games count for neither.
     """
-    newest = jnp.append(_age(pool, members) == 0, False)  # and nobody has place K
+    newest = jnp.append(_age(pool, members) == 0, False)  # slot K is nobody's
     return seats._replace(replaced=seats.replaced | (now & newest[seats.opponent]))
 
 
@@ -154,16 +154,16 @@ def against_opponents(
 ) -> Policy:
     """The agent's policy for a rollout in which past selves play the other side of some environments.
 
-    At the start of each episode, the learner gets a side and an opponent. What is stored is the learner's own; `extras`
-    also has `opponent[B]`, `side[B]`, `replaced[B]` and `learns[B, N]`, False for agents that a past self plays.
+    At the start of each episode, the learner gets a side and an opponent. `extras` has the learner's own values, and
+    `opponent[B]`, `side[B]`, `replaced[B]` and `learns[B, N]`, False for agents that a past self plays.
 
     Args:
         agent: The actor-critic; its environment has two teams.
         state: The learner's train state, whose `pool` has the past selves.
         chance: `[K]`, the probability of each of them, see `chances`.
         past_share: The share of episodes against a past self; in the others, the learner plays both sides.
-        scripted: Whether the environment's script plays the second team of some episodes, in which no past self does.
-            One can tell them by nobody of that team acting.
+        scripted: Whether the environment's script plays the second team in some episodes. No past self plays in these;
+            they are known by the second team's agents being masked.
     """
     own, teams, pool = rollout_policy(agent, state), np.asarray(agent.env.teams), state.pool
     second, count = teams != teams[0], chance.size
@@ -199,15 +199,14 @@ def against_opponents(
 def count_results(
     pool: Opponents, traj: Transition, score: jax.Array, teams: tuple[int, ...]
 ) -> tuple[Opponents, jax.Array]:
-    """The pool that knows the results of a rollout's games, and the score of those that go on.
+    """The pool with the results of a rollout's games, and the score of the games that go on.
 
-    A side wins a game in which the mean of its agents' returns is larger than the other side's. Games whose opponent
-    made way do not count.
+    The side whose agents have the larger mean return wins. Games whose opponent was replaced do not count.
 
     Args:
         pool: The past selves.
         traj: Transitions `[T, B, ...]` of a policy `against_opponents`.
-        score: `[B]`, what the learner's side is ahead by so far.
+        score: `[B]`, how far the learner's side is ahead.
         teams: The team of each agent.
     """
     second = np.asarray(teams) != teams[0]
@@ -228,7 +227,7 @@ def count_results(
 
 
 def _age(pool: Opponents, members: int) -> jax.Array:
-    """How many generations are newer than each slot's, int32 `[K]`; at least `pool.added` where nobody is yet."""
+    """How many generations are newer than each slot's, int32 `[K]`; at least `pool.added` for empty slots."""
     count = pool.wins.size
     return (pool.added - 1 - jnp.arange(count) // members) % (count // members)
 

@@ -197,5 +197,5 @@ def team_sum(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) ->
 
 
 def team_share(agent_mask: jax.Array, teams: tuple[int, ...]) -> jax.Array:
-    """The share `[..., N]` of each living agent in its team, 1 / n of n that live; 0 for the dead."""
+    """The share `[..., N]` of each living agent in its team, 1 / n if n are alive; 0 for the dead."""
     return agent_mask / jnp.maximum(team_sum(jnp.ones(agent_mask.shape, jnp.float32), agent_mask, teams), 1.0)

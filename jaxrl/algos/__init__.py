@@ -70,7 +70,7 @@ def load(name: str | Path) -> ModuleType:
 
 
 def _check_own_config(path: Path, module: ModuleType) -> None:
-    """Raise TypeError if a file has the configuration of another algorithm, for which its runs would be taken."""
+    """Raise TypeError if a file uses another algorithm's configuration: its runs would be taken for that one's."""
     presets = {f"PRESETS[{name!r}]": type(config) for name, config in module.PRESETS.items()}
     for name, kind in {"Config": module.Config, **presets}.items():
         if kind.__module__ != module.__name__:
@@ -82,12 +82,12 @@ def _check_own_config(path: Path, module: ModuleType) -> None:
 
 
 def find(module: str) -> ModuleType | None:
-    """The algorithm that is the module of this name; None for any other name, and nothing is imported then."""
+    """The algorithm in the module of this name; None for any other name, without importing anything."""
     return next((load(name) for name, own in _MODULES.items() if own == module), None)
 
 
 def preset_for(presets: Mapping[str, Any], env: str, accelerator: Callable[[], bool] = lambda: False) -> str:
-    """The preset that suits an environment best: its own, which its name ends with, or its family's, or `default`.
+    """The preset that suits an environment best: its own, its family's, or `default`.
 
     For example `3m` for `smax/3m`, and `mpe` for `mpe/simple_tag`. On an accelerator, `gpu` comes before these in the
     family of environments that it was made for.
@@ -95,7 +95,7 @@ def preset_for(presets: Mapping[str, Any], env: str, accelerator: Callable[[], b
     Args:
         presets: The `PRESETS` of an algorithm.
         env: The name of the environment, or an alias.
-        accelerator: Tells whether training runs on one; called only where there is a preset `gpu` to be chosen.
+        accelerator: Tells whether training runs on one; called only if `gpu` is a candidate.
     """
     name = canonical(env).partition("?")[0]
     if "gpu" in presets and name.split("/")[0] == presets["gpu"].env.split("/")[0] and accelerator():

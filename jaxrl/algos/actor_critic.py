@@ -1,5 +1,5 @@
-"""An actor and K critics that value its actions, which learn from a replay buffer: their networks, and how parts of
-them learn while the rest stays as it is.
+"""An actor and K critics of its actions, which learn from a replay buffer: their networks, the critics' loss, and
+gradient steps on some of the parameters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Critic(nn.Module):
-    """Maps observations `[T, B, ...]` and `known[T, B, F]`, the action and what else it knows, to predictions of the
+    """Maps observations `[T, B, ...]` and `known[T, B, F]`, the action and the global state, to predictions of the
     value, `[T, B]` or logits `[T, B, num_bins]`.
     """
 
@@ -59,7 +59,7 @@ class Critic(nn.Module):
 
 
 class ActorCritics(nn.Module):
-    """Maps observations `[T, B, ...]` to a policy, and with actions to what critics predict; they share nothing."""
+    """Maps observations `[T, B, ...]` to a policy, and with actions to the critics' predictions; they share nothing."""
 
     config: BoxLayer
     head: Callable[..., nn.Module]
@@ -89,7 +89,7 @@ class ActorCritics(nn.Module):
         return carry, policy, None
 
     def evaluate(self, obs: jax.Array, action: jax.Array, global_state: jax.Array) -> jax.Array:
-        """What critics predict of actions `[T, B, ...]`, given global states `[T, B, G]`: `[T, B, K]` or
+        """The critics' predictions for actions `[T, B, ...]`, given global states `[T, B, G]`: `[T, B, K]` or
         `[T, B, K, num_bins]`.
         """
         low, high = bounds_of(self.action_space)
@@ -145,7 +145,7 @@ def box_of(env: MultiAgentEnvironment) -> Box:
 
 
 def own_numbers(env: MultiAgentEnvironment) -> np.ndarray:
-    """Which numbers of an action are an agent's own, and not there to fill up the box: bool `[N, *space.shape]`."""
+    """Which numbers of an action are an agent's own and not padding: bool `[N, *space.shape]`."""
     own = np.zeros((env.num_agents, *box_of(env).shape), bool)
     for i, agent in enumerate(env.agents):
         own[i, *map(slice, env.agent_action_spaces[agent].shape)] = True
@@ -153,18 +153,18 @@ def own_numbers(env: MultiAgentEnvironment) -> np.ndarray:
 
 
 def part_of(params: Any, *names: str) -> Any:
-    """Some of the parameters."""
+    """The parameters of these names."""
     return {"params": {name: params["params"][name] for name in names}}
 
 
 def predictions_of(agent: Agent, params: Any, observation: Observation, action: jax.Array) -> jax.Array:
-    """What each critic predicts of actions `[L, R, N, ...]`: `[L, R, N, K]`, or logits `[L, R, N, K, num_bins]`."""
+    """Each critic's prediction for actions `[L, R, N, ...]`: `[L, R, N, K]`, or logits `[L, R, N, K, num_bins]`."""
     assert agent.networks.evaluate is not None
     return agent.networks.evaluate(params, observation, action)
 
 
 def q_of(agent: Agent, params: Any, observation: Observation, action: jax.Array) -> jax.Array:
-    """What the values of actions `[L, R, N, ...]` by all critics amount to, `[L, R, N]`."""
+    """The values of actions `[L, R, N, ...]`, combined over the critics: `[L, R, N]`."""
     return agent.config.joint(agent.config.value.decode(predictions_of(agent, params, observation, action)))
 
 
@@ -185,8 +185,8 @@ def critic_loss(
         params: The parameters that are learned.
         batch: The minibatch.
         after: Its `bootstrap_steps`.
-        next_prediction: Of the target critics for what they observe, see `predictions_of`.
-        bonus: `[1, R, N]`, added to its values.
+        next_prediction: The target critics' predictions for these steps, see `predictions_of`.
+        bonus: `[1, R, N]`, added to the values of these steps.
     """
     config, now = agent.config, rows(batch.steps, 0, 1)
     prediction = predictions_of(agent, params, now.observation, now.action)
@@ -210,13 +210,13 @@ def _distribution_of_returns(
 ) -> jax.Array:
     """The targets of distributions over atoms, `[L, R, N, num_bins]`; for the arguments see `critic_loss`.
 
-    The dead have the mixture of their living mates' distributions, and if there are none, the value 0.
+    Dead agents get the mixture of their living team-mates' distributions, or the value 0 if the whole team is dead.
     """
     alive, teams, value = after.observation.agent_mask, agent.env.teams, agent.config.value
     by_atom = jax.vmap(lambda of_atom: agent.team_value(of_atom, alive, teams), -1, -1)
     atoms = by_atom(jnp.broadcast_to(bonus, alive.shape)[..., None] + value.atoms)
     probabilities = by_atom(agent.config.joint_distribution(next_prediction))
-    probabilities = probabilities.at[..., 0].add(1.0 - probabilities.sum(axis=-1))  # without anybody, all atoms are 0
+    probabilities = probabilities.at[..., 0].add(1.0 - probabilities.sum(axis=-1))  # of a dead team, all atoms are 0
     returns = jax.vmap(lambda of_atom: replayed_returns(agent, gamma, steps, of_atom), -1, -1)(atoms)
     return jax.lax.stop_gradient(value.project(probabilities, returns))
 
@@ -236,10 +236,10 @@ def learn_part(
     Args:
         agent: What the configuration is made into.
         h: The hyperparameters of this update.
-        learner: With a dict as the optimisers' states, by the first of the names.
+        learner: Its `opt_state` is a dict of optimiser states, each under the first of its part's names.
         batch: The minibatch.
-        names: Of the parameters.
-        loss: Of all parameters.
+        names: The parameters that learn.
+        loss: A function of all parameters.
     """
     rest, first = learner.params["params"], names[0]
     own, opt_state, losses = gradient_step(

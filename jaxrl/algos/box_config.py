@@ -50,10 +50,10 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     """Loss of a value: half the square of its error (mse), or a cross-entropy, where a value is a distribution over 51
     bins: hlgauss spreads the return around its mean, c51 learns the distribution of returns."""
     pessimism: Literal["min", "mean"] = "min"
-    """What the critics' values of an action amount to: the smallest, or their mean; of distributions, that with the
-    smallest mean, or their mixture."""
+    """How the critics' values of an action are combined: the smallest, or their mean; of distributions, the one with
+    the smallest mean, or their mixture."""
     policy_delay: int = 1
-    """Optimiser steps of the critics for each one of the actor."""
+    """Optimiser steps of the critics for each step of the actor."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
         **dict.fromkeys(("num_critics", "policy_delay"), COUNT),
@@ -80,11 +80,11 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
         return _BINS[self.value_loss](*self.value_range) if self.value_loss in _BINS else ScalarValue()
 
     def joint(self, q: jax.Array) -> jax.Array:
-        """What the values `q[..., K]` of all critics amount to, `[...]`."""
+        """The values `q[..., K]` of all critics, combined: `[...]`."""
         return q.min(axis=-1) if self.pessimism == "min" else q.mean(axis=-1)
 
     def joint_distribution(self, logits: jax.Array) -> jax.Array:
-        """What all critics' distributions, `logits[..., K, num_bins]`, amount to: probabilities `[..., num_bins]`."""
+        """The distributions `logits[..., K, num_bins]` of all critics, combined: probabilities `[..., num_bins]`."""
         probabilities = jax.nn.softmax(logits)
         if self.pessimism == "mean":
             return probabilities.mean(axis=-2)
@@ -96,7 +96,7 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
 
         Raises:
             ValueError: There is none, its box is not finite, or a field makes no sense in it.
-            TypeError: Its actions are in no box.
+            TypeError: Its actions are not in a `Box`.
         """
         env = super().make_env()
         space, name = env.action_space(), algorithm_name(type(self))

@@ -24,7 +24,7 @@ __all__ = ["Hyperparams", "OnPolicyConfig"]
 class Hyperparams:
     """The hyperparameters that need no recompilation, scalars: a pytree in the train state, so `vmap` over it.
 
-    In an update, those that single policies have for themselves are arrays, `[N]` for the agents.
+    In an update, those that some policy overrides are arrays `[N]`, one value for each agent.
     """
 
     lr: Any
@@ -37,7 +37,7 @@ class Hyperparams:
 
 
 def _learns_twice(config: Any, _: Any) -> bool:
-    """A policy that has learned nothing from a rollout yet has not moved."""
+    """Whether an update has more than one gradient step: until the first, the policy is the one that acted."""
     return config.gradients_per_update > 1
 
 

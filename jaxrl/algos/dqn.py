@@ -62,7 +62,7 @@ PRESETS: dict[str, Config] = {
 }
 
 Mix = Callable[[Agent, Any, jax.Array, Observation], jax.Array]
-"""`mix(agent, params, value[T, R, N], observation) -> value[T, R, N]`: what the values of agents mean for each."""
+"""`mix(agent, params, value[T, R, N], observation) -> value[T, R, N]`: agents' values to those that are learned."""
 
 
 def update(agent: Agent, state: off_policy.TrainState) -> tuple[off_policy.TrainState, Metrics]:
@@ -95,8 +95,8 @@ def loss(
         params: The parameters that are learned.
         target: Those of the target network.
         batch: The minibatch.
-        mix: What becomes of the values of all agents' actions before they are compared with rewards.
-        per_team: Count each team once, however many of its members live, and not each living agent.
+        mix: Combines the values of all agents' actions, before they are compared with rewards.
+        per_team: Count each team once, however many of its members are alive, instead of each living agent.
     """
     config = agent.config
     steps = rows(batch.steps, config.burn_in)
@@ -120,7 +120,7 @@ def loss(
 
 
 class Predicted(NamedTuple):
-    """What a network says of all actions in L steps."""
+    """A network's output for all actions in L steps."""
 
     q: jax.Array  # [L, R, N, A] values, -1e18 for forbidden actions
     outputs: jax.Array  # the same, or logits [L, R, N, A, num_bins]
@@ -129,7 +129,7 @@ class Predicted(NamedTuple):
 def unroll(
     agent: Agent, params: Any, target: Any, batch: Batch, after: off_policy.Steps
 ) -> tuple[Predicted, Predicted, Predicted]:
-    """The values of all actions: of the L steps that are learned from, and `after` them, by both networks.
+    """The values of all actions: in the L steps that are learned from, and in the steps `after` them by both networks.
 
     `after` are the batch's `bootstrap_steps`. With memory, both networks see the same steps, from the stored memory on.
     """
@@ -143,11 +143,12 @@ def unroll(
         now = rows(batch.steps, 0, 1)
         return apply(params, (), now)[1], apply(params, (), after)[1], apply(target, (), after)[1]
     before, steps = rows(batch.steps, 0, config.burn_in), rows(batch.steps, config.burn_in)
-    ours = theirs = batch.carry
+    carry = target_carry = batch.carry
     if config.burn_in:
-        ours, theirs = jax.lax.stop_gradient((apply(params, ours, before)[0], apply(target, theirs, before)[0]))
-    said, wanted = apply(params, ours, steps)[1], apply(target, theirs, steps)[1]
-    return rows(said, 0, config.train_length), rows(said, 1), rows(wanted, 1)
+        refreshed = apply(params, carry, before)[0], apply(target, target_carry, before)[0]
+        carry, target_carry = jax.lax.stop_gradient(refreshed)
+    predicted, target_predicted = apply(params, carry, steps)[1], apply(target, target_carry, steps)[1]
+    return rows(predicted, 0, config.train_length), rows(predicted, 1), rows(target_predicted, 1)
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:

@@ -1,4 +1,4 @@
-"""Exploration of algorithms that learn the values of actions: the greedy action, and a falling share of random ones."""
+"""Epsilon-greedy exploration: the greedy action, and a falling share of random ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from jaxrl.spaces import Box, Discrete
 
 __all__ = ["ExplorationLayer"]
 
-_HAIR = 0.005
-"""A change in the share of random actions that nobody has to be told of."""
+_NEGLIGIBLE = 0.005
+"""A change in the share of random actions that is too small to mention."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExplorationLayer(HyperparamsLayer):
-    """How an algorithm explores that learns the values of actions."""
+    """How an algorithm that learns the values of actions explores."""
 
     eps_start: float = 1.0
     """Share of random actions at the beginning of the run."""
@@ -52,7 +52,7 @@ class ExplorationLayer(HyperparamsLayer):
             update: Updates done before.
         """
         then, now = (float(c.epsilon(c.annealed(c.hyperparams, update), jnp.int32(update))) for c in (shorter, self))
-        if abs(now - then) < _HAIR:
+        if abs(now - then) < _NEGLIGIBLE:
             return []
         return [f"Exploration goes back from {then:.2g} to {now:.2g}, since it is spread over the longer run."]
 

@@ -1,4 +1,4 @@
-"""Hyperparameters that need no recompilation: how they ride in the train state, and how they change over a run."""
+"""Hyperparameters that need no recompilation: how the train state holds them, and how they change over a run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from jaxrl.spaces import Box
 
 __all__ = ["HyperparamsLayer"]
 
-_LOOKS = 101
-"""Updates of a run at which schedules are checked."""
+_CHECKED_UPDATES = 101
+"""How many updates of a run, evenly spread, a schedule is checked at."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class HyperparamsLayer(RunLayer):
     """Divide rewards by the deviation of the discounted returns."""
 
     hyperparams_class: ClassVar[type[Any]]
-    """The algorithm's hyperparameters that need no recompilation: a dataclass and pytree with names of fields."""
+    """The hyperparameters that need no recompilation: a dataclass and pytree whose fields the configuration has too."""
     allowed: ClassVar[dict[str, Allowed]] = {"lr": POSITIVE, "gamma": SHARE}
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class HyperparamsLayer(RunLayer):
 
     @property
     def hyperparams(self) -> Any:
-        """The fields that ride in the train state, as float32 scalars."""
+        """The fields that are part of the train state, as float32 scalars."""
         return self.hyperparams_class(**{name: np.float32(getattr(self, name)) for name in self._hyperparameters()})
 
     def initial_hyperparams(self, given: Any = None) -> Any:
@@ -105,9 +105,9 @@ class HyperparamsLayer(RunLayer):
         return env
 
     def _check_schedule(self, name: str, schedule: str) -> None:
-        """Raise ValueError where a schedule, above the initial value or below 0, leaves what the field may be."""
+        """Raise ValueError if a schedule takes a field out of its allowed range, above its initial value or below 0."""
         with jax.ensure_compile_time_eval():
-            done = jnp.linspace(0, self.num_updates - 1, _LOOKS).round()
+            done = jnp.linspace(0, self.num_updates - 1, _CHECKED_UPDATES).round()
             factors = np.asarray(annealed(schedule, 1.0, done, self.num_updates))
         for factor in (factors.max(), factors.min()):
             if not 0 <= factor <= 1:

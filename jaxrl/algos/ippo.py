@@ -40,8 +40,8 @@ class TeamConfig(TeamLayer, PolicyLayer):
     clip_eps: float = 0.1
     ent_coef: float = 0.005
     agents_per_step: int = 0
-    """Agents of each step that are learned from, drawn from the living; 0 means all. Team-mates teach much the same, so
-    a few of a large team are enough, and learning from them takes less time."""
+    """Agents of each step to learn from, drawn from the living; 0 means all. Team-mates have much the same experience,
+    so a few of a large team are enough, and take less time."""
 
     allowed: ClassVar[dict[str, Allowed]] = {"agents_per_step": NOT_NEGATIVE}
     effects: ClassVar[tuple[Effect, ...]] = (
@@ -114,7 +114,7 @@ KITCHENS: dict[str, dict[str, Any]] = {
     "overcooked_v2": {"env": "overcooked_v2/cramped_room", "total_timesteps": 1_000_000, **_KITCHEN},
 }
 
-# Half of all actions are to wait, so there is less to learn from a rollout than it seems: two epochs are enough. mappo
+# Half of all actions are waiting, so there is less to learn from a rollout than it seems: two epochs are enough. mappo
 # has these fields as well.
 HANABI: dict[str, Any] = {
     "env": "hanabi/2p",
@@ -128,8 +128,8 @@ HANABI: dict[str, Any] = {
     "update_epochs": 2,
 }
 
-# Where the enemies are more, meeting them head on is a trap that is hard to leave. A team that has something to lose,
-# patience, and an eye for who is near whom finds out that it can hide and ambush them.
+# Outnumbered teams tend to get stuck with meeting the enemy head on. With costly losses, a long horizon, and features
+# of who is near whom, they find out that they can hide and ambush.
 _OUTNUMBERED: dict[str, Any] = {
     "torso": "relations",
     "gamma": 0.995,
@@ -150,7 +150,7 @@ PRESETS: dict[str, Config] = {
     # the optimiser for a rollout as by default, so that learning takes more environment steps and less time.
     "gpu": Config(total_timesteps=20_000_000, num_envs=2048, num_minibatches=8),
     "mpe": Config(env="mpe/simple_spread", total_timesteps=1_000_000, **_MPE),
-    # As a team: everyone takes only their own coins. Coins come after a step or two, so gamma is small.
+    # As a team, everyone takes only their own coins. Coins come after a step or two, so gamma is small.
     "coin_game": Config(
         env="coin_game",
         total_timesteps=400_000,
@@ -166,8 +166,8 @@ PRESETS: dict[str, Config] = {
     ),
     **{name: Config(**fields) for name, fields in KITCHENS.items()},
     "hanabi": Config(**HANABI),
-    # Three strengths of a push are enough to run anywhere, and to choose one of three is learned sooner than one
-    # of eleven. Memory, larger layers and Adam learn more slowly here.
+    # Three strengths of a push are enough to run anywhere, and are learned sooner than eleven. Memory, larger layers
+    # and Adam learn more slowly here.
     "hide_and_seek": Config(
         env="hide_and_seek/chase?num_buckets=3",
         total_timesteps=3_000_000,

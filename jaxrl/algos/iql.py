@@ -3,7 +3,7 @@ https://doi.org/10.1371/journal.pone.0172395). Run it: `python algos/iql.py --en
 `jaxrl train iql --env smax/3m`.
 
 It is DQN (`jaxrl/algos/dqn.py` holds update and loss) with N agents that act at once; agents of one group share
-parameters. What follows for a member who dies is the mean of what follows for its living mates.
+parameters. A member that dies bootstraps from the mean value of its living team-mates.
 """
 
 from __future__ import annotations

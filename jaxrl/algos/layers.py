@@ -42,7 +42,7 @@ def _has_symmetries(_: Any, env: Callable[[], Environment]) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunLayer(CheckedConfig):
-    """What is run: the environment, its copies, and for how long."""
+    """The run: the environment, its copies, and for how long."""
 
     env: Name = "smax/3m"
     """Environment; `jaxrl envs` lists them. In Python also an environment or a class of your own."""
@@ -135,13 +135,13 @@ class RunLayer(CheckedConfig):
     def idle(
         self, env: Callable[[], Environment] | None = None, because: Collection[str] | None = None
     ) -> list[Effect]:
-        """See `CheckedConfig.idle`; without `env`, that which the config names."""
+        """See `CheckedConfig.idle`; `env` defaults to the one that the config names."""
         return super().idle(env or self._named_env, because)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SharingLayer(RunLayer):
-    """Whose networks they are; put it before the layers of the algorithm."""
+    """Which agents share which networks; put it before the layers of the algorithm."""
 
     sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
     """Which agents share parameters: all, those with the same role, none, or a group number for each agent."""
@@ -150,8 +150,8 @@ class SharingLayer(RunLayer):
     name it has; or RUN, the folder of a run, random or scripted plays them and does not learn. Of a run with several
     seeds, one is drawn for every episode. In Python also a dict. Other agents learn as `sharing` says."""
     other_play: bool = False
-    """Let every agent see and act under a symmetry of the environment of its own, drawn for each episode, such as
-    renamed colours in Hanabi; see `jaxrl.wrappers.OtherPlay`."""
+    """Let every agent see and act under its own symmetry of the environment, drawn for each episode, such as renamed
+    colours in Hanabi; see `jaxrl.wrappers.OtherPlay`."""
 
     effects: ClassVar[tuple[Effect, ...]] = (
         Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),

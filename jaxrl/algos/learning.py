@@ -19,13 +19,12 @@ class LearningLayer(NetworkLayer, HyperparamsLayer):
     """How an algorithm learns with an optimiser, from minibatches."""
 
     optimizer: OptimizerName = "adam"
-    """Optimiser; muon takes orthogonalised steps for the matrices of hidden layers, radam is an Adam that begins
-    without momentum's bias."""
+    """Optimiser; muon takes orthogonalised steps for the matrices of hidden layers, radam is an Adam that begins with
+    plain momentum."""
     max_grad_norm: float = 0.5
     """Scale gradients down to this global norm; 1e9 leaves them unchanged."""
     weight_decay: float = 0.0
-    """Share of a layer's weights that each step of length 1 takes off them, so lr times this at every step: with adam
-    it is AdamW."""
+    """Decoupled weight decay: each step shrinks the weights of layers by lr times this. With adam it is AdamW."""
     sequence_length: int = 0
     """Steps of backpropagation through time in recurrent training; 0 means num_steps."""
 

@@ -84,7 +84,7 @@ PRESETS: dict[str, Config] = {
         memory_size=32,
     ),
     **{name: Config(**fields) for name, fields in KITCHENS.items()},
-    # Only whose turn it is has a choice, and the critic tells everybody the same.
+    # Only the player whose turn it is has a choice, and the critic has the same value for everybody.
     "hanabi": Config(**HANABI, critic_hidden=(128, 128), agents_per_step=1),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(

@@ -41,7 +41,7 @@ def _has_entities(config: Any, env: Callable[[], Environment]) -> bool:
 
 
 def needs_no_network(field: str) -> Effect:
-    """That a field has no effect with a `network`, unless it is one of `beside_network`."""
+    """The rule that a field has no effect with a `network`, unless it is one of `beside_network`."""
 
     def works(config: Any, _: Any) -> bool:
         return config.network is None or field in config.beside_network
@@ -60,7 +60,7 @@ def _load_network(name: str) -> Callable[..., Any]:
 
 
 def beside_q_heads(head_hidden: tuple[int, ...]) -> tuple[str, ...]:
-    """`NetworkLayer.beside_network` of values of actions, whose heads are normalised like torsos."""
+    """`NetworkLayer.beside_network` for values of actions, whose heads are normalised like torsos."""
     return ("activation", "layer_norm") if head_hidden else ()
 
 
@@ -75,8 +75,8 @@ class NetworkLayer(CheckedConfig):
 
     torso: Literal["flat", "entities", "relations"] = "flat"
     """What encodes observations: flat takes them as a whole; entities shares weights among the entities of a kind,
-    such as units, and reads the values of actions that point at one off its features; relations is that and also tells
-    of each who is near it."""
+    such as units, and computes the value of an action that points at one from its features; relations also tells each
+    entity who is near it."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: ActivationName = "tanh"
@@ -121,7 +121,7 @@ class NetworkLayer(CheckedConfig):
 
     @property
     def beside_network(self) -> tuple[str, ...]:
-        """The fields for torsos that matter with a `network` too, because not all torsos are replaced by it."""
+        """The fields for torsos that matter with a `network` too, because it does not replace every torso."""
         return ("activation",) if self.head_hidden else ()
 
     def encoder(

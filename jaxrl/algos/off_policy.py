@@ -1,7 +1,7 @@
 """An update that learns from a replay buffer: act, store, then take gradient steps on minibatches of the past.
 
-What is learned is the algorithm's own: it brings its networks, a loss, and, if one gradient step and a move of the
-target are not all, the step that changes its `Learner`.
+An algorithm brings its networks, a loss and, unless it learns by one gradient step and a move of the target, its own
+`LearnStep`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, behaviour_policy, make_collector, next_rollout
-from jaxrl.acting.central import global_state_size
+from jaxrl.acting.agent import Agent, behaviour_policy, init_normaliser, make_collector, next_rollout
 from jaxrl.acting.collector import Observation
-from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised, rescaled, scaled_rewards, update_obs_stats
+from jaxrl.acting.normaliser import Normaliser, normalised, rescaled, scaled_rewards, update_obs_stats
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner, team_share
 from jaxrl.algorithm import Learned, Metrics, PerEnvironment, Replayed, Replicated
 from jaxrl.keys import check_key
@@ -92,7 +91,7 @@ LearnStep = Callable[[Agent, Any, Learner, Batch, jax.Array, jax.Array], tuple[L
 
 
 def new_learner(agent: Agent, params: Any) -> Learner:
-    """What `descend` changes, given fresh parameters."""
+    """Fresh parameters, a target network like them and an optimiser: what `descend` changes."""
     return Learner(params, jax.tree.map(jnp.copy, params), new_opt_state(params, agent.config.optimizer))
 
 
@@ -108,24 +107,17 @@ def init(
         agent: What the configuration is made into.
         key: Consumed.
         hyperparams: Instead of the configuration's.
-        begin: What the networks' fresh parameters are learned with.
+        begin: Makes the `Learner` from the networks' fresh parameters.
     """
     check_key(key, "init")
     config = agent.config
     h = config.initial_hyperparams(hyperparams)
     key_params, key_env, key = jax.random.split(key, 3)
     learner = begin(agent, agent.networks.init(key_params))
-    normaliser = new_normaliser(
-        agent.env,
-        agent.param_sets,
-        obs=config.normalise_obs,
-        reward=config.normalise_reward,
-        global_state_size=global_state_size(agent.env) if agent.central else 0,
-    )
     state = TrainState(
         **learner._asdict(),
         hyperparams=h,
-        normaliser=normaliser,
+        normaliser=init_normaliser(agent),
         runner=init_runner(make_collector(agent, 0), agent.networks.new_carry(config.num_envs), key_env),
         replay=Replay((), (), jnp.zeros(config.num_envs, jnp.int32)),
         key=key,
@@ -169,7 +161,7 @@ def act_and_learn(
         state: The train state.
         step: How to learn from a minibatch.
         then: What else to learn, from the last of `every` minibatches; None for nothing.
-        every: How many minibatches that are, a divisor of `gradient_steps`.
+        every: The number of minibatches for each `then`, a divisor of `gradient_steps`.
     """
     config, param_sets = agent.config, agent.param_sets
     h = config.annealed(state.hyperparams, state.update)
@@ -185,7 +177,7 @@ def act_and_learn(
     apply = _Learning(agent, h, normaliser, replay, jax.random.key_impl(keys))
     learn = jax.jit(partial(_learn, apply, step, then, every, state.update, keys))  # traced once
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn, learner)[1])
-    # Of the learner only: a buffer that goes through a condition is copied.
+    # Only the learner goes through the condition, which would copy the buffer.
     learner, losses = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
 
     losses = {**psum(losses), "buffer": jnp.float32(stored) / (config.buffer_rollouts * config.num_steps)}
@@ -288,16 +280,16 @@ def bootstrap_steps(config: Any, steps: Steps) -> Steps:
 
 
 def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_value: jax.Array) -> jax.Array:
-    """What the values of actions are to become, `[L, R, N]`: returns over n steps, without a gradient.
+    """The targets of the values of actions, `[L, R, N]`: n-step returns, without a gradient.
 
-    What followed a step that the clock cut is not known, so its predecessors bootstrap from the value of its own
-    observation.
+    The buffer does not know what followed a step that the clock cut, so the steps before it bootstrap from the value
+    of its own observation.
 
     Args:
         agent: What the configuration is made into.
         gamma: Discount factor.
         steps: W = L + n steps, leaves `[W, R, ...]`.
-        next_value: `[W - 1, R, N]`, or `[1, R, N]`, of what `bootstrap_steps` observe.
+        next_value: `[W - 1, R, N]`, or `[1, R, N]`: the values of the observations in `bootstrap_steps`.
     """
     discount = gamma * (1.0 - steps.terminated[:-1, :, None])
     cut = steps.truncated[1:, :, None]

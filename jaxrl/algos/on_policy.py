@@ -1,6 +1,6 @@
 """The two ends of an update that learns from a fresh rollout: collect the experience, then learn from a batch of it.
 
-Between them, an algorithm says what is to be learned: PPO computes advantages there, PQN returns.
+Between them, an algorithm computes what it learns: PPO advantages, PQN returns.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["Experience", "collect", "draw_agents", "learn", "own_networks"]
 
 
 ENTITIES_AT_ONCE = 16384
-"""Of a minibatch, those of all agents and members together, that networks of entities learn from at a time on a CPU."""
+"""The most entities, over all agents and members, that networks of entities learn from at a time on a CPU."""
 
 
 class Experience(NamedTuple):
     """A rollout of T steps, ready for advantages or returns."""
 
-    traj: Transition  # leaves [T, B, ...]; observations are normalised, who doesn't learn counts as dead
+    traj: Transition  # leaves [T, B, ...]; observations are normalised, agents that do not learn are masked as dead
     reward: jax.Array  # [T, B, N] scaled
     discount: jax.Array  # [T, B, 1 or N] gamma, and 0 where the task ended
     cut: jax.Array  # [T, B, 1] True where the episode ended, terminated or truncated
@@ -54,8 +54,8 @@ def collect(
         agent: What the configuration is made into.
         state: The train state.
         h: The hyperparameters of this update.
-        policy: How to act; None for the agent's own policy. `learns[B, N]` in its extras is False for agents whose
-            steps say nothing about the learner, since others play them: normalisers and losses leave them out.
+        policy: How to act; None for the agent's own policy. `learns[B, N]` in its extras is False for agents that
+            others play: normalisers and losses leave out their steps.
         spare: How many random keys each shard needs besides those for the shuffles.
     """
     config, param_sets = agent.config, agent.param_sets
@@ -88,10 +88,10 @@ def collect(
 
 
 def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: int) -> tuple[Transition, jax.Array]:
-    """A rollout of `count` of the N agents: in each step the living are drawn first, all of them equally likely.
+    """A rollout of `count` of the N agents, drawn in each step: agents with a choice first, then other living ones.
 
-    Of the living, those come first who choose among several actions: in a game of turns, whose turn it is. Each of
-    those that are drawn stands for as many of the living, which is its `weight` in the extras.
+    Agents of the same rank are equally likely; in a game of turns, only the player whose turn it is has a choice. A
+    drawn agent stands for several living ones: the `weight` in the extras says for how many.
 
     Args:
         traj: Transitions `[T, B, ...]`.
@@ -108,7 +108,7 @@ def draw_agents(traj: Transition, advantage: jax.Array, keys: jax.Array, count: 
     def of_drawn(leaf: jax.Array) -> jax.Array:
         return jnp.take_along_axis(leaf, index.reshape(*index.shape, *(1,) * (leaf.ndim - index.ndim)), axis=2)
 
-    seen = traj.observation._replace(global_state=None)  # which is no agent's
+    seen = traj.observation._replace(global_state=None)  # belongs to no agent
     kept = (seen, traj.action, traj.extras["log_prob"], traj.extras["value"], advantage)
     observation, action, log_prob, value, advantage = jax.tree.map(of_drawn, kept)
     num_alive, drawn = alive.sum(axis=-1, keepdims=True), observation.agent_mask
@@ -127,17 +127,17 @@ def learn(
     target_kl: float | None = None,
     prepare: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Metrics]:
-    """All epochs on a batch of the experience, which ends the update: the train state and the metrics.
+    """The rest of an update, all epochs on a batch of the experience: the new train state and the metrics.
 
     Args:
         agent: What the configuration is made into.
         state: The train state from `collect`.
         h: The hyperparameters of this update.
         batch: What `agent.loss` takes, leaves `[L, R, ...]`: R sequences of L steps.
-        experience: What it was made of.
+        experience: The experience that the batch is made of.
         target_kl: See `update_epochs`.
-        prepare: What is done to a minibatch as a whole; then `agent.loss` can take it in parts. None if it takes it as
-            it is, at once.
+        prepare: Prepares a whole minibatch, so that `agent.loss` can then take it in parts. None if `agent.loss` takes
+            the minibatch as it is, at once.
     """
     config = agent.config
     params, opt_state, losses = update_epochs(
@@ -161,7 +161,7 @@ def learn(
 
 
 def parts_of_minibatch(agent: Agent, batch: Any) -> int:
-    """In how many parts a minibatch is learned from: such that a part's embeddings of entities fit into a core's cache.
+    """The parts to learn from a minibatch in, so that the embeddings of a part's entities fit into a core's cache.
 
     On a CPU, updates of networks of entities are then 1.1 to 1.6 times as fast (`baselines/history.md`). Others gain
     nothing, networks with a memory need long rows, and accelerators are faster with everything at once.

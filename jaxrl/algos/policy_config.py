@@ -57,10 +57,10 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
 
     @property
     def own_hyperparams(self) -> dict[str, dict[str, float]]:
-        """What single policies have instead of the shared values: `{hyperparameter: {policy: value}}`.
+        """The values of single policies instead of the shared ones: `{hyperparameter: {policy: value}}`.
 
         Raises:
-            ValueError: An entry is no number that a hyperparameter of a policy can be; the message says what to type.
+            ValueError: An entry is not a valid value of a policy's hyperparameter; the message says what to type.
         """
         found: dict[str, dict[str, float]] = {}
         for pair in self.policy_hyperparams:
@@ -71,7 +71,7 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
         return found
 
     def overridden(self) -> tuple[str, ...]:
-        """The hyperparameters of which every learning agent's policy has its own, so that the shared value is idle."""
+        """The hyperparameters that the policies of all learning agents override, so that the shared value is idle."""
         if not (self.policies and self.policy_hyperparams):
             return ()
         names = set(policy_names(as_multi_agent(self.make_env()), self.policies))
@@ -80,9 +80,9 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
     def hyperparams_now(self, agent: Any, state: Any) -> Hyperparams:
         """The hyperparameters of the update that `state` is about to make.
 
-        Those that some policy has for itself are `[N]`, one for each agent, or numbers if all agents share parameters.
-        Learning rates are `[P]`, one for each parameter set, or a tree with these where only a part of the parameters
-        belongs to policies.
+        Those that some policy overrides are `[N]`, one for each agent, or scalars if all agents share parameters. Then
+        learning rates are `[P]`, one for each parameter set, or a tree of these where only some of the parameters
+        belong to policies.
         """
         shared = super().hyperparams_now(agent, state)
         if not (self.policies and self.policy_hyperparams):

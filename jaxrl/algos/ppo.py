@@ -15,10 +15,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks, act_alone, make_collector
-from jaxrl.acting.central import global_state_size
+from jaxrl.acting.agent import Agent, Networks, act_alone, init_normaliser, make_collector
 from jaxrl.acting.collector import Observation
-from jaxrl.acting.normaliser import Normaliser, new_normaliser
+from jaxrl.acting.normaliser import Normaliser
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
@@ -117,7 +116,7 @@ class Batch(NamedTuple):
     log_prob: jax.Array  # [L, R, N] under the policy that acted
     value: jax.Array  # [L, R, N] by the critic at that time
     advantage: jax.Array  # [L, R, N]; normalised for `loss`
-    target: jax.Array  # [L, R, N] what the value is to become
+    target: jax.Array  # [L, R, N] of the value
     weight: jax.Array  # [L, R, N] in all means: the same for the living, unless some stand for others (`draw_agents`)
     carry: Any  # [1, R, ...] memory before the first step
 
@@ -156,15 +155,8 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
     key_params, key_env, key = jax.random.split(key, 3)
     params = agent.networks.init(key_params)
     runner = init_runner(make_collector(agent, 0), agent.networks.new_carry(config.num_envs), key_env)
-    state_size = global_state_size(agent.env) if agent.central else 0
-    normaliser = new_normaliser(
-        agent.env,
-        agent.param_sets,
-        obs=config.normalise_obs,
-        reward=config.normalise_reward,
-        global_state_size=state_size,
-    )
-    return TrainState(params, new_opt_state(params, config.optimizer), h, normaliser, runner, key, jnp.int32(0))
+    opt_state = new_opt_state(params, config.optimizer)
+    return TrainState(params, opt_state, h, init_normaliser(agent), runner, key, jnp.int32(0))
 
 
 def update(agent: Agent, state: TrainState, agents_per_step: int = 0) -> tuple[TrainState, Metrics]:
@@ -173,7 +165,7 @@ def update(agent: Agent, state: TrainState, agents_per_step: int = 0) -> tuple[T
     Args:
         agent: What the configuration is made into.
         state: The train state.
-        agents_per_step: How many agents of each step are learned from; 0 for all.
+        agents_per_step: How many agents of each step to learn from; 0 for all.
     """
     h = agent.config.hyperparams_now(agent, state)
     state, experience = collect(agent, state, h, spare=int(agents_per_step > 0))
@@ -202,7 +194,7 @@ def normalised_minibatch(batch: Batch) -> Batch:
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PPO's loss, averaged over living agents' steps: the share of these sequences in the mean over the minibatch.
 
-    Its other sequences may be on other devices, or take their turn later.
+    The minibatch's other sequences may be on other devices, or come later.
     """
 
     def mean(x: jax.Array) -> jax.Array:

@@ -78,7 +78,7 @@ class Batch(NamedTuple):
     observation: Observation
     reset: jax.Array  # [L, R]
     action: jax.Array  # [L, R, N]
-    target: jax.Array  # [L, R, N] what the action's value is to become
+    target: jax.Array  # [L, R, N] of the action's value
     carry: Any  # [1, R, ...] memory before the first step
 
 
@@ -129,7 +129,7 @@ def loss(
         h: The hyperparameters of this update.
         params: The parameters that are learned.
         batch: The minibatch.
-        weight: `[L, R, N]` how much each agent's error counts; None for 1 if it lives and otherwise 0.
+        weight: `[L, R, N]` how much each agent's error counts; None for 1 if it is alive and 0 otherwise.
     """
     del h
     alive = batch.observation.agent_mask
@@ -159,7 +159,7 @@ def current_epsilon(config: ExplorationLayer, state: Any) -> jax.Array:
 
 
 def explore(config: ExplorationLayer, state: Any, policy: Any) -> Any:
-    """The behaviour of a greedy policy: some of its actions are random."""
+    """The epsilon-greedy behaviour of a greedy policy."""
     return policy.exploring(current_epsilon(config, state))
 
 

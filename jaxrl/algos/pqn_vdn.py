@@ -63,7 +63,7 @@ PRESETS: dict[str, Config] = {
     "default": Config(),
     "3m": Config(total_timesteps=6_000_000, optimizer="muon"),
     "mpe": Config(**_MPE),
-    "spread": Config(**_MPE, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+    "spread": Config(**_MPE, shared_reward=True),  # part of each agent's reward is its own: this makes them a team
     "overcooked": Config(env="overcooked/cramped_room?observe=vector", total_timesteps=2_000_000, **_KITCHEN),
     "counter_circuit": Config(
         env="overcooked/counter_circuit?observe=vector",
@@ -72,9 +72,9 @@ PRESETS: dict[str, Config] = {
         **_KITCHEN,
     ),
     "hanabi": Config(env="hanabi/2p", total_timesteps=10_000_000, optimizer="muon"),
-    # Who was in the room has to be remembered.
+    # The agents have to remember who was in the room.
     "switch_riddle": Config(env="switch_riddle?deadline=terminates", total_timesteps=1_000_000, memory="gru"),
-    # A third of random actions tells, and ends the riddle: with few of them, more is seen of what comes later.
+    # A third of random actions tells and so ends the riddle: with fewer of them, agents see more of what comes later.
     "switch_riddle_history": Config(
         env="switch_riddle?deadline=terminates&observe=history",
         total_timesteps=1_000_000,

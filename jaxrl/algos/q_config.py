@@ -23,7 +23,7 @@ NUMBERS = Allowed(
     "be mse or huber, because a team's value is made of its members' numbers, not of distributions; dqn and iql have "
     "hlgauss",
 )
-"""The losses of a value that is mixed from several."""
+"""The losses of a team's value, which is made of its members' values."""
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +45,7 @@ class QLayer(SharingLayer, ExplorationLayer, LearningLayer):
     """The values of actions, learned from minibatches."""
 
     dueling: bool = False
-    """Make values of that of the state and advantages, each with a head of its own."""
+    """Compute the values of actions from a value of the state and advantages, each with its own head."""
 
     @property
     def beside_network(self) -> tuple[str, ...]:
@@ -95,8 +95,8 @@ class ReplayQConfig(QLayer, BinsLayer, ReplayLayer):
     double: bool = True
     """Let the learned network choose the next action that the target network values."""
     value_loss: Literal["mse", "huber", "hlgauss"] = "mse"
-    """Loss of a value: half the square of its error (mse), which huber lets grow linearly beyond 1; with hlgauss each
-    action's value is a distribution over 51 bins."""
+    """Loss of a value: half the square of its error (mse); huber, which grows linearly where the error is above 1; or
+    hlgauss, where each action's value is a distribution over 51 bins."""
 
     hyperparams_class: ClassVar[type[Any]] = ReplayHyperparams
 

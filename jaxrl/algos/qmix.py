@@ -2,8 +2,8 @@
 https://arxiv.org/abs/1803.11485). Run it: `python algos/qmix.py --env smax/3m`, or `jaxrl train qmix --env smax/3m`.
 
 It is DQN (`jaxrl/algos/dqn.py` holds update and loss) with one error for each team. The mixer never lets the team's
-value fall when a member's rises, so each member acts greedily by its own value; who acts needs no mixer. Without a
-global state, it sees the agents' observations side by side.
+value fall when a member's rises, so each member acts greedily by its own value, without the mixer. Without a global
+state, the mixer sees the agents' observations side by side.
 """
 
 from __future__ import annotations
@@ -37,14 +37,9 @@ class Config(TeamQConfig):
     """QMIX's configuration. The defaults suit SMAX."""
 
     mixer_size: int = 32
-    """Features between agents and team."""
+    """Features of the mixer's hidden layer."""
     mixer_hidden: tuple[int, ...] = (64,)
     """Layers between the global state and the mixer's weights."""
-
-    @property
-    def beside_network(self) -> tuple[str, ...]:
-        """See `NetworkLayer.beside_network`; the mixer has a torso of its own."""
-        return ("activation", "layer_norm")
 
     allowed: ClassVar[dict[str, Allowed]] = {
         "mixer_size": COUNT,
@@ -52,11 +47,16 @@ class Config(TeamQConfig):
         "value_loss": NUMBERS,
     }
 
+    @property
+    def beside_network(self) -> tuple[str, ...]:
+        """See `NetworkLayer.beside_network`; the mixer has a torso of its own."""
+        return ("activation", "layer_norm")
+
 
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "mpe": Config(**SPREAD),
-    "spread": Config(**SPREAD, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+    "spread": Config(**SPREAD, shared_reward=True),  # part of each agent's reward is its own: this makes them a team
 }
 
 
@@ -67,7 +67,7 @@ def mixer_of(config: Config, env: MultiAgentEnvironment) -> MonotonicMixer:
 
 
 def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, ...]) -> Networks:
-    """The agents' networks of values, and parameters of the mixer beside theirs."""
+    """The agents' Q networks, with the parameters of the mixer beside theirs."""
     agents, mixer = pqn.q_networks(config, env, param_sets), mixer_of(config, env)
 
     def init(key: jax.Array) -> Any:
@@ -83,7 +83,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
 
 
 def mix(agent: Agent, params: Any, value: jax.Array, observation: Observation) -> jax.Array:
-    """A `Mix`: the value of its team for each agent."""
+    """A `Mix` that gives each agent the value of its team."""
     mixer: Callable[..., Any] = mixer_of(agent.config, agent.env).apply
     mixed = mixer(params["mixer"], value, observation.agent_mask, observation.global_state)
     return mixed[..., np.asarray(agent.env.teams)]

@@ -71,7 +71,7 @@ class ReplayLayer(LearningLayer):
 
     @property
     def window(self) -> int:
-        """W, the successive steps that a row of a minibatch is made of."""
+        """W, the successive steps in a row of a minibatch."""
         return self.burn_in + self.train_length + self.n_step
 
     @property

@@ -125,8 +125,8 @@ def loss(
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The critics' error: this device's share of the mean over all devices.
 
-    A value is followed by that of an action that the actor draws now, plus the temperature times its surprise. With
-    n steps, only the entropy at their end counts.
+    Targets bootstrap from the value of an action that the actor draws now, minus the temperature times the action's
+    log-probability. With n steps, only the entropy at their end counts.
 
     Args:
         agent: What the configuration is made into.
@@ -148,8 +148,8 @@ def policy_loss(
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The actor's loss and the temperatures': this device's share of the mean over all devices.
 
-    The actor's actions are to have a high value and entropy. The logarithm of the temperature rises as long as the
-    entropy is below `target_entropy`, at a rate that does not depend on the temperature itself.
+    The actor maximises the value of its actions and their entropy. The logarithm of the temperature rises as long as
+    the entropy is below `target_entropy`, at a rate that does not depend on the temperature itself.
     """
     now = rows(batch.steps, 0, 1)
     weight = step_weights(now)
@@ -167,7 +167,7 @@ def policy_loss(
 def draw_actions(agent: Agent, params: Any, steps: off_policy.Steps, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Actions `[L, R, N, ...]` of the actor, and their log-densities `[L, R, N]`, as if they went from -1 to 1.
 
-    Numbers that only fill up an agent's action do not count: their entropy would be taken for that of its own.
+    The padding of an agent's action does not count: its entropy would be taken for the agent's own.
     """
     _, policy, _ = agent.networks.apply(params, (), steps.observation, steps.reset)
     action, log_prob = draw_by_shard(lambda part, key: part.by_number().sample_and_log_prob(seed=key), policy, keys)

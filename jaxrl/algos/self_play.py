@@ -1,11 +1,11 @@
 """Self-play against a pool of past selves: IPPO for both sides of a game between two teams.
 
-Who only plays against itself may forget how to beat what it was: with a cycle among strategies, such as rock, paper and
-scissors, it goes round and round. Against a mixture of past selves, the best answer comes to a mixture that nobody
-beats (fictitious play, Brown 1951; with networks, Heinrich and Silver 2016, https://arxiv.org/abs/1603.01121).
+An agent that only plays against itself may forget how to beat its past selves: with a cycle among strategies, such as
+rock, paper and scissors, it goes round and round. Best responses to a mixture of past selves approach a mixture that
+nobody beats (fictitious play, Brown 1951; with networks, Heinrich and Silver 2016, https://arxiv.org/abs/1603.01121).
 
-`update` is IPPO's, with two more steps: some episodes are played against a past self, whose steps are not learned from,
-and from time to time the learner joins the pool. Everything stays on the device.
+`update` is IPPO's, with two more steps: some episodes are played against a past self, whose steps are left out of
+learning, and from time to time the learner joins the pool. Everything stays on the device.
 
 In a league (Vinyals et al. 2019, https://doi.org/10.1038/s41586-019-1724-z) the members of a run meet: each joins the
 pools of all, and exploiters only look for what beats the main ones.
@@ -59,7 +59,7 @@ class Config(ippo.TeamConfig):
 
     env: Name = "smax/3m?mode=selfplay&own_losses=0"
     num_opponents: int = 8
-    """Past selves in the pool, in a league of each member; a new one takes the place of the oldest."""
+    """Past selves in the pool (in a league, of each member); a new one takes the place of the oldest."""
     snapshot_every: int = 20
     """Updates after which the learner joins the pool."""
     past_share: float = 0.5
@@ -121,7 +121,7 @@ PRESETS: dict[str, Config] = {
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SelfPlayState(ppo.TrainState):
-    """PPO's train state, the pool, and what each environment's learner is ahead by in its game."""
+    """PPO's train state, the pool, and how far the learner is ahead in each environment's game."""
 
     pool: Learned[Opponents]
     score: PerEnvironment[jax.Array]  # float32 [B]
@@ -171,7 +171,7 @@ def newest(config: Config, state: SelfPlayState) -> tuple[Any, Any]:
     """The parameters and normalisers `[M, …]` of all members of the league.
 
     Raises:
-        ValueError: The run has not as many members as the league.
+        ValueError: The run does not have as many members as the league.
     """
     selves = (state.params, state.normaliser)
     if not config.league:
@@ -190,7 +190,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """Self-play as three pure functions of the train state.
 
     Raises:
-        ValueError: The environment has no two teams, or no script though `script_share` wants it.
+        ValueError: The environment does not have two teams, or has no script for `script_share`.
     """
     check_config(config, Config)
     env = config.make_env()

@@ -173,7 +173,7 @@ def objective(agent: Agent, h: Hyperparams, params: Any, step: Step) -> tuple[ja
     Steps multiply the trace by the error, so the bonus has the error's sign: it always increases the entropy.
 
     Returns:
-        The sum of both, which have no parameters in common; and the error, the value and the entropy.
+        The sum of both, which share no parameters; and a dict with the error, the value and the entropy.
     """
     _, policy, value = agent.networks.apply(params, (), step.observation, step.begins.reshape(1, 1))
     value, entropy = value.sum(), policy.entropy().sum()

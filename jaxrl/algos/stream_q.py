@@ -107,7 +107,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
-    """One step of Watkins' Q(lambda): an action that is not greedy is credited itself, but none before it is."""
+    """One step of Watkins' Q(lambda): an action that is not greedy gets credit, but the actions before it do not."""
     gradient, about = jax.grad(partial(agent.loss, agent, h), has_aux=True)(params, step)
     td_error = step.reward + step.discount * step.next_value - about["q"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * about["greedy"] * ~step.begins)
@@ -119,7 +119,7 @@ def objective(agent: Agent, h: Hyperparams, params: Any, step: Step) -> tuple[ja
     """What the trace follows: the value of the action that was taken.
 
     Returns:
-        It; and once more, for the error, with whether that action is greedy, 0 or 1.
+        The value; and a dict with the value for the error, `q`, and whether the action is `greedy`, 0 or 1.
     """
     del h
     _, policy, q = agent.networks.apply(params, (), step.observation, step.begins.reshape(1, 1))

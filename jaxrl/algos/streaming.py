@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, make_collector, rollout_policy
+from jaxrl.acting.agent import Agent, init_normaliser, make_collector, rollout_policy
 from jaxrl.acting.collector import Observation
-from jaxrl.acting.normaliser import new_normaliser, normalised, scaled_rewards, update_obs_stats
+from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
 from jaxrl.acting.rollout import init_runner, refresh_pool, rollout
 from jaxrl.algorithm import Metrics
 from jaxrl.algos.ppo import TrainState
@@ -46,8 +46,7 @@ def init_stream(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainS
     key_params, key_sparse, key_env, key = jax.random.split(key, 4)
     params = sparse_kernels(key_sparse, agent.networks.init(key_params), config.sparsity)
     runner = init_runner(make_collector(agent, 0), agent.networks.new_carry(1), key_env)
-    normaliser = new_normaliser(agent.env, agent.param_sets, obs=config.normalise_obs, reward=config.normalise_reward)
-    return TrainState(params, new_trace(params), h, normaliser, runner, key, jnp.int32(0))
+    return TrainState(params, new_trace(params), h, init_normaliser(agent), runner, key, jnp.int32(0))
 
 
 def learn_from_stream(agent: Agent, state: TrainState, gamma: jax.Array, learn: Learn) -> tuple[TrainState, Metrics]:

@@ -67,9 +67,9 @@ class Config(BoxLayer):
     """Deviation in the first of the environments, from which it grows to exploration_noise in the last; None, or a
     schedule of exploration_noise that falls below it, for the same in all."""
     target_noise: float = 0.2
-    """Deviation of the noise in the actions that targets are made of, likewise."""
+    """Deviation of the noise in the target actor's actions, likewise."""
     noise_clip: float = 0.5
-    """The most noise in them, likewise."""
+    """Bound of that noise, likewise."""
 
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
     allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(
@@ -134,7 +134,7 @@ def loss(
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The critics' error: this device's share of the mean over all devices.
 
-    A value is followed by that of the target actor's action with some noise: similar actions are to have similar
+    Targets bootstrap from the value of the target actor's action with some noise, so that similar actions get similar
     values.
 
     Args:
@@ -153,7 +153,7 @@ def loss(
 
 
 def policy_loss(agent: Agent, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The actor's loss, whose actions are to have a high value: this device's share of the mean over all devices."""
+    """The actor's loss, minus the value of its actions: this device's share of the mean over all devices."""
     now = rows(batch.steps, 0, 1)
     weight = step_weights(now)
     _, policy, _ = agent.networks.apply(params, (), now.observation, now.reset)
@@ -165,7 +165,7 @@ def behave(config: Config, env: MultiAgentEnvironment, state: Any, policy: Any) 
     """The behaviour of a policy: its actions with noise and, until learning starts, any actions."""
     noise, least = config.annealed(state.hyperparams, state.update).exploration_noise, config.exploration_noise_min
     if least is not None:
-        least = jnp.minimum(least, noise)  # which a schedule may take below it
+        least = jnp.minimum(least, noise)  # a schedule may take the noise below it
         noise = least + (noise - least) * env_shares(policy.action)
     return explore(config, env, state, policy.with_noise(noise))
 

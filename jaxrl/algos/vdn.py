@@ -36,7 +36,7 @@ class Config(TeamQConfig):
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "mpe": Config(**SPREAD),
-    "spread": Config(**SPREAD, shared_reward=True),  # agents earn for themselves, too: there is no team without this
+    "spread": Config(**SPREAD, shared_reward=True),  # part of each agent's reward is its own: this makes them a team
 }
 
 

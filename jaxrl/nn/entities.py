@@ -1,8 +1,8 @@
 """A torso for observations that are made of entities, with weights shared by those of a kind; actions that point.
 
 Deep sets (Zaheer et al. 2017, https://arxiv.org/abs/1703.06114): embed each entity, sum the embeddings. So the order of
-entities means nothing, and the same parameters fit any number of them. Values of actions that point at an entity are
-read off its embedding, as in pointer networks (Vinyals et al. 2015, https://arxiv.org/abs/1506.03134).
+entities means nothing, and the same parameters fit any number of them. The value of an action that points at an entity
+depends on its embedding, as in pointer networks (Vinyals et al. 2015, https://arxiv.org/abs/1506.03134).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Pointed(NamedTuple):
 class EntityTorso(nn.Module):
     """Observations `[..., D]` to features `[..., sizes[-1]]`, and what actions can point at, None if they cannot.
 
-    An entity's embedding sees the agent's own features as well. Dense layers follow the sums over each kind; what else
-    there is to see, `extra[..., K]`, is appended to their input.
+    An entity's embedding sees the agent's own features as well. Dense layers follow the sums over each kind; further
+    features, `extra[..., K]`, are appended to their input.
     """
 
     entities: Entities
@@ -85,16 +85,16 @@ def choices(
 ) -> jax.Array:
     """A number for each of A actions, `[..., A]`, by a layer called `output` in the module that calls this.
 
-    An action that points at an entity gets the inner product of its embedding and a query, besides a number common to
-    all that point. Query and numbers are read off the features, so there are as many parameters whatever the number of
-    entities.
+    An action that points at an entity gets the inner product of the entity's embedding and a query, plus a number that
+    all such actions share. The layer computes the query and the numbers from the features, so the number of parameters
+    does not depend on the number of entities.
 
     Args:
         num_actions: A.
         scale: Of the layer's initial weights.
         features: `[..., H]`.
         pointed: What actions point at, if they do.
-        num_bins: So many numbers for each action, `[..., A, num_bins]`; None for one, without an axis of its own.
+        num_bins: How many numbers each action gets, `[..., A, num_bins]`; None for one, without that axis.
     """
     count = num_actions
     if pointed is not None:

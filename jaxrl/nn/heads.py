@@ -1,7 +1,8 @@
 """Heads: from features to a policy, chosen by the action space, or to a value.
 
 Policy heads map `(features[..., H], mask=None, pointed=None)` to a distribution with batch axes `[...]`
-(`jaxrl.nn.distributions`). `pointed` is what single choices point at, see `jaxrl.nn.entities`; others do not.
+(`jaxrl.nn.distributions`). `pointed` are the entities that a `Discrete` space's actions point at, see
+`jaxrl.nn.entities`; other heads ignore it.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def bounds_of(space: Box) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spanned(space: Box) -> np.ndarray:
-    """Which numbers of a box have finite bounds that differ, and by a float: bool `[*space.shape]`."""
+    """Which numbers of a box have finite bounds that differ, by a finite float: bool `[*space.shape]`."""
     low, high = bounds_of(space)
     with np.errstate(over="ignore", invalid="ignore"):
         width = high - low
@@ -193,8 +194,8 @@ class DeterministicHead(nn.Module):
 class QHead(nn.Module):
     """Maps `[..., H]` to the values of A actions `[..., A]`, or to logits `[..., A, num_bins]` over bins of values.
 
-    With `dueling`, they are those of the state plus advantages of mean 0, each with layers of its own (Wang et al.
-    2016, https://arxiv.org/abs/1511.06581, eq. 9).
+    With `dueling`, they are the state's value plus advantages of mean 0, each with layers of its own (Wang et al. 2016,
+    https://arxiv.org/abs/1511.06581, eq. 9).
     """
 
     num_actions: int

@@ -1,4 +1,4 @@
-"""Mixers: from the values of agents' own actions to the value of what their team does."""
+"""Mixers: from the values of agents' own actions to the value of their team's joint action."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["MonotonicMixer"]
 class MonotonicMixer(nn.Module):
     """QMIX's mixer (Rashid et al. 2018, https://arxiv.org/abs/1803.11485, eq. 4 to 6): the value of each of K teams.
 
-    Its weights and biases are read off the state. Weights are not negative, so the team's value never falls when that
-    of an agent rises: what is best for each agent by its own value is best for the team. Only members who are alive
-    count, and a team without any has the value 0, as it has where values are added up: nothing is learned from it, so
-    whatever the state would say of it is arbitrary.
+    A hypernetwork computes its weights and biases from the state. Weights are not negative, so the team's value never
+    falls when an agent's rises: the action that is best by each agent's own value is best for the team. Only living
+    members count. A team without any has the value 0, as in VDN: since nothing is learned from such a team, any other
+    value would be arbitrary.
     """
 
     teams: tuple[int, ...]
     """The team of each of N agents, from 0."""
     size: int = 32
-    """Features between agents and team."""
+    """Features of the hidden layer."""
     sizes: tuple[int, ...] = (64,)
     """Layers between the state and the mixer's weights."""
     activation: str = "relu"

@@ -1,8 +1,8 @@
 """How near entities are to each other, as numbers that a network of entities can add up.
 
 An entity's own features say where it is as the agent sees it, and sums over embeddings do not say who is next to whom:
-whether an enemy has a team-mate nearer than the agent, say, at which it will shoot. Here is what follows from the
-distances between all pairs: who is nearest, and how many are within reach. It takes no parameters.
+for example, whether an enemy is nearer to a team-mate, and so will shoot at that one. These numbers come from the
+distances between all pairs: who is nearest, and how many are within reach. They need no parameters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK = 512  # observations whose pairs fit a CPU's cache
 class Relations(NamedTuple):
     """What is around the agent and around each entity, for K kinds with places and R reaches.
 
-    What is about the agent, in brackets, is left out where places are not relative to one.
+    The numbers about the agent, in brackets, are left out where places are not relative to it.
     """
 
     agent: jax.Array
@@ -44,10 +44,10 @@ class Relations(NamedTuple):
 def relations(entities: Entities, obs: jax.Array) -> Relations:
     """Who is near whom in observations `[..., D]`.
 
-    Only the agent and entities of different kinds are told about: who is next to their own kind made learning slower
-    (`baselines/history.md`). Distances are in the units of places, and at most 2, which is what they are where nobody
-    is. Being within a reach ends gradually, between three and five quarters of it. Numbers of a kind are divided by the
-    square root of how many there are at most, like other sums over entities. All is 0 for absent entities.
+    These numbers are about the agent and about entities of different kinds; distances within a kind made learning
+    slower (`baselines/history.md`). Distances are in the units of places, and at most 2, also where nobody is. Being
+    within a reach ends gradually, between three and five quarters of it. Counts of a kind are divided by the square
+    root of the kind's size, like other sums over entities. All is 0 for absent entities.
 
     Args:
         entities: What observations are made of; groups without places are left out.
@@ -61,9 +61,9 @@ def relations(entities: Entities, obs: jax.Array) -> Relations:
 def _relations(entities: Entities, obs: jax.Array) -> Relations:
     """`relations` for observations `[B, D]`.
 
-    Inside, they come last: what is done for each pair is then done for many observations at once. All reductions are
-    over the axis before, for which the pairs of two kinds are taken twice, with either first: over an axis farther away
-    XLA is many times slower on a CPU.
+    Inside, the batch axis comes last, so that each pair is computed for many observations at once. All reductions are
+    over the axis before it, because XLA is many times slower on a CPU over an axis farther away; so the pairs of two
+    kinds are computed twice, with either kind first.
     """
     reaches, groups = entities.reaches, {group.kind: group for group in entities.placed}
     rows = {kind: group.rows(obs) for kind, group in groups.items()}
@@ -102,7 +102,7 @@ def _pairs(place: dict[str, jax.Array], there: dict[str, jax.Array], one: str, o
 
 
 def _square(offset: jax.Array, valid: jax.Array) -> jax.Array:
-    """`offset[..., X, B]` as squares of distances `[..., B]`; far where it is of something that is not there."""
+    """`offset[..., X, B]` as squares of distances `[..., B]`; far where an entity is absent."""
     square = jnp.square(offset).sum(axis=-2)
     return jnp.where(valid, jnp.clip(square, _TINY, _FAR**2), _FAR**2)
 

@@ -1,7 +1,7 @@
 """Schedules: hyperparameters that change over a run, as functions of the (traced) number of updates done.
 
-A schedule is a text, so that a configuration stays plain data: `"cosine"` falls to 0, `"linear:0.1"` to a tenth of the
-initial value, and `"warmup:0.05+cosine"` first rises from 0 during a twentieth of the run.
+A schedule is a string, so that a configuration stays plain data: `"cosine"` falls to 0, `"linear:0.1"` to a tenth of
+the initial value, and `"warmup:0.05+cosine"` first rises from 0 during a twentieth of the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 __all__ = ["CURVES", "Schedule", "annealed", "by_name", "lost_later", "parse_schedule", "ramp", "register_schedule"]
 
 Curve = Callable[[jax.Array], jax.Array]
-"""`curve(progress) -> factor`: the share of the run that is done, 0 … 1, to what the initial value is multiplied by."""
+"""`curve(progress) -> factor`: from the share of the run that is done, 0 … 1, to a factor for the initial value."""
 
 CURVES: dict[str, Curve] = {
     "constant": jnp.ones_like,
@@ -25,7 +25,7 @@ CURVES: dict[str, Curve] = {
 }
 _OWN: dict[str, Curve] = {}
 WARMUP = 0.05
-"""The share of a run in which a hyperparameter rises, if nothing else is said."""
+"""The share of a run in which a hyperparameter rises, unless the schedule says another."""
 
 
 class Schedule(NamedTuple):
@@ -34,7 +34,7 @@ class Schedule(NamedTuple):
     curve: str = "constant"
     """A name in `CURVES` or of a registered curve."""
     final: float = 0.0
-    """What is left of the initial value at the end of a falling curve (or what it has grown to, above 1)."""
+    """The factor for the initial value at the end of a falling curve; above 1, the curve rises to it."""
     warmup: float = 0.0
     """The share of the run in which the hyperparameter first rises linearly from 0."""
 
@@ -44,8 +44,8 @@ def register_schedule(name: str, curve: Curve) -> None:
 
     Args:
         name: The name. It may be registered again, with another curve.
-        curve: `curve(progress) -> factor`, from traced float32 scalars to traced float32 scalars: the share of the run
-            that is done (after the warm-up, if there is one), 0 … 1, to what the initial value is multiplied by.
+        curve: `curve(progress) -> factor`, of traced float32 scalars: from the share of the run that is done (after the
+            warm-up, if there is one), 0 … 1, to a factor for the initial value.
 
     Raises:
         ValueError: The name is that of a built-in schedule, or has other characters than letters, digits and `_`.
@@ -61,7 +61,7 @@ def by_name(schedules: Sequence[str], hyperparameters: Sequence[str]) -> dict[st
     """Schedules by the names of their hyperparameters, from `["lr=cosine", …]`.
 
     Raises:
-        ValueError: One of them is no schedule of one of these hyperparameters, or a hyperparameter has two.
+        ValueError: One of them is not a schedule of one of these hyperparameters, or a hyperparameter has two.
     """
     found: dict[str, str] = {}
     for each in schedules:
@@ -96,7 +96,7 @@ def parse_schedule(text: str) -> Schedule:
     """A schedule from its text, `[warmup[:SHARE]+]CURVE[:FINAL]` or only the warm-up.
 
     Raises:
-        ValueError: It is none; the message says what there is.
+        ValueError: It is not a schedule; the message lists those that exist.
     """
     first, plus, rest = text.partition("+")
     name, _, number = first.partition(":")
@@ -130,7 +130,7 @@ def annealed(schedule: str, initial: jax.Array | float, update: jax.Array | int,
         num_updates: Updates in the whole run; from then on the value is that at the end.
 
     Raises:
-        ValueError: It is no schedule.
+        ValueError: It is not a schedule.
     """
     curve, final, warmup = parse_schedule(schedule)
     progress = jnp.clip(jnp.asarray(update, jnp.float32) / num_updates, 0.0, 1.0)
@@ -145,7 +145,7 @@ def annealed(schedule: str, initial: jax.Array | float, update: jax.Array | int,
 def ramp(
     start: jax.Array | float, finish: jax.Array | float, share: jax.Array | float, update: jax.Array, num_updates: int
 ) -> jax.Array:
-    """What moves linearly from `start` to `finish` during the first `share` of a run, and stays there.
+    """A value that moves linearly from `start` to `finish` during the first `share` of a run, and stays there.
 
     Args:
         start: The value at update 0.

@@ -63,7 +63,7 @@ def psum(tree: Any) -> Any:
 
 
 def mean_weights(weight: jax.Array) -> jax.Array:
-    """What each sample counts in the weighted mean over the samples of all devices; zeros if nothing has a weight.
+    """Each sample's share in the weighted mean over the samples of all devices; zeros if nothing has a weight.
 
     A device's sum of `x * mean_weights(weight)` is its share of that mean, and the shares add up by `psum`.
     """

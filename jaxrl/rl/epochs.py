@@ -56,7 +56,7 @@ def update_epochs(
         max_grad_norm: Gradients are scaled down to this global norm.
         weight_decay: See `gradient_step`.
         target_kl: Stop learning once `loss` reports a larger `approx_kl`.
-        prepare: What is done to each minibatch as a whole, before `loss` sees it, perhaps in parts.
+        prepare: Prepares each minibatch as a whole, before `loss` sees it, perhaps in parts.
         num_parts: See `gradient_of_parts`.
     """
 

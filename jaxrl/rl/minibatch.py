@@ -26,7 +26,7 @@ def shuffled_indices(keys: jax.Array, num_envs: int, num_minibatches: int) -> ja
 
     Args:
         keys: `[R / S, S]`, one for each of the R rows. Each shard shuffles the rows of its own B / S environments, and
-            each minibatch takes equally many from every shard. So some of the shards, alone on a device, produce their
+            each minibatch takes equally many from every shard. So a device with only some of the shards produces its
             part of exactly the same minibatches. Consumed (JAX's check can't see it).
         num_envs: B.
         num_minibatches: The number of minibatches.

@@ -93,7 +93,7 @@ def gradient_step(
         lr: Learning rate; or one for each entry along the leaves' first axis, `[P]`; or a tree with one of these for
             each part of the parameters.
         max_grad_norm: The gradient is scaled down to this global norm.
-        weight_decay: What is added to the direction of a layer's weights, as a share of them; biases have none.
+        weight_decay: The share of a layer's weights that is added to their direction; biases do not decay.
         num_parts: See `gradient_of_parts`.
 
     Returns:
@@ -114,7 +114,7 @@ def gradient_step(
 def gradient_of_parts(
     loss: Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]], params: Any, minibatch: Any, num_parts: int
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """The gradient of a loss, and its facts, each the sum over parts of the minibatch that take their turns.
+    """The gradient of a loss, and its facts, summed over the parts of a minibatch, one part after another.
 
     So an update needs the memory of one part, and a part that fits into a core's cache is faster.
 
@@ -174,12 +174,12 @@ def _is_kernel(path: tuple[Any, ...]) -> bool:
 
 
 def _along(rate: Any, step: jax.Array) -> Any:
-    """A number as it is; several, `[P]`, so that they multiply along the first axis of `step[P, ...]`."""
+    """A learning rate to multiply `step[P, ...]` by: a scalar, or `[P]` along the first axis."""
     return jnp.expand_dims(rate, tuple(range(1, step.ndim))) if jnp.ndim(rate) else rate
 
 
 def _labels(params: Any) -> Any:
-    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of G parameter sets, `[P, D, H]`."""
+    """`"muon"` for the matrices of hidden layers, `[D, H]` or one for each of P parameter sets, `[P, D, H]`."""
 
     def label(path: tuple[Any, ...], leaf: jax.Array) -> str:
         matrix = _is_kernel(path) and leaf.ndim in (2, 3)

@@ -1,9 +1,9 @@
 """A replay buffer: the latest steps of B environments, as arrays in the train state.
 
-Every leaf begins with the axis of environments, so a buffer spreads over devices as the environments do. Whole rollouts
-are written, in turn over the oldest. Each observation is stored once, in its own dtype: the next one is that of the
-next step, so steps are read in windows of consecutive steps, which never cross from the newest rollout to the oldest.
-The newest step, which has no successor yet, is only ever the end of a window.
+Every leaf begins with the axis of environments, so a buffer spreads over devices as the environments do. Each rollout
+is written over the oldest. Each observation is stored once, in its own dtype, since the next observation is that of the
+next step: steps are read in windows of consecutive steps, which never cross from the newest rollout to the oldest. The
+newest step, which has no successor yet, is only ever the end of a window.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def num_stored(replay: Replay) -> jax.Array:
 def draw(replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int) -> Index:
     """Windows for G minibatches, drawn uniformly and independently: leaves `[G, R]`.
 
-    Each of S shards draws `rows` windows of its own B / S environments for each minibatch, R = S `rows` in all. So some
-    of the shards, alone on a device, draw their part of exactly the same minibatches. With memory, windows begin where
-    one is stored.
+    Each of S shards draws `rows` windows of its own B / S environments for each minibatch, R = S `rows` in all. So a
+    device with only some of the shards draws its part of exactly the same minibatches. With memory, windows begin where
+    a memory is stored.
 
     Args:
         replay: The buffer; it must hold at least `window` steps.

@@ -1,4 +1,4 @@
-"""Returns: what values are to become."""
+"""Returns: the targets of values."""
 
 from __future__ import annotations
 
