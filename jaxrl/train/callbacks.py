@@ -23,7 +23,7 @@ class Callback:
     """
 
     work = "callbacks"
-    """What the host does in these methods, for the report if the device has to wait for it."""
+    """What the host does in these methods: a message names it if the device has to wait."""
     reason = "callback"
     """What `Result.stopped` says if this callback ends training."""
 
@@ -55,7 +55,7 @@ class Callbacks(Callback):
         self._callbacks = callbacks
         self._throughput = throughput
         self.stop: str | None = None
-        """The reason to end training now, which the first callback that asked for it gave; None to continue."""
+        """The reason to end training now, from the first callback that asked for it; None to continue."""
 
     def row(self, row: dict[str, Any]) -> None:
         for callback in self._each():
@@ -100,7 +100,7 @@ class StopAt(Callback):
 
     @property
     def sentence(self) -> str:
-        """That the goal is reached; empty before."""
+        """A sentence that says that the goal is reached; empty before."""
         return "" if self.reached is None else goal_sentence(self.reached)
 
     def evaluation(self, row: dict[str, Any]) -> bool:
@@ -111,7 +111,7 @@ class StopAt(Callback):
 
 
 def goal_sentence(reached: Mapping[str, Any]) -> str:
-    """What the entry `goal` of run.json says."""
+    """The entry `goal` of run.json as a sentence."""
     name = "win rate" if reached["metric"] == "win_rate" else "return"
     return (
         f"The goal is reached: after {reached['timesteps']:,} steps the {name} is {reached['score']:.4g}, at least "
@@ -149,7 +149,7 @@ class OwnCallbacks(Callback):
         self._each(lambda callback: callback.phase(text))
 
     def _each(self, call: Callable[[Callback], bool | None]) -> bool:
-        """Whether one of them asks to end training. After an exception none is called any more."""
+        """Whether one of them asks to end training. After an exception, no callback is called again."""
         ends = self.error is not None
         try:
             for callback in [] if ends else self._callbacks:

@@ -89,7 +89,7 @@ def evaluate(
         greedy: Whether to take the most likely action; False samples.
         max_steps: Cuts episodes that the environment never ends; `finished` is False for those.
         params: The environment's parameters; None for its defaults.
-        log_info: Names of numbers in the environment's info, whose values at the end of each episode are wanted.
+        log_info: Names of numbers in the environment's info to report as they are at the end of each episode.
 
     Raises:
         TypeError: `algo` is not an algorithm, `env` not an environment or `key` not a typed key.

@@ -125,7 +125,7 @@ def _check_what(algo: Any, config: Any) -> None:
 
     Raises:
         TypeError: One is something else.
-        ValueError: The algorithm was made from another configuration: it would train that, and this would be recorded.
+        ValueError: The algorithm was made from another configuration: it would train by that one and record this one.
     """
     check_not_loading()
     check_algorithm(algo, "fit")

@@ -15,7 +15,7 @@ DEFAULT_MINUTES = 5.0
 """Minutes between checkpoints. Saving one takes about a tenth of a second."""
 
 GOAL_CHECKS = 20
-"""How many evaluations a run has that stops at a goal, if nothing else is asked for."""
+"""The default number of evaluations in a run that stops at a goal."""
 
 MAX_SHARE = 0.02
 """The largest share of the time to spend on checkpoints that are saved by time."""

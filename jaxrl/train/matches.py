@@ -1,4 +1,4 @@
-"""Matches: the agents of one environment are played by several trained policies."""
+"""Matches: several trained policies play the agents of one environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Contender(NamedTuple):
     state: Any
     """The train state of one member."""
     trained_in: MultiAgentEnvironment
-    """Where it was trained, which tells how many agents it acts for, what they see and what they can do."""
+    """The environment it was trained in: how many agents it acts for, what they see and what they can do."""
     alike: Hashable
     """Equal for contenders whose states fit the same `algo`, so that their matches share a compiled program."""
     by_rules: bool = False
@@ -102,7 +102,7 @@ def check_fit(env: MultiAgentEnvironment, contenders: Sequence[Contender], sides
 
 
 def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The agents of the two sides: the two teams, or the two kinds of agents if everybody is a team of its own.
+    """The agents of the two sides: the two teams, or the two kinds of agents if every agent is its own team.
 
     The sides of a single team are its first and its second half.
 
@@ -193,7 +193,7 @@ def play_script(
     algo, alone = programs[alike]
     played = evaluate(algo, alone, first.state, key, games, greedy=False)  # `algo` knows
     if played.won is None:
-        raise ValueError(f"{alone.name} does not tell who won.")
+        raise ValueError(f"{alone.name} does not say who won.")
     wins = int(np.sum(played.won))
     return Result(wins, 0, games - wins, float(np.mean(played.returns)))
 
@@ -225,7 +225,7 @@ def _on_side(
         then, now = (each.made_as or each.name for each in (trained_in, env))
         raise ValueError(
             f"{contender.name} was trained in {then}, where agents see {there[0]} and do {there[1]}; in {now} they see "
-            f"{here[0]} and do {here[1]}. Leave it out, or choose by --env where all can play."
+            f"{here[0]} and do {here[1]}. Leave it out, or choose an environment in which all can play by --env."
         )
     if trained_in.num_agents not in (len(side), env.num_agents):
         raise ValueError(
@@ -246,7 +246,7 @@ def _on_side(
 
 
 def _joined(acts: Sequence[Callable[..., Any]], sides: Sequence[tuple[int, ...]]) -> Algorithm:
-    """An algorithm that only acts, by two others: its state and its memory are pairs of theirs."""
+    """An algorithm that only acts, through two others: its state and its memory are pairs of theirs."""
     order = np.argsort(np.concatenate([np.array(side) for side in sides]))
 
     def act(

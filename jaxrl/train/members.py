@@ -90,7 +90,7 @@ def describe_member(own: Mapping[str, Any]) -> str:
 def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = None) -> int:
     """The number of the member with the best score in an evaluation's summary, whose numbers are lists.
 
-    Those who have `diverged` act all the same, and may be lucky, but are not the best.
+    Members that have `diverged` still act, and may be lucky, but are never the best.
     """
     scores = np.array(evaluation[metric_of(evaluation)], np.float64)
     scores[list(diverged or ())] = np.nan

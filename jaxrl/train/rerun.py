@@ -74,12 +74,12 @@ def repeated(run: Run) -> dict[str, Any]:
         raise ValueError(f"The seeds of {run.folder.path} are trained together; leave out :{run.index}.")
     if "population" in about:
         raise ValueError(
-            f"{run.folder.path} holds the population of a search, which is only trained by that search: give its "
-            f"command again, which checklist.json tells."
+            f"{run.folder.path} holds the population of a search, and only that search trains it: give its command "
+            f"again, which checklist.json has."
         )
     if "loss" in about:
         raise ValueError(
-            f"{run.folder.path} learns by {about['loss']}, which only Python can give it: call "
+            f"{run.folder.path} learns by {about['loss']}, a loss that only Python can pass: call "
             f"fit(make(config, loss=…), config, {str(run.folder.path)!r}, resume=True), or put the loss into a file of "
             f"the algorithm, see `jaxrl eject`."
         )
@@ -107,10 +107,10 @@ def warnings_for(about: dict[str, Any]) -> list[str]:
     if _mesh(about) is None:
         mesh, there = about["mesh"], jax.device_count()
         found.append(
-            f"It ran on {mesh['member'] * mesh['data']} devices and {there} can be seen, so it is spread otherwise."
+            f"It ran on {mesh['member'] * mesh['data']} devices and {there} are visible, so it is spread differently."
         )
     if about.get("lengthened"):
-        found.append("It was made longer on the way, and is as long from the beginning this time.")
+        found.append("It was made longer on the way; this time it has its full length from the beginning.")
     return found
 
 

@@ -52,7 +52,7 @@ class Segment(NamedTuple):
 
 
 class SearchRun(NamedTuple):
-    """What searches and reruns set in a run of theirs."""
+    """What searches and reruns set in their runs."""
 
     segment: Segment | None = None
     """Only some of the updates; None for all of them."""
@@ -105,14 +105,14 @@ class Recording:
     callbacks: Sequence[Callback | OnRow]
 
     def check(self, intervals: Intervals) -> None:
-        """Raise ValueError for checkpoints that nobody asked for, or that have no place."""
+        """Raise ValueError for options of checkpoints without a folder to save them in."""
         keep = as_whole("keep_checkpoints", self.keep_checkpoints)
         if self.run_dir is None and (self.resume is True or intervals.saves_on_demand or keep != KEPT):
             raise ValueError("Checkpoints need a place: give a run_dir.")
 
     @property
     def begins(self) -> bool:
-        """Whether there is nothing to go on from; a run that was interrupted very early may begin nevertheless."""
+        """Whether there is nothing to continue from. A run that was interrupted very early may begin in any case."""
         return not self.resume or self.run_dir is None or not (Path(self.run_dir) / "run.json").is_file()
 
 
@@ -288,7 +288,7 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
 
 
 def _said_of_length(training: Training, before: int, update: int) -> list[str]:
-    """What the config says of a run of `before` steps that is made longer after `update` updates, for all members."""
+    """What the config says about making a run of `before` steps longer after `update` updates, for all members."""
     if not hasattr(training.config, "lengthened"):
         return []
     said: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The train state that a run starts from: a fresh one, one with what another run has learned, or any state."""
+"""The train state that a run starts from: a fresh one, one that takes over what another run learned, or any state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InitFrom:
     """Another run, and what to take over from it."""
 
     run: str | Path
-    """Its folder; with an index behind a colon, that one of its seeds, as `member` says too."""
+    """Its folder. An index after a colon selects one of its seeds, as `member` does."""
     learner: bool = False
     """Take over everything that updates learn, with the optimiser and the normalisers, instead of parameters only."""
     best: bool = False
@@ -43,7 +43,7 @@ class InitFrom:
             object.__setattr__(self, name, typed(f"init_from: {name}", hint, getattr(self, name)))
 
     def to_json(self) -> dict[str, Any]:
-        """For run.json; whom to trust is not said there."""
+        """For run.json, which does not say whom to trust."""
         return {name: value for name, value in dataclasses.asdict(self).items() if name != "trust"}
 
 
@@ -89,7 +89,7 @@ class Start:
         Raises:
             ValueError: A leaf has another shape, the message names it and says what differs; or there is no such
                 member.
-            TypeError: `initial_state` is no train state.
+            TypeError: `initial_state` is not a train state.
             FileNotFoundError: There is no run.
             CheckpointError: It has no good checkpoint.
             UntrustedRunError: See `load`.

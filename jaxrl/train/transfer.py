@@ -1,4 +1,4 @@
-"""What a run has learned, elsewhere: which parts of its train state that is, and where they fit."""
+"""Using what a run has learned elsewhere: which parts of its train state that is, and where they fit."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def in_env(run: Run, env: str) -> Run:
     has to fit, too.
 
     Args:
-        run: With one seed or several.
+        run: A run with one seed or several.
         env: The environment's name.
 
     Raises:
         ValueError: Something that was learned has another shape there; the message says what differs.
     """
-    config = dataclasses.replace(run.config, env=env, log_info=())  # which may have other numbers there
+    config = dataclasses.replace(run.config, env=env, log_info=())  # the info may have other numbers there
     algo = run.module.make(config)
     here, there = jax.eval_shape(algo.init, abstract_key()), run.member(run.index or 0).state
     for everything in (False, True):  # parameters first, since their names say most
@@ -49,9 +49,9 @@ def _advice(run: Run, config: Any) -> str:
 
 
 def learned_parts(state: Any, everything: bool) -> dict[str, Any]:
-    """The parameters in a train state, or everything that updates learn, by field; of nested states, dictionaries.
+    """The parameters in a train state, or everything that updates learn, by field; for nested states, dictionaries.
 
-    A target network begins as a copy, so it is what the parameters are wherever those are taken over alone.
+    A target network begins as a copy of the parameters, so if only these are taken over, the target is a copy too.
     """
     learned = field_names(state, "learned")
     own = {name: getattr(state, name) for name in learned if everything or name == "params"}
@@ -61,7 +61,7 @@ def learned_parts(state: Any, everything: bool) -> dict[str, Any]:
 
 
 def _is_part(part: Any, whole: Any) -> bool:
-    """Whether the dictionaries `whole` have everything that is in `part`, in the same shapes."""
+    """Whether the nested dictionaries `whole` have everything that is in `part`, in the same shapes."""
     if isinstance(part, Mapping):
         inside = isinstance(whole, Mapping) and part.keys() <= whole.keys()
         return inside and all(_is_part(own, whole[name]) for name, own in part.items())
@@ -69,7 +69,7 @@ def _is_part(part: Any, whole: Any) -> bool:
 
 
 def _part_like(part: Any, whole: Any) -> Any:
-    """The part of the dictionaries `whole` that has the keys of `part`."""
+    """The part of the nested dictionaries `whole` that has the keys of `part`."""
     return {name: _part_like(own, whole[name]) for name, own in part.items()} if isinstance(part, Mapping) else whole
 
 

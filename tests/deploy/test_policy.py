@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_told() -> None:
 def test_the_state_must_be_one_members() -> None:
     s = subject("mlp")
     both = jax.tree.map(lambda leaf: np.zeros((2, *leaf.shape)), s.state)
-    with pytest.raises(ValueError, match="holds 2 members, and each has a policy of its own; choose one"):
+    with pytest.raises(ValueError, match="holds 2 members, and each has its own policy; choose one"):
         Policy(s.algo, s.policy.env, both)
     config = ppo.Config(hidden=(3,))
     with pytest.raises(ValueError, match=r"not a train state of this algorithm with this configuration: \S+ is"):

@@ -70,4 +70,4 @@ def test_what_differs_from_then_is_told_before(original: Path) -> None:
     [*_, device] = warnings_for({**clean, "devices": ["gpu:0 NVIDIA H200"]})
     assert device == "The device was NVIDIA H200 and is cpu now."
     [*_, spread] = warnings_for({**clean, "mesh": {"member": 64, "data": 1}})
-    assert spread == "It ran on 64 devices and 1 can be seen, so it is spread otherwise."
+    assert spread == "It ran on 64 devices and 1 are visible, so it is spread differently."

@@ -34,7 +34,7 @@ def rollout_share(
         members: M.
         mesh: The mesh of the run.
         repeats: How often to repeat each measurement.
-        before: Updates that are made first, because nothing is learned in them.
+        before: Updates to make first, because they learn nothing.
     """
 
     def begun() -> Any:

@@ -69,7 +69,7 @@ def join(coordinator: str | None = None, num_processes: int | None = None, proce
         if coordinator is not None:
             raise
         raise ValueError(
-            "Neither SLURM, Open MPI, Kubernetes nor a TPU tells which processes belong together; say it on every "
+            "Neither SLURM, Open MPI, Kubernetes nor a TPU says which processes belong together; say it on every "
             "host: --distributed --coordinator HOST:PORT --num-processes N --process-id I, where HOST runs process 0."
         ) from error
 

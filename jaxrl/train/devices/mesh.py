@@ -132,7 +132,7 @@ def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members:
 def check_replicas(state: Any, metrics: Any) -> None:
     """Raise ValueError unless all devices agree on what is not split: learned and replicated fields, and metrics.
 
-    An algorithm that forgets a sum over devices would otherwise train, on each of them, on its part of the data alone.
+    Otherwise an algorithm that forgets a sum over devices would train each of them on its part of the data alone.
     Rounding may differ.
     """
     whole = [(name, value) for name, role, value in _fields(state) if role in ("learned", "replicated")]
@@ -149,7 +149,7 @@ def check_replicas(state: Any, metrics: Any) -> None:
 
 
 def _fields(state: Any) -> Iterator[tuple[str, Role, Any]]:
-    """Name, role and value of each field of a train state; of a nested one, those of its fields."""
+    """Name, role and value of each field of a train state; for a nested state, those of its fields."""
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:
         for name in field_names(state, role):

@@ -1,6 +1,7 @@
-"""Whether what is asked for begins a run, continues one, or has ended: the one rule of `fit`, sweeps and searches.
+"""Whether a request begins a run, continues one, or asks for one that has ended: the one rule of `fit`, sweeps and
+searches.
 
-A folder continues with the very run that it holds, see `same_run`. All is decided under the folder's lock, and nothing
+A folder continues only the run that it holds, see `same_run`. The decision is made under the folder's lock, and nothing
 that was learned is ever deleted: what an interrupted run has left without a checkpoint is set aside.
 """
 
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 _KEPT = ("command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
-"""What run.json goes on saying when a run is continued, besides its notes."""
+"""The entries of run.json that a continued run keeps, besides its notes."""
 
 _LENGTH, _POLICIES = "total_timesteps", "policies"
 
@@ -70,7 +71,7 @@ class Begun(NamedTuple):
 
     @property
     def path(self) -> Path | None:
-        """Of the folder."""
+        """The path of the folder."""
         return None if self.folder is None else self.folder.path
 
 
@@ -79,7 +80,7 @@ def decide(folder: RunFolder, config: Any, about: Mapping[str, Any], longer: boo
 
     Args:
         folder: It need not exist.
-        config: The run's.
+        config: The run's config.
         about: What it asks for, see `wanted`.
         longer: Whether the run may be the one in the folder, made longer.
 
@@ -125,7 +126,7 @@ def goal_reached(before: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def ended(folder: RunFolder) -> str:
-    """That the run in a folder is finished, and what to type to play it or to go on."""
+    """A message that the run in a folder is finished, and what to type to play it or to go on."""
     about, place = folder.read(), _quoted(folder.path)
     steps = about.get("timesteps", 0)
     reached = about.get("goal")
@@ -153,7 +154,7 @@ def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> No
 
 
 def read_about(file: Path) -> dict[str, Any]:
-    """What a run.json, or the like of a sweep or search, says.
+    """The content of a run.json, or of the same file of a sweep or search.
 
     Raises:
         FileExistsError: It is damaged.
@@ -170,7 +171,7 @@ def entered(run_dir: str | Path | None, config: Any, about: dict[str, Any], resu
 
     Args:
         run_dir: The folder; None for a run without one.
-        config: The run's.
+        config: The run's config.
         about: What run.json says of it, see `wanted`.
         resume: False begins; True continues, also as a longer run; "auto" continues if there is something to go on
             from, else begins. A finished run is continued, with nothing left to train.
@@ -219,13 +220,13 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
 
 
 def _begun(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
-    """A run from its beginning: the user's own files are kept, and that it is this user's is remembered."""
+    """A run from its beginning, which keeps copies of the user's own files and a record that it is this user's."""
     keep_sources(folder.path, config)
     return Begun(folder, about | vouch(about), False)
 
 
 def _going_on(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
-    """A run that is continued, and perhaps made longer, which its run.json remembers."""
+    """A run that is continued; its run.json records if it is made longer."""
     before = folder.read()
     then = before["config"].get(_LENGTH) if _longer(before, config) else None
     if then is not None:
@@ -234,7 +235,7 @@ def _going_on(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
 
 
 def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """For run.json: its notes and what it says of the run's beginning are kept."""
+    """The new content of run.json, which keeps its notes and what it says of the run's beginning."""
     names = dict.fromkeys([*before.get("notes", ()), *about.get("notes", ())])
     noted = {name: about.get(name, before.get(name)) for name in names}
     kept = {name: before[name] for name in _KEPT if name in before}
@@ -259,7 +260,7 @@ def _longer(before: Mapping[str, Any], config: Any) -> dict[str, int]:
 
 
 def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differing: Sequence[str]) -> str:
-    """That a folder holds another run, and what to type."""
+    """A message that a folder holds another run, and what to type."""
     place, longer = _quoted(folder.path), _longer(before, config)
     if longer and all(text.startswith(f"{_LENGTH} is") for text in differing):
         other = f", or make that one longer with `jaxrl resume {place} --total-timesteps {longer[_LENGTH]}`"
@@ -273,7 +274,7 @@ def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differin
 
 
 def _diverged(folder: RunFolder) -> str:
-    """How the run ended, and what to type."""
+    """A message about how the run ended, and what to type."""
     about = folder.read()
     ended = f"The run in {folder.path} has ended: {about.get('error', 'it has diverged.')}"
     if not CheckpointReader(folder.checkpoints).updates:
@@ -285,5 +286,5 @@ def _diverged(folder: RunFolder) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """For a shell."""
+    """The path, quoted for a shell."""
     return shlex.quote(str(path))

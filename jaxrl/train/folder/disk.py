@@ -55,7 +55,7 @@ def check_writable(folder: Path) -> None:
 
 @contextlib.contextmanager
 def writing(out: Path, flag: str = "--out") -> Iterator[None]:
-    """While the file is written that a flag names: an OSError says why it cannot be, and what to type.
+    """A context in which the file that a flag names is written: an OSError says why it fails, and what to type.
 
     Raises:
         OSError: The message is one sentence.

@@ -1,4 +1,4 @@
-"""Open a run again: its folder says what it was, its checkpoint what it had learned."""
+"""Open a run again: its folder says what it is, its checkpoint what it has learned."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Run:
     module: ModuleType
     """The algorithm's module."""
     config: Any
-    """The configuration that all members share; of a `member`, with its own seed and hyperparameters."""
+    """The configuration that all members share; for a `member`, with its own seed and hyperparameters."""
     algo: Algorithm
     env: Environment
     checkpoint: Callable[[], Restored]
@@ -67,7 +67,7 @@ class Run:
             CheckpointError: There is none, none is good, or it does not fit the config in run.json.
             ValueError: It is the population of a search, which only that search can load.
         """
-        with jax.ensure_compile_time_eval():  # it may be asked for first where JAX traces, and is kept
+        with jax.ensure_compile_time_eval():  # the first to ask may be code that JAX traces, and the state is kept
             state = self.checkpoint().state
             return state if self.index is None else member_of(state, self.index)
 
@@ -81,7 +81,7 @@ class Run:
         """
         if self.num_members > 1:
             raise ValueError(
-                f"{self.folder.path} holds {self.num_members} seeds, and each has a policy of its own; choose one by "
+                f"{self.folder.path} holds {self.num_members} seeds, and each has its own policy; choose one by "
                 f"run.member(0).policy, or the best by run.member().policy."
             )
         with jax.ensure_compile_time_eval():
@@ -127,8 +127,8 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         path: The folder, which is only read. `"RUN:2"` is its seed or member with index 2.
         best: Whether to take the state that had the best score in an evaluation during training (they are made with
             `eval_every`), instead of the last one.
-        trust: Whether the folder may name a module to import that is none of jaxrl's algorithms, although this user has
-            not made the run on this machine.
+        trust: Whether the folder may name a module to import that is not one of jaxrl's algorithms, although this user
+            has not made the run on this machine.
 
     Raises:
         FileNotFoundError: There is no run, or no best state was kept.
@@ -146,7 +146,7 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         raise FileNotFoundError(f"{folder.path} has no best checkpoint: they are kept when --eval-every is given.")
     module = sys.modules[config_class.__module__]
     with _told(folder.path):
-        # What had no effect then is refused now, so it is left out.
+        # Fields that had no effect then would be refused now, so they are left out.
         content = {"env": about["env"], **about["config"]}
         content |= {role: restored(content[role], folder.path) for role in NAMED if content.get(role)}
         if content.get("policies"):
@@ -164,8 +164,8 @@ def _restored(folder: RunFolder, about: dict[str, Any], algo: Algorithm, best: b
     """The newest good checkpoint, or the best one."""
     if "generations" in about.get("population", ()):
         raise ValueError(
-            f"{folder.path} holds the population of a search, which nothing but the search can load; its best is "
-            f"trained again in {folder.path.absolute().parent.parent / 'test'}."
+            f"{folder.path} holds the population of a search, which only the search can load; its best is trained "
+            f"again in {folder.path.absolute().parent.parent / 'test'}."
         )
     members = about["num_seeds"]
     with _told(folder.path):
@@ -176,7 +176,7 @@ def _restored(folder: RunFolder, about: dict[str, Any], algo: Algorithm, best: b
 
 @contextlib.contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with a config that is not this version's, or was changed, is told in a sentence."""
+    """Turn any error from a config of another version, or a changed one, into a sentence."""
     try:
         yield
     except ImportError:  # it names the package and the line that installs it

@@ -13,13 +13,13 @@ from jaxrl.train.metrics import flat_row
 __all__ = ["RowCheck", "check_lengths", "check_members"]
 
 _SHARED = ("timesteps", "seconds", "steps_per_second", "episodes")
-"""In a row, one number for all members; the episodes of metrics.jsonl apart."""
+"""Names in a row that have one number for all members, except for the episodes of metrics.jsonl."""
 _GROUPS = ("losses", "returns", "info")
-"""In a row, numbers by name."""
+"""Names in a row that hold numbers by name."""
 
 
 class RowCheck:
-    """Holds the rows of one file against what readers need and against each other.
+    """Checks that the rows of one file have what readers need, and that they agree with each other.
 
     Args:
         needed: Names that every row has, besides `timesteps`.
@@ -50,11 +50,11 @@ class RowCheck:
 
 
 def check_members(path: Path, rows: Sequence[Mapping[str, Any]], members: int) -> None:
-    """Raise unless rows tell of as many members as the run has.
+    """Raise unless the rows have numbers for as many members as the run has.
 
     Args:
         path: The rows' file.
-        rows: Of metrics or evaluations.
+        rows: Rows of metrics or evaluations.
         members: M.
 
     Raises:

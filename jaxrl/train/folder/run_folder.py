@@ -1,4 +1,4 @@
-"""The run folder: run.json tells what was run and how it went, metrics.jsonl has one row a log interval."""
+"""The run folder: run.json says what was run and how it went, metrics.jsonl has one row per log interval."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_t
 
 _LEFTOVERS = (FOLDER, "live.", "events.jsonl", "interrupted-", ".probe-", LOCK)
 _UNFINISHED = ".json.new"
-"""How the name of a JSON file ends that was to be written."""
+"""The ending of a JSON file's name while it is being written."""
 
 
 class RunFolder:
@@ -100,7 +100,7 @@ class RunFolder:
         return folder
 
     def flush(self) -> None:
-        """See to it that all rows are on the disk.
+        """Make sure that all rows are on disk.
 
         Raises:
             OSError: Some are not.
@@ -110,12 +110,12 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where the checkpoints lie."""
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def best(self) -> Path:
-        """Where the checkpoint with the best evaluation lies."""
+        """The folder of the checkpoint with the best evaluation."""
         return self.path / "best"
 
     def read(self) -> dict[str, Any]:
@@ -123,15 +123,15 @@ class RunFolder:
 
         Raises:
             OSError: It cannot be read.
-            DamagedFileError: It does not say what a run.json says.
+            DamagedFileError: Its content is not that of a run.json.
         """
         return read_run_info(self.path / "run.json")
 
     def write(self, content: dict[str, Any]) -> None:
-        """Replace run.json, in one go: who reads it sees the old one or the new one.
+        """Replace run.json atomically: readers see either the old one or the new one.
 
         Raises:
-            OSError: It is as it was.
+            OSError: It cannot be written; the old one is unchanged.
         """
         if "members" in content:
             content = {**content, "members": spelled(content["members"])}
@@ -139,7 +139,7 @@ class RunFolder:
 
 
 def _program(path: Path) -> list[str]:
-    """What was typed to run the program at `path`: its name, or `python -m` and its package."""
+    """The words that run the program at `path`: its name, or `python -m` and its package."""
     return ["python", "-m", path.parent.name] if path.name == "__main__.py" else [path.name]
 
 
@@ -170,7 +170,7 @@ def class_name(config: Any) -> str:
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
-    """A config dataclass as JSON-able data, in which infinite numbers are words: JSON knows none."""
+    """A config dataclass as JSON-able data, with words for infinite numbers, which JSON lacks."""
     content = dataclasses.asdict(config)
     content |= {role: portable(content[role]) for role in NAMED if isinstance(content.get(role), str)}
     return json.loads(json.dumps(spelled(content)))
@@ -204,7 +204,7 @@ def latest_run(root: str | Path = "runs") -> Path:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether a run can begin there: some files are left by one that was interrupted before it had begun."""
+    """Whether a run can begin there: files left by a run that was interrupted before it began do not count."""
     return path.is_dir() and all(_is_leftover(file.name) for file in path.iterdir())
 
 

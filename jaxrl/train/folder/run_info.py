@@ -1,6 +1,6 @@
-"""What run.json, checklist.json and sweep.json say, checked when it is read.
+"""The contents of run.json, checklist.json and sweep.json, checked when they are read.
 
-Whoever reads a run folder gets the types that are written here, or one sentence that says what is wrong.
+Readers of a run folder get the types that are written here, or one sentence that says what is wrong.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from jaxrl.train.folder.typed import from_json
 __all__ = ["RunInfo", "read_checklist", "read_ending", "read_run_info"]
 
 _MOST_MEMBERS = 65_536
-"""More than anybody trains side by side: a chunk of updates has at least one for each."""
+"""More than anybody trains side by side."""
 
 Measure = float | None | list[float | None]
-"""A number, one for each member, or nothing where none is known."""
+"""A number, one for each member, or None where none is known."""
 
 
 class Options(TypedDict, total=False):
@@ -73,7 +73,7 @@ class _Played(TypedDict):
 
 
 class Evaluation(_Played, total=False):
-    """The final greedy evaluation, as far as anybody compares it."""
+    """The fields of the final greedy evaluation that runs are compared by."""
 
     length_mean: Measure
     win_rate: Measure
@@ -115,7 +115,7 @@ class _Needed(TypedDict):
 
 
 class RunInfo(_Needed, total=False):
-    """The content of run.json, as far as anybody reads it."""
+    """The fields of run.json that jaxrl reads."""
 
     status: str
     error: str
@@ -156,16 +156,16 @@ _UNSAID: dict[str, Any] = {
     "devices": [],
     "diverged": [],
 }
-"""What a run.json says that does not say it."""
+"""The values of fields that a run.json leaves out."""
 
 
 def read_run_info(path: Path) -> dict[str, Any]:
-    """The content of a run.json, a `RunInfo` with everything in it that has to be there.
+    """The content of a run.json, a `RunInfo` with all required fields.
 
     Raises:
         FileNotFoundError: There is no such file.
         OSError: It cannot be read.
-        DamagedFileError: It says something else.
+        DamagedFileError: It has another content.
     """
 
     def check(content: dict[str, Any]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def read_ending(path: Path) -> tuple[str, str | None]:
     Raises:
         FileNotFoundError: There is no such file.
         OSError: It cannot be read.
-        DamagedFileError: It says something else.
+        DamagedFileError: It has another content.
     """
     content = _checked(path, lambda content: from_json(_Ending, content, ""))
     return content["status"], content.get("error")
@@ -246,7 +246,7 @@ class _Planned(TypedDict):
 
 
 class Checklist(_Planned, total=False):
-    """The content of checklist.json, as far as reports read it."""
+    """The fields of checklist.json that reports read."""
 
     trials: list[_Trial]
     incumbents: list[_Incumbent]
@@ -259,7 +259,7 @@ def read_checklist(path: Path) -> dict[str, Any]:
     Raises:
         FileNotFoundError: There is no such file.
         OSError: It cannot be read.
-        DamagedFileError: It says something else.
+        DamagedFileError: It has another content.
     """
     return _checked(path, lambda content: from_json(Checklist, content, ""))
 

@@ -1,4 +1,4 @@
-"""A run that begins anew in its folder: what an interrupted one has written there is set aside, never deleted."""
+"""Begin a run anew in its folder: the files of an interrupted one are set aside, never deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["begin_anew"]
 
 
 def begin_anew(folder: RunFolder) -> None:
-    """Make the folder free; what was written there is set aside, and it is said."""
+    """Free the folder: set the files of an interrupted run aside, and say so."""
     if not (folder.path / "run.json").is_file():
         return
     place = _set_aside(folder)
@@ -22,9 +22,9 @@ def begin_anew(folder: RunFolder) -> None:
 
 
 def _set_aside(folder: RunFolder) -> Path | None:
-    """The folder inside in which the files are now; None if nothing had been learned.
+    """The folder inside that holds the files now; None if nothing had been learned.
 
-    What tells that there is something goes last: a process that is killed on the way leaves a run to set aside.
+    The files that show that there is a run move last: if the process is killed on the way, it is set aside next time.
     """
     if not folder.metrics.size and not folder.best.exists():
         shutil.rmtree(folder.checkpoints, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The user's own files that a run is made of: copies are kept in its folder, and later commands use these."""
+"""The user's own files that a run is made of: its folder keeps copies, and later commands use these."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 FOLDER = "source"
-"""In the run folder."""
+"""The folder of the copies, in the run folder."""
 NAMED = ("env", "params", "network")
 """The fields of a config that can name code of the user's own, such as `./my_env.py:MyEnv`."""
 
@@ -53,7 +53,7 @@ def keep_sources(folder: Path, config: Any) -> None:
 
 
 def portable(name: str) -> str:
-    """A name as it stands in run.json; what is in a file is named by the copy, `source/my_env.py:MyEnv`."""
+    """A name as run.json has it; code in a file is named by the copy, `source/my_env.py:MyEnv`."""
     own = own_code(name)
     if own is None or not own[0].endswith(".py"):
         return name
@@ -67,7 +67,7 @@ def restored(name: str, folder: Path) -> str:
 
 
 def named_code(config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """By field, the file or module of the user's own code that it names, and what is in it.
+    """For each field that names the user's own code, the file or module and the name in it.
 
     Args:
         config: The fields of a config, as in run.json.
@@ -108,7 +108,7 @@ def _loss(algo: Any) -> str | None:
 
 
 def changed(about: Mapping[str, Any]) -> list[str]:
-    """A sentence for each file that is no longer what it was when the run was made."""
+    """A sentence for each file that has changed since the run was made."""
     sentences = []
     for source in about.get("sources", {}).values():
         path = Path(source["path"])
@@ -118,7 +118,7 @@ def changed(about: Mapping[str, Any]) -> list[str]:
 
 
 def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
-    """The copy of a file that a run is made of; None if that part of it is in no file.
+    """The copy of a file that a run is made of; None if that part of the run is not in a file.
 
     Args:
         about: The content of run.json.
@@ -133,7 +133,7 @@ def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile
         return None
     place = folder / FOLDER / Path(source["file"]).name  # whatever the file says, nothing outside the folder is read
     if not place.is_file() or place.is_symlink():
-        raise ValueError(f"{folder} has lost the file {place.name}, of which its {role} was made.")
+        raise ValueError(f"{folder} has lost the file {place.name}, which its {role} was made from.")
     file = SourceFile(place)
     if file.sha256 != source["sha256"]:
         raise ValueError(f"{place} is not the file that the run was made with, so it is not used.")

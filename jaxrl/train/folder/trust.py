@@ -1,8 +1,8 @@
-"""Whose code a run folder may have run: the library's, what this process runs already, and what the user vouches for.
+"""The code that a run folder may execute: the library's, what this process runs already, and what the user vouches for.
 
-A run folder names code, as its config class does in run.json, and may come from anybody. Nothing that it names is
-imported unless the run was made on this machine by this user, who then has a record of it outside the run folder, or
-says that the run is to be trusted.
+A run folder names code, such as the config class in run.json, and may come from anybody. Nothing that it names is
+imported unless this user made the run on this machine, and so has a record of it outside the run folder, or says that
+the run can be trusted.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
 
     Args:
         about: The content of run.json.
-        path: Of the run folder, for errors.
+        path: The run folder, for errors.
         trust: Import whatever module it names.
 
     Raises:
         UntrustedRunError: It would have to be imported first, and neither `trust` nor this user's records allow it.
-        ValueError: There is no such class, or it is no algorithm's config.
+        ValueError: There is no such class, or it is not an algorithm's config.
         ImportError: Its module cannot be imported.
     """
     name = about["config_class"]
@@ -56,7 +56,7 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
             raise UntrustedRunError(
-                f"Loading {path} would execute {kept.path if kept else f'the module {module}'}, which is none of "
+                f"Loading {path} would execute {kept.path if kept else f'the module {module}'}, which is not one of "
                 f"jaxrl's algorithms. If you trust whoever made the run, add --trust (in Python, trust=True)."
             )
         try:
@@ -69,24 +69,24 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     found = known_class(name)
     if found is None:
         raise ValueError(
-            f"The run.json of {path} names {name!r} as its algorithm's config, which is no dataclass in a module with "
-            f"`make`. A run of a script is loaded in that script; `jaxrl` needs a module that it can import."
+            f"The run.json of {path} names {name!r} as its algorithm's config, which is not a dataclass in a module "
+            f"with `make`. A run of a script is loaded in that script; `jaxrl` needs a module that it can import."
         )
     return found
 
 
 def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) -> None:
-    """Make sure of the user's own code that the fields of a run's config name, and load it from its copies.
+    """Check that the user's own code that the fields of a run's config name is trusted, and load it from its copies.
 
     Args:
         about: The content of run.json.
-        path: Of the run folder.
+        path: The run folder.
         trust: Execute whatever it names.
 
     Raises:
         UntrustedRunError: Code would be executed that neither `trust` nor this user's records allow.
         ValueError: A copy is not what run.json says.
-        ImportError: A copy imports what lay beside the original, or cannot be imported for another reason.
+        ImportError: A copy imports a file beside the original, or cannot be imported for another reason.
     """
     for role, own in _named(about).items():
         kept = kept_source(about, path, role)
@@ -108,7 +108,7 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
 
 
 def known_class(name: str) -> type | None:
-    """The config class called `module:Class`, if it is there without anything foreign being imported.
+    """The config class called `module:Class`, if it exists without importing any foreign code.
 
     It is the `Config` of one of the library's algorithms, or a dataclass in a module that this process has imported
     and that has `make`.
@@ -117,7 +117,7 @@ def known_class(name: str) -> type | None:
 
     module, _, attribute = name.partition(":")
     own = algos.find(module)
-    found = getattr(own or sys.modules.get(module), "__dict__", {})  # what is there: asking for more could import it
+    found = getattr(own or sys.modules.get(module), "__dict__", {})  # reading an attribute could import more
     kind = found.get(attribute)
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and callable(found.get("make"))):
         return None
@@ -130,11 +130,11 @@ def vouch(about: Mapping[str, Any]) -> dict[str, str]:
     """Remember that this user makes this run on this machine.
 
     Args:
-        about: What run.json says.
+        about: The content of run.json.
 
     Returns:
-        What it is to say besides. Nothing if all of its code is the library's, or if this user has no place for a
-        record: the run is then a stranger's when it is loaded.
+        Entries to add to run.json. Empty if all of its code is the library's, or if this user has no place for a
+        record: when the run is loaded, it then counts as a stranger's.
     """
     code = _foreign_code(about)
     if not code:
@@ -160,7 +160,7 @@ def _vouched(about: Mapping[str, Any]) -> bool:
 
 
 def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
-    """The code that a run names and that is not the library's, by what it is."""
+    """The code that a run names and that is not the library's, by its role."""
     from jaxrl import algos
 
     name = about["config_class"]
@@ -175,6 +175,6 @@ def _named(about: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def _place() -> Path:
-    """Where records lie: in the user's folder for what programs remember, outside of any run folder."""
+    """The folder of the records: in the user's folder for the state of programs, outside of any run folder."""
     home = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (home if home.is_absolute() else Path.home() / ".local" / "state") / "jaxrl" / "runs"

@@ -63,7 +63,7 @@ class Divergence:
             if member == bad[-1] and self._nobody_is_left(good):
                 return said, DivergedError(f"{text} {self._advice()}", done + row + 1)
             said.append(f"{text} The other members go on.")
-        if self._revives:  # who is well at the end may diverge again
+        if self._revives:  # a member that is finite again may diverge again
             self._since = {m: update for m, update in self._since.items() if not good[:, -1, m].all()}
         return said, None
 
@@ -88,7 +88,7 @@ class Divergence:
     def found(self, table: list[dict[str, Any]], state: Any) -> list[int]:
         """The members with an unskipped loss in `table`, or a parameter in `state`, that is not finite.
 
-        Where others revive them, only their parameters tell.
+        Where members can go on as copies of others, only their parameters count.
         """
         members = len(self._members)
         bad = np.zeros(members, bool)

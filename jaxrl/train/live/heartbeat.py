@@ -38,7 +38,7 @@ class Heartbeat:
         self._last = -float("inf")
 
     def beat(self, view: RunView, at_once: bool = False) -> None:
-        """Write the current view. A full disk is no reason to stop a run."""
+        """Write the current view. A full disk does not stop a run."""
         now = time.monotonic()
         if now - self._last < self._seconds and not at_once:
             return

@@ -53,7 +53,7 @@ def test_a_member_is_a_run_of_its_own(tmp_path: Path) -> None:
     loaded = jaxrl.load(tmp_path / "run")
     with pytest.raises(ValueError, match=r"holds 2 seeds, .* run.member\(0\).policy, or the best by run.member\(\)"):
         loaded.policy  # noqa: B018
-    with pytest.raises(ValueError, match="holds 2 members, and each has a policy of its own"):
+    with pytest.raises(ValueError, match="holds 2 members, and each has its own policy"):
         result.policy  # noqa: B018
     second = loaded.member(1)
     assert (", 2 members, " in repr(loaded), ", seed 7, " in repr(second)) == (True, True)

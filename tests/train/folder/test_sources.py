@@ -162,7 +162,7 @@ def test_a_loss_given_in_python_is_never_replaced_by_the_algorithms_own(tmp_path
     jaxrl.fit(algo, config, **options)
     run = load(tmp_path / "run")
     assert run.about["loss"].endswith("my_loss")
-    with pytest.raises(ValueError, match=r"learns by .*my_loss, which only Python can give it: call fit"):
+    with pytest.raises(ValueError, match=r"learns by .*my_loss, a loss that only Python can pass: call fit"):
         repeated(run)
     longer = dataclasses.replace(config, total_timesteps=64)
     with pytest.raises(FileExistsError, match=r"holds another run: loss is .* and left out here"):
