@@ -221,7 +221,7 @@ def map_fields(function: Callable[[Role, Any], Any], state: Any) -> Any:
 
 
 def without_replay(state: Any) -> Any:
-    """The train state with `()` for its replay buffer; what has none, or declares no roles, is returned unchanged."""
+    """The train state with `()` for its replay buffer; one without a buffer or without roles is returned unchanged."""
     try:
         replayed, nested = field_names(state, "replayed"), field_names(state, "nested")
     except TypeError:
@@ -248,7 +248,7 @@ def _roles(kind: type) -> dict[str, Role]:
         declared = [word for word in getattr(hints[field.name], "__metadata__", ()) if word in get_args(Role)]
         if not declared:
             raise TypeError(
-                f"{kind.__name__}.{field.name} declares no role, so nothing tells how to spread it over devices: write "
+                f"{kind.__name__}.{field.name} declares no role, so nothing says how to spread it over devices: write "
                 f"`{field.name}: PerEnvironment[Any]` if its leaves begin with the axis of environments, `Learned[Any]`"
                 f" if updates learn it, or `Replicated[Any]` (from jaxrl.algorithm)."
             )

@@ -20,7 +20,7 @@ def auto_reset(stepped: _Step, reset_to: tuple[Any, Any]) -> _Step:
     Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
 
     Raises:
-        TypeError: A step of the environment returned something else than six values, or another form than its reset.
+        TypeError: A step of the environment did not return six values, or returned another form than its reset.
     """
     check_values(stepped)
     obs, state, reward, terminated, truncated, info = stepped

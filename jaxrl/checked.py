@@ -39,7 +39,7 @@ class Allowed(NamedTuple):
 
     holds: Callable[[Any], bool]
     words: str
-    """What follows "must" in the message."""
+    """The rest of the message, after "must"."""
 
 
 class Effect(NamedTuple):
@@ -51,7 +51,7 @@ class Effect(NamedTuple):
     works: Callable[[Any, Callable[[], Environment]], bool]
     """`works(config, env)`, where `env()` is the environment."""
     cure: str
-    """How to give it an effect; follows "or" in the message."""
+    """How to give it an effect: the rest of the message, after "or"."""
 
 
 COUNT = Allowed(lambda number: number >= 1, "be at least 1")
@@ -70,9 +70,9 @@ class CheckedConfig:
     """
 
     allowed: ClassVar[dict[str, Allowed]] = {}
-    """What a value must be besides its type. None passes where the type has it."""
+    """What a value must be, besides having its type. None passes if the type allows it."""
     effects: ClassVar[tuple[Effect, ...]] = ()
-    """What some fields need. No rule is about hyperparameters in which the members of one program may differ."""
+    """What some fields need. No rule is about hyperparameters that may differ among the members of one program."""
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         _check_fields(cls)
@@ -126,11 +126,11 @@ class CheckedConfig:
             )
 
     def idle(self, env: Callable[[], Environment], because: Collection[str] | None = None) -> list[Effect]:
-        """The rules that fields with another value than their default break: these fields have no effect.
+        """The broken rules of fields that are not at their defaults: these fields have no effect.
 
         Args:
-            env: Makes the environment; called only where it matters.
-            because: Only what depends on one of these fields; None for all.
+            env: Makes the environment; called only if a rule asks for it.
+            because: Only rules that depend on one of these fields; None for all.
         """
         rules = [rule for kind in self._kinds() for rule in vars(kind).get("effects", ())]
         asked = [rule for rule in rules if getattr(self, rule.field) not in (False, _default(self, rule.field))]
@@ -204,12 +204,12 @@ def _info_numbers(env: Environment) -> list[str]:
 
 @lru_cache
 def _check_fields(kind: type[CheckedConfig]) -> None:
-    """Raise TypeError for a value in the body of the class that no configuration of it would have."""
+    """Raise TypeError for a value in the body of the class that would be ignored, since it is not a field's default."""
     name = f"{algorithm_name(kind)}.{kind.__qualname__}"
     own = [field for each in kind._kinds() for field in _undeclared(each)]
     if own:
         raise TypeError(
-            f"{name} has the field {own[0]} of its own, but is no dataclass; write "
+            f"{name} has the field {own[0]} of its own, but is not a dataclass; write "
             f"@dataclasses.dataclass(frozen=True, kw_only=True) above the class."
         )
     for field in dataclasses.fields(kind):
@@ -231,7 +231,7 @@ def _undeclared(kind: type[CheckedConfig]) -> list[str]:
 
 @lru_cache
 def _rules(kind: type[CheckedConfig]) -> dict[str, Allowed]:
-    """What the value of each field must be, by the most special class that says it."""
+    """The rule for the values of each field, from the most derived class that has one."""
     return {name: rule for each in kind._kinds() for name, rule in each.allowed.items()}
 
 
@@ -243,5 +243,5 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _default(config: Any, name: str) -> Any:
-    """The value of a field if nothing is given."""
+    """The default of a field."""
     return next(field.default for field in dataclasses.fields(config) if field.name == name)

@@ -32,7 +32,7 @@ def data_size(count: float) -> str:
 
 
 def in_units(number: float, *units: tuple[str, float]) -> str:
-    """Three digits of a number in the largest unit of which it is at least one; in the last one if it is less.
+    """A number with three digits, in the largest unit that it reaches, or in the last unit if it reaches none.
 
     Args:
         number: What the units measure.
@@ -54,7 +54,7 @@ def picture(env: Any, state: Any, params: Any) -> np.ndarray:
     try:
         scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state), params)
         return rasterise(compose.with_captions(scene), width=480)[0]
-    except (AttributeError, IndexError, TypeError, ValueError) as error:  # such as NumPy's, where an axis is too many
+    except (AttributeError, IndexError, TypeError, ValueError) as error:  # such as NumPy's about an axis too many
         _check_one_state(env, state, error)
         raise
 

@@ -15,22 +15,22 @@ __all__ = ["Entities", "Group", "present"]
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Entities of one kind: in which order they are observed means nothing.
+    """Entities of one kind, whose order in the observation means nothing.
 
     An entity whose features are all zero is absent: dead, or out of sight.
     """
 
     kind: str
-    """Such as `"enemy"`."""
+    """The name of the kind, such as `"enemy"`."""
     count: int
-    """K, how many there are at most."""
+    """K, the most there can be."""
     parts: tuple[tuple[int, int], ...]
     """(start, size): from `start` on, the observation has `size` numbers about each of the K, one entity after another.
     With several parts, such as all places and then all speeds, an entity has features from each."""
     first_action: int | None = None
     """The action that points at the first of them; the next K - 1 point at the others. None if no actions do."""
     scale: tuple[float, ...] = ()
-    """What each of the F features is multiplied by, so that none is far beyond 1; () leaves them as they are."""
+    """The factor of each of the F features, so that none is far beyond 1; () leaves them as they are."""
     place: tuple[int, ...] = ()
     """Which of the F features are its place, after scaling; () if none are. Those of all groups have the same axes and
     units."""
@@ -65,7 +65,7 @@ class Entities:
     """D."""
     groups: tuple[Group, ...]
     unused: tuple[tuple[int, int], ...] = ()
-    """(start, size): parts that networks need not see, since they never change or are said twice."""
+    """(start, size): parts that networks need not see, since they never change or repeat others."""
     reaches: tuple[float, ...] = ()
     """Distances that matter, in the units of places, such as the range of a weapon."""
     relative: bool = True
@@ -78,7 +78,7 @@ class Entities:
 
     @property
     def own_slices(self) -> tuple[slice, ...]:
-        """Where the agent's own features are: all that belongs to no entity and is not unused."""
+        """Where the agent's own features are: all that is neither an entity's nor unused."""
         return tuple(slice(start, stop) for start, stop in self._gaps() if start < stop)
 
     def own(self, obs: jax.Array) -> jax.Array:
@@ -113,7 +113,7 @@ class Entities:
         return None
 
     def _gaps(self) -> list[tuple[int, int]]:
-        """Where each gap between neighbouring parts begins and ends: before it begins, where parts overlap."""
+        """Where each gap between neighbouring parts begins and ends; where parts overlap, it ends before it begins."""
         unused = [(start, start + size) for start, size in self.unused]
         taken = sorted([*unused, *((where.start, where.stop) for group in self.groups for where in group.slices)])
         starts, stops = [0, *(stop for _, stop in taken)], [*(start for start, _ in taken), self.size]
@@ -121,5 +121,5 @@ class Entities:
 
 
 def _cut(obs: jax.Array, where: slice) -> jax.Array:
-    """Some of the last axis, which indexing would gather where another axis has no fixed size."""
+    """A slice of the last axis; indexing would become a gather where another axis has no fixed size."""
     return jax.lax.slice_in_dim(jnp.asarray(obs), where.start, where.stop, axis=-1)

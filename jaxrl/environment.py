@@ -47,9 +47,9 @@ class Environment:
     """The names of checks of `jaxrl.check_env` whose findings are intended here, such as `("same_start",)` for a puzzle
     that always starts the same way. docs/environments.md lists them."""
     action_names: tuple[str, ...] = ()
-    """What the discrete actions are called, in order; an agent with fewer has the first. Empty if there are none."""
+    """The names of the discrete actions, in order; an agent with fewer actions has the first. Empty without names."""
     keeps_observation: ClassVar[bool] = True
-    """Whether the inherited `observation` holds in a class that overrides `reset_env` or `step_env`, and not itself."""
+    """Whether the inherited `observation` still holds in a class that overrides `reset_env` or `step_env` alone."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -142,7 +142,7 @@ class Environment:
             reset_to = self.batch_reset(reset_keys, params, own_params=own_params)
         obs, after, *rest = auto_reset(check_step(stepped, self, keys.shape), reset_to)
         if self.has_observation and type(self).batch_observation is not Environment.batch_observation:
-            # One observation to build, instead of that of the end and that of the beginning.
+            # This builds one observation, instead of one for the end and one for the beginning.
             obs = self.batch_observation(after, params, own_params=own_params)
         return obs, after, *rest  # pyright: ignore[reportReturnType]
 
@@ -171,14 +171,14 @@ class Environment:
 
     @property
     def entities(self) -> Entities | None:
-        """What each agent's observation is made of, for networks that share weights among entities; None if nobody
-        says. A wrapper returns the answer of the environment inside, unless it changes the observation.
+        """What each agent's observation is made of, for networks that share weights among entities; None if that is
+        unknown. A wrapper returns the answer of the environment inside, unless it changes the observation.
         """
         return None
 
     @property
     def symmetries(self) -> Symmetries | None:
-        """How the game can be renamed, see `jaxrl.wrappers.OtherPlay`; None if nobody says. Wrapped as `entities`."""
+        """How the game can be renamed, see `jaxrl.wrappers.OtherPlay`; None if unknown. Wrapped as `entities`."""
         return None
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
@@ -217,7 +217,7 @@ class Environment:
         return as_html(self.name, self._facts())
 
     def _facts(self) -> dict[str, Any]:
-        """What is worth showing."""
+        """The facts that a notebook shows."""
         return {"observation": self.observation_space(), "action": self.action_space()}
 
     def _params(self, params: Any) -> Any:
@@ -290,7 +290,7 @@ class MultiAgentEnvironment(Environment):
 
     @property
     def state_entities(self) -> Entities | None:
-        """What the global state is made of, as `entities` says it of observations; None if nobody says."""
+        """What the global state is made of, as `entities` says of observations; None if that is unknown."""
         return None
 
     def against_script(self, share: float | None = None) -> MultiAgentEnvironment:

@@ -1,6 +1,6 @@
-"""What a class that writes a method for one environment anew must not inherit: what it says of B of them, or of others.
+"""The batched methods that a class must not inherit once it overrides the method for one environment.
 
-A batched kernel knows nothing of a `step_env` that a subclass writes, and would go on without it.
+A batched kernel knows nothing of a subclass's own `step_env`, and would ignore it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ _FOLLOWS = {
     "step_env": ("batch_step_env", "batch_step", "split_key"),
     "observation": ("batch_observation",),
 }
-"""The methods for B environments that have to do what a method for one environment does; and `split_key`, which may
-give the same key to both, where it is known which draws each makes of it."""
+"""The methods for B environments that must do what a method for one environment does; and `split_key`, which may give
+the same key to both methods only if it knows what each draws with it."""
 
 
 def follow_overrides(cls: type, base: type) -> None:
-    """Let the methods of `cls` follow those that it overrides: they are those of `base`, which vmap.
+    """Give `cls` the methods of `base`, which vmap, in place of inherited ones that must follow what it overrides.
 
-    What `cls` writes itself stays. `cls.keeps_observation` becomes False if it overrides `reset_env` or `step_env` and
-    says nothing of `observation`, which might then be another one, and True if it writes that.
+    Methods that `cls` defines itself stay. `cls.keeps_observation` becomes False if it overrides `reset_env` or
+    `step_env` without `observation`, which may no longer hold, and True if it overrides `observation` too.
 
     Args:
         cls: A new subclass of `base`.
-        base: The class whose batched methods are the others, vmapped.
+        base: The class whose batched methods vmap the others.
     """
     own = vars(cls)
     overridden = [

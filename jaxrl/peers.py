@@ -46,7 +46,7 @@ def total(tree: Any) -> jax.Array:
 
 
 def takes_turns(env_id: str) -> bool:
-    """Whether random players choose among the legal moves, because others mean nothing in the game."""
+    """Whether random players choose among the legal moves, because the game has no meaning for others."""
     return canonical(env_id).startswith("hanabi/")
 
 

@@ -21,7 +21,7 @@ _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
-_LIBRARIES = ("gymnax", "jaxmarl")  # whose environments can be made by name
+_LIBRARIES = ("gymnax", "jaxmarl")  # the libraries whose environments can be made by name
 _ONLY_IN_JAXMARL = ("jaxnav", "ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 _OTHER_RULES = {"storm_2p": "storm", "storm_np": "storm?num_agents=4"}  # JaxMARL's ids, and what comes closest here
 _OBJECT = "object"  # the place of environments that are objects of this process
@@ -107,11 +107,11 @@ def make(env_id: str, **options: Any) -> Any:
 
 
 def name_of(env: Any) -> Any:
-    """The name by which `make` gives an environment; what is neither an environment nor a class of one stays as it is.
+    """The name by which `make` finds an environment or its class; any other value stays as it is.
 
     Args:
-        env: An instance, which `make` will return itself if it has not made it, or a class that needs no arguments;
-            one that is defined inside a function or class is made here.
+        env: An instance, which `make` returns itself unless it made it, or a class that needs no arguments; a class
+            that is defined inside a function or class is instantiated here.
     """
     if isinstance(env, Environment):
         if env.made_as:
@@ -125,13 +125,13 @@ def name_of(env: Any) -> Any:
 
 
 def lives_here(env_id: str) -> str | None:
-    """The environment's class, if no other process can make it because it is an object of this process or notebook."""
+    """The environment's class, if no other process can make it because it exists only in this process or notebook."""
     place, _, attribute = env_id.partition("?")[0].rpartition(":")
     return attribute.partition("-")[0] if place in (_OBJECT, "__main__") else None
 
 
 def canonical(env_id: str) -> str:
-    """The name behind an alias, with the options that stand in it; what is no alias comes back as it is."""
+    """The name behind an alias, with the options in it; any other name stays as it is."""
     _load()
     name, mark, query = env_id.partition("?")
     return _ALIASES.get(name, name) + mark + query
@@ -152,7 +152,7 @@ def list_envs(pattern: str = "*") -> list[str]:
 
 
 def own_code(env_id: str) -> tuple[str, str] | None:
-    """Of a name that leads to code of the user's own, the file or module and the class; None for all other names."""
+    """The file or module and the class of a name that leads to the user's own code; None for all other names."""
     name = env_id.partition("?")[0]
     place, colon, attribute = name.rpartition(":")
     _load()
@@ -161,11 +161,12 @@ def own_code(env_id: str) -> tuple[str, str] | None:
 
 
 def own_params(name: str) -> Any:
-    """The function that draws parameters, or the parameters to choose from, that a name such as `./worlds.py:draw`
-    leads to; see `jaxrl.wrappers.RandomParams`.
+    """What a name such as `./worlds.py:draw` leads to: a function that draws parameters, or parameters to choose from.
+
+    See `jaxrl.wrappers.RandomParams`.
 
     Raises:
-        UnknownNameError: There is none; the message says what to type.
+        UnknownNameError: The name leads nowhere; the message says what to type.
     """
     place, colon, attribute = name.rpartition(":")
     if not colon:
@@ -174,7 +175,7 @@ def own_params(name: str) -> Any:
 
 
 def _hint_elsewhere(name: str) -> str:
-    """What to type for an id of another library that is no alias here; empty for all other names."""
+    """What to type for another library's id that is not an alias here; empty for all other names."""
     if name in _OTHER_RULES:
         return f"What comes closest to JaxMARL's is {_OTHER_RULES[name]}, whose rules differ; see docs/social_games.md."
     if name in _ONLY_IN_JAXMARL or name.endswith(("-bsuite", "-misc")):
@@ -188,7 +189,7 @@ def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
     factory = load_named(place, attribute, f", or one of {libraries} for another library's environment")
     if not callable(factory):
         raise UnknownNameError(
-            f"{attribute!r} in {place} is no class or function that returns an environment, but a "
+            f"{attribute!r} in {place} is not a class or function that returns an environment, but a "
             f"{type(factory).__name__}."
         )
     return cast(Callable[..., Environment], factory)
@@ -217,7 +218,7 @@ def _load() -> None:
     for package in importlib.metadata.entry_points(group="jaxrl.envs"):
         try:
             package.load()  # a module that registers its environments when it is imported
-        except Exception as error:  # whatever is wrong with it, all other environments are there
+        except Exception as error:  # a broken package must not hide all other environments
             warnings.warn(
                 f"The environments of the package {package.name!r} are missing: importing {package.value} fails with "
                 f"{type(error).__name__}: {error}. Reinstall that package, or remove it.",

@@ -1,4 +1,4 @@
-"""A recorded episode: one environment, stepped from the host, with everything that happens in it."""
+"""A recorded episode: one environment, stepped from the host, and everything that happens in it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Replay:
     env: Environment
     params: Any
     states: Any = dataclasses.field(repr=False)
-    """Leaves `[1 + T F, …]`: the first state, then the F states that each step passes through; every F-th state,
-    starting with the first, is one between two steps."""
+    """Leaves `[1 + T F, …]`: the first state, then the F states that each step passes through. Every F-th state,
+    starting with the first, lies between two steps."""
     actions: Any
     """`[T, …]`, the actions."""
     rewards: np.ndarray
@@ -110,11 +110,11 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
             `action_mask` is None if actions are not Discrete.
         key: Determines the episode. Consumed.
         params: The environment's parameters; None for its defaults.
-        max_steps: The most steps to record; if the episode continues after them, `Replay.cut` is True. None records to
-            its end, however long that takes.
+        max_steps: The most steps to record; if the episode continues after them, `Replay.cut` is True. None records
+            until the episode ends, however long that takes.
 
     Raises:
-        TypeError: `env` is no environment, or `key` is not a typed key.
+        TypeError: `env` is not an environment, or `key` is not a typed key.
         ValueError: `max_steps` is less than 1.
     """
     check_environment(env, "record")
@@ -132,7 +132,7 @@ def record(env: Environment, act: Policy, key: jax.Array, params: Any = None, ma
 
 
 class Recording:
-    """An episode that is being played: step it from the host, and have what happened as a `Replay`.
+    """An episode in progress: step it from the host, and get what happened as a `Replay`.
 
     Args:
         env: The environment (one copy, no batch axis).
@@ -141,9 +141,9 @@ class Recording:
     """
 
     obs: Any
-    """The present observation."""
+    """The current observation."""
     state: Any
-    """The present state."""
+    """The current state."""
 
     def __init__(self, env: Environment, key: jax.Array, params: Any = None) -> None:
         self.env, self.params = env, env.default_params if params is None else params
@@ -179,11 +179,11 @@ class Recording:
         self.terminated, self.truncated, self.info = bool(terminated), bool(truncated), info
 
     def recent(self, num_steps: int) -> Any:
-        """The states of the last few steps, to draw: leaves `[F, …]`, the present one last."""
+        """The states of the last few steps, to draw: leaves `[F, …]`, the current one last."""
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *self._states[-1 - num_steps :])
 
     def replay(self) -> Replay:
-        """What was played.
+        """The episode so far.
 
         Raises:
             ValueError: There was no step yet.

@@ -1,4 +1,4 @@
-"""Whether what an environment returns has the form that training needs; all of it is known before anything runs."""
+"""Checks that an environment returns what training needs, by shapes and dtypes alone, before anything runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_reset(begun: Any, env: Any) -> tuple[Any, Any]:
     """The observations and states of B environments `env`, if they have the form that training needs.
 
     Raises:
-        TypeError: They have not; the message says what to return.
+        TypeError: They do not; the message says what to return.
     """
     if not isinstance(begun, tuple) or len(begun) != 2:
         raise TypeError(f"reset_env returned {_kind(begun)}; return (obs, state). {_HINT}")
@@ -52,7 +52,7 @@ def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> An
         environments: `[B]`, or nothing for a single one.
 
     Raises:
-        TypeError: They have not; the message says what to return.
+        TypeError: They do not; the message says what to return.
     """
     agents = _agent_axis(env)
     check_values(stepped)
@@ -67,7 +67,7 @@ def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> An
         if isinstance(value, dict):
             raise TypeError(f"step_env returned a dict as {name}; return an array {list(own)}: {kind}. {_HINT}")
         shape, dtype = jnp.shape(value), jnp.result_type(value)
-        if shape not in ((*environments, *own), own):  # a Python number that vmap has not made an array of
+        if shape not in ((*environments, *own), own):  # `own` where vmap leaves a Python number as it is
             got = f"{name} of shape {list(shape[len(environments) :])}"
             raise TypeError(f"step_env returned {got}; return {list(own)}: {kind}. {_HINT}")
         if name != "reward" and dtype != np.bool_:
@@ -82,7 +82,7 @@ def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> An
 
 
 def check_same_form(begun: tuple[Any, Any], stepped: tuple[Any, Any], num_axes: int) -> None:
-    """That observations and states have the same form after a reset as after a step.
+    """Check that observations and states have the same form after a reset as after a step.
 
     Args:
         begun: `(obs, state)` after a reset.
@@ -90,7 +90,7 @@ def check_same_form(begun: tuple[Any, Any], stepped: tuple[Any, Any], num_axes: 
         num_axes: How many axes of environments they have, 0 or 1.
 
     Raises:
-        TypeError: They have not; the message names what differs.
+        TypeError: They do not; the message names what differs.
     """
     for name, first, second in zip(("observation", "state"), begun, stepped, strict=True):
         if jax.tree.structure(first) != jax.tree.structure(second):
@@ -105,10 +105,10 @@ def check_same_form(begun: tuple[Any, Any], stepped: tuple[Any, Any], num_axes: 
 
 
 def check_values(stepped: Any) -> None:
-    """That a step has six values.
+    """Check that a step has six values.
 
     Raises:
-        TypeError: It has not; the message says what to return.
+        TypeError: It does not; the message says what to return.
     """
     if len(stepped) != 6:
         given = f"{len(stepped)} values; return (obs, state, reward, terminated, truncated, info)"
@@ -145,7 +145,7 @@ def check_global_state(state: jax.Array, env: Any) -> jax.Array:
 
 
 def check_spaces(env: Any) -> None:
-    """That an environment's spaces are of `jaxrl.spaces`.
+    """Check that an environment's spaces are of `jaxrl.spaces`.
 
     Raises:
         TypeError: One is not; the message says what to return.
@@ -158,7 +158,7 @@ def check_spaces(env: Any) -> None:
 
 
 def check_agents(env: Any) -> None:
-    """That an environment with several agents names them, and says of each its team and role.
+    """Check that an environment with several agents names them, with the team and the role of each.
 
     Raises:
         TypeError: It does not; the message says what to write.
@@ -182,10 +182,10 @@ def _check_mask(name: str, mask: jax.Array, env: Any, wanted: tuple[int, ...]) -
 
 
 def _check_observation(obs: Any, env: Any, num_axes: int, source: str) -> None:
-    """That an observation, after `num_axes` axes of environments, is one array of the space's shape."""
+    """Check that an observation, after `num_axes` axes of environments, is one array of the space's shape."""
     try:
         shape = (*_agent_axis(env), *env.observation_space().shape)
-    except NotImplementedError:  # who only steps an environment needs no space
+    except NotImplementedError:  # an environment that is only stepped needs no space
         return
     own = getattr(obs, "shape", () if isinstance(obs, int | float) else None)
     if own is None or own[num_axes:] != shape:

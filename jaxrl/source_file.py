@@ -1,7 +1,7 @@
-"""Code in files of the user's own: algorithms and environments that are no installed module.
+"""Code in files of the user's own: algorithms and environments that are not part of an installed module.
 
-A file is imported under a name made of its own and of a hash of its content, so that two versions of it can be there at
-once, and what a run was made with is never mistaken for what the file has become.
+A file is imported under its own name and a hash of its content, so that two versions of it can be loaded at once, and
+the version that a run was made with is never mistaken for the present one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = [
 
 _PREFIX = "jaxrl_file_"
 _FILES: dict[str, SourceFile] = {}  # by the name of the module
-_LOADING: list[SourceFile] = []  # whose code is being executed
+_LOADING: list[SourceFile] = []  # the files whose code is being executed
 
 
 class SourceFile:
     """A file of Python code, as it was when it was read.
 
     Args:
-        path: Where it is.
+        path: The path of the file.
 
     Raises:
         UnknownNameError: There is no such file.
@@ -58,8 +58,8 @@ def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleTyp
     """The file as a module; one with the same name and content is imported only once. Runs its code.
 
     Args:
-        file: Which one.
-        beside: Whether it can import the modules that lie beside it, as a script can.
+        file: The file.
+        beside: Whether it can import the modules beside it, as a script can.
 
     Raises:
         UnknownNameError: There is no such file.
@@ -90,12 +90,12 @@ def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleTyp
 
 
 def load_named(place: str, attribute: str, hint: str = "") -> Any:
-    """What a file, or a module that can be imported, calls by a name; see `class_reference`.
+    """The object with a name in a file, or in a module that can be imported; see `class_reference`.
 
     Args:
         place: The path of a file that ends in .py, or the name of a module.
         attribute: The name, such as that of a class.
-        hint: What else one may have meant, for the message.
+        hint: What else the user may have meant, for the message.
 
     Raises:
         UnknownNameError: There is none; the message says what to write.
@@ -105,7 +105,7 @@ def load_named(place: str, attribute: str, hint: str = "") -> Any:
     else:
         try:
             if not all(part.isidentifier() for part in place.split(".")):
-                raise ImportError("that is no name of a module")
+                raise ImportError("that is not the name of a module")
             module = importlib.import_module(place)
         except ImportError as error:
             raise UnknownNameError(
@@ -133,7 +133,7 @@ def class_reference(kind: type) -> str:
 
 
 def algorithm_name(kind: type) -> str:
-    """What an algorithm is called, by its config's class: the name of its module or of its file."""
+    """The name of an algorithm, from its config's class: the name of its module or of its file."""
     file = source_of(kind)
     return kind.__module__.rpartition(".")[2] if file is None else file.path.stem
 
@@ -146,7 +146,7 @@ def check_not_loading() -> None:
     """
     if _LOADING:
         raise RuntimeError(
-            f"{_LOADING[-1].path} trains when it is imported, which finding a class in it does, and so do `jaxrl eval` "
+            f"{_LOADING[-1].path} trains when it is imported, and finding a class in it imports it, as do `jaxrl eval` "
             f'and others with its run; put what it does as a script under `if __name__ == "__main__":`.'
         )
 

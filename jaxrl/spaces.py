@@ -97,7 +97,7 @@ class MultiDiscrete(Space):
 class Box(Space):
     """Real vectors between `low` and `high` (scalars or arrays of `shape`; infinite bounds allowed).
 
-    The dtype may also be one of whole numbers, whose range then takes the place of infinite bounds.
+    The dtype may also be an integer one, whose range then takes the place of infinite bounds.
     """
 
     low: Any
@@ -135,7 +135,7 @@ class Box(Space):
         return jnp.where(bounded, uniform, normal).astype(self.dtype)
 
     def _sample_whole(self, key: jax.Array) -> jax.Array:
-        """A uniform draw of whole numbers, in the arithmetic modulo 2^32 that any 32 bits are enough for."""
+        """A uniform draw of integers. It computes modulo 2^32, so that 32 bits are enough for any bounds."""
         low, high = (np.broadcast_to(self._bound(b).astype(np.int64), self.shape) for b in (self.low, self.high))
         count = (high - low + 1).astype(np.uint32)  # 0 for all 2^32 numbers
         drawn = jax.random.randint(key, self.shape, 0, np.maximum(count, 1), jnp.uint32)
@@ -175,7 +175,7 @@ class Box(Space):
 
 
 def num_actions(space: Space) -> int:
-    """How many actions a mask tells about; raises TypeError unless they are Discrete."""
+    """The number of actions in a mask; raises TypeError unless they are Discrete."""
     if not isinstance(space, Discrete):
         raise TypeError(f"Action masks exist for Discrete actions only, not for {type(space).__name__}.")
     return space.n
@@ -187,7 +187,7 @@ def check_action(action: Any, space: Space, taker: str, *, environments: int = 0
     What follows them may be broadcast to the space's shape: a number passes for `[1]`.
 
     Raises:
-        TypeError: It is a dict, or nothing.
+        TypeError: It is a dict or None.
         ValueError: It has another shape.
     """
     counts = {name: count for name, count in (("environments", environments), ("agents", agents)) if count}

@@ -45,20 +45,20 @@ _OURS = {
 
 
 def _ours(name: str, known: Collection[str]) -> str | None:
-    """What is called `name` elsewhere, perhaps in capitals; None if it is nothing that is `known` here."""
+    """Our name for what other libraries call `name`, perhaps in capitals; None if it is not among the `known` ones."""
     lowered = name.lower()
     here = _OURS.get(lowered, lowered)
     return here if here in known and name not in known else None
 
 
 def suggestion(name: str, known: Collection[str]) -> str:
-    """A sentence that says which of the names that are `known` here may be meant by one that is not."""
+    """A sentence that says which of the `known` names an unknown one may mean."""
     here = _ours(name, known)
     return f"Did you mean {here}?" if here else nearest(name, known)
 
 
 def check_synonyms(given: Iterable[str], known: Collection[str]) -> None:
-    """Raise for the first flag that another library has and this command calls differently.
+    """Raise for the first flag that this command calls by another name.
 
     Args:
         given: The names of the flags on the command line, with underscores.

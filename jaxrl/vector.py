@@ -252,7 +252,7 @@ def _draw(key: jax.Array, num_envs: int, pool_size: int) -> jax.Array:
 
 
 def _check_batch(state: Any, num_envs: int) -> None:
-    """Raise ValueError unless this is the state of so many environments."""
+    """Raise ValueError unless this is the state of `num_envs` environments."""
     for leaf in jax.tree.leaves(state)[:1]:
         if jnp.shape(leaf)[:1] != (num_envs,):
             given = f"its leaves are [{num_envs}, …], and one is {list(jnp.shape(leaf))}"

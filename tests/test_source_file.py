@@ -119,7 +119,7 @@ def test_algorithms_are_loaded_by_path(tmp_path: Path) -> None:
 
     assert algos.load("ppo") is ppo
     assert algos.load(ppo.__file__) is ppo
-    with pytest.raises(TypeError, match="is no algorithm: it has no Config and no PRESETS and no make"):
+    with pytest.raises(TypeError, match="is not an algorithm: it has no Config and no PRESETS and no make"):
         algos.load(write(tmp_path / "empty.py", "x = 1\n"))
     with pytest.raises(UnknownNameError, match=r"no algorithm 'pp'.*ppo.*such as ./my_ppo.py"):
         algos.load("pp")

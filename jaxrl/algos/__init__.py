@@ -63,7 +63,8 @@ def load(name: str | Path) -> ModuleType:
     missing = [word for word in _PROMISED if not hasattr(module, word)]
     if missing:
         raise TypeError(
-            f"{path} is no algorithm: it has no {' and no '.join(missing)}; `jaxrl eject ppo` writes one that has all."
+            f"{path} is not an algorithm: it has no {' and no '.join(missing)}; `jaxrl eject ppo` writes one that has "
+            f"all."
         )
     _check_own_config(path, module)
     return module

@@ -124,6 +124,6 @@ class HyperparamsLayer(RunLayer):
         kind, own = self.hyperparams_class.__name__, type(self).__name__
         for name in self._hyperparameters():
             if not hasattr(self, name):
-                raise TypeError(f"{kind} has {name}, and {own} has not; add a line {name}: float = … to {own}.")
+                raise TypeError(f"{kind} has {name}, and {own} does not; add a line {name}: float = … to {own}.")
         if jax.tree_util.all_leaves([self.hyperparams]):
-            raise TypeError(f"{kind} is no pytree; write @jax.tree_util.register_dataclass above @dataclass.")
+            raise TypeError(f"{kind} is not a pytree; write @jax.tree_util.register_dataclass above @dataclass.")

@@ -58,7 +58,7 @@ class TeamConfig(TeamLayer, PolicyLayer):
         param_sets, count = self.param_sets(env), self.agents_per_step
         if count >= len(param_sets):
             raise ValueError(
-                f"agents_per_step={count} leaves out none of {self.env}, whose agents are {len(param_sets)}; use less, "
+                f"agents_per_step={count} leaves out no agent of {self.env}, which has {len(param_sets)}; use fewer, "
                 f"or 0 for all."
             )
         if count and max(param_sets):

@@ -55,7 +55,7 @@ def _load_network(name: str) -> Callable[..., Any]:
         raise ValueError(f"network must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
     found = load_named(place, attribute)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise TypeError(f"network={name!r} is no class of Flax modules; derive it from flax.linen.Module.")
+        raise TypeError(f"network={name!r} is not a class of Flax modules; derive it from flax.linen.Module.")
     return found
 
 

@@ -123,7 +123,7 @@ class PolicyLayer(SharingLayer, OnPolicyConfig):
             value = float(text)
         except ValueError:
             raise ValueError(
-                f"policy_hyperparams: {text!r} in {pair!r} is no number; type one, as in A.lr=0.001."
+                f"policy_hyperparams: {text!r} in {pair!r} is not a number; type one, as in A.lr=0.001."
             ) from None
         try:
             dataclasses.replace(self, policy_hyperparams=(), **{name: value})

@@ -93,8 +93,8 @@ class Config(ippo.TeamConfig):
     def check_sweepable(self) -> None:
         if self.league:
             raise ValueError(
-                f"The members of a league learn from each other, so they are no points of a sweep or a search; train "
-                f"one league with --num-seeds {len(self.league)}, or leave out league."
+                f"The members of a league learn from each other, so they cannot be points of a sweep or a search; "
+                f"train one league with --num-seeds {len(self.league)}, or leave out league."
             )
 
 
@@ -204,7 +204,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
         try:
             env = env.against_script(config.script_share)
         except NotImplementedError as error:
-            raise ValueError(f"{error} Say --script-share 0.") from None
+            raise ValueError(f"{error} Use --script-share 0.") from None
     param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
     return Algorithm(partial(init_with_pool, agent), partial(update, agent), partial(act, agent))

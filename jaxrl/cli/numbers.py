@@ -36,7 +36,7 @@ def _read(word: str) -> int:
     try:
         number = float(word)
     except ValueError:
-        raise ValueError(f"{word!r} is no whole number") from None
+        raise ValueError(f"{word!r} is not a whole number") from None
     return typed("it", int, number)
 
 

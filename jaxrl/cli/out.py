@@ -21,7 +21,7 @@ def check_folder(folder: Path, flag: str = "--out") -> None:
     """
     there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if not there.is_dir():
-        raise FileExistsError(f"{there} is no folder; name another place with {flag}.")
+        raise FileExistsError(f"{there} is not a folder; name another place with {flag}.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f"Nothing can be written in {there}; name another place with {flag}.")
 

@@ -204,4 +204,4 @@ def _number(field: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"--{field.replace('_', '-')} has a range from {text!r}, which is no number.") from None
+        raise ValueError(f"--{field.replace('_', '-')} has a range from {text!r}, which is not a number.") from None

@@ -78,7 +78,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         """One step; call `reset` after an episode ends. Agents missing from `actions` take action 0 (or zeros).
 
         Raises:
-            TypeError: `actions` is no dict of agents.
+            TypeError: `actions` is not a dict of agents.
             ValueError: It names an agent that there is not.
         """
         if not isinstance(actions, Mapping):

@@ -163,4 +163,4 @@ def _number(text: str, number: str, default: float) -> float:
     try:
         return float(number) if number else default
     except ValueError:
-        raise ValueError(f"{text!r}: {number!r} is no number.") from None
+        raise ValueError(f"{text!r}: {number!r} is not a number.") from None

@@ -23,12 +23,12 @@ __all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames"]
 class Wrapper(Environment):
     """An environment that forwards everything to `env`; subclasses override what they change.
 
-    Around a `MultiAgentEnvironment` it is one as well. `env.batch_step` and the other batched methods are used unless a
-    subclass overrides `reset_env` or `step_env` alone: what it writes for one environment is then vmapped. Such a class
+    Around a `MultiAgentEnvironment` it is one as well. It uses `env.batch_step` and the other batched methods, unless a
+    subclass overrides `reset_env` or `step_env` alone: these methods for one environment are then vmapped. Such a class
     has no `observation`, unless it overrides that too or says `keeps_observation = True`.
 
     Raises:
-        TypeError: `env` is no environment.
+        TypeError: `env` is not an environment.
     """
 
     def __new__(cls, env: Environment, *_: Any, **__: Any) -> Self:
@@ -36,7 +36,7 @@ class Wrapper(Environment):
         return super().__new__(cast(Any, _of_team(cls)) if isinstance(env, MultiAgentEnvironment) else cls)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How copies and pickles are made: the class around a team is made anew, as no module has it."""
+        """How copies and pickles are made: the class for a team is created again, since no module contains it."""
         return _new, (vars(type(self)).get("_for_one", type(self)), self.env), vars(self)
 
     def __init__(self, env: Environment) -> None:
@@ -138,7 +138,7 @@ class Wrapper(Environment):
 
 
 class _Team(MultiAgentEnvironment):
-    """What a wrapper forwards besides, if the environment inside has several agents."""
+    """What a wrapper also forwards if the environment inside has several agents."""
 
     @property
     def _inside(self) -> MultiAgentEnvironment:

@@ -99,7 +99,7 @@ class StickyActions(StatefulWrapper):
 
     Args:
         env: The environment.
-        probability: Of a repetition, 0 to 1.
+        probability: The probability of a repetition, 0 to 1.
     """
 
     split_key = Environment.split_key
@@ -180,7 +180,7 @@ def _stacked(space: Space, num_frames: int) -> Space:
     """The space of `num_frames` elements along the last axis.
 
     Raises:
-        TypeError: The space is none that can be stacked.
+        TypeError: The space cannot be stacked.
     """
     if isinstance(space, Discrete):
         return MultiDiscrete((space.n,) * num_frames)

@@ -1,4 +1,4 @@
-"""Some agents of an environment are played by policies that do not learn: partners, opponents, populations of them."""
+"""Policies that do not learn play some agents of an environment: partners, opponents, populations of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FixedPolicies", "matching", "random_policy", "random_policy_in"]
 
 
 class _Player(NamedTuple):
-    """Who plays some agents, in all episodes."""
+    """One who plays some agents, in all episodes."""
 
     policies: tuple[Any, ...]
     """`Policy` objects that differ in their parameters alone, one drawn for each episode; or one `Script`."""
@@ -43,17 +43,17 @@ class _Seat(NamedTuple):
 
 
 class FixedPolicies(Wrapper):
-    """The environment for the other agents alone: those of `policies` are played, and do not learn.
+    """The environment for the learning agents alone: fixed policies play the others.
 
-    Observations, rewards, masks and numbers of the info with one entry an agent are those of the agents that are left;
-    `global_state` still tells everything.
+    Observations, rewards, masks and numbers of the info with one entry per agent are those of the agents that are left;
+    `global_state` still describes everything.
 
     Args:
         env: An environment with several agents.
-        policies: For a regular expression that the whole name of an agent matches, who plays these agents: the `policy`
-            of a run, `act(obs[n, D], action_mask[n, A], key) -> action[n]`, or a sequence of policies of the same
-            algorithm and configuration, one of which is drawn for every episode. A policy was trained for these agents
-            alone, or for all of them.
+        policies: Maps a regular expression, which must match the whole name of an agent, to who plays these agents: the
+            `policy` of a run, `act(obs[n, D], action_mask[n, A], key) -> action[n]`, or a sequence of policies of the
+            same algorithm and configuration, one of which is drawn for every episode. A policy was trained for these
+            agents alone, or for all of them.
 
     Raises:
         TypeError: `env` has a single agent.
@@ -79,7 +79,7 @@ class FixedPolicies(Wrapper):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The names of those who are left."""
+        """The names of the agents that are left."""
         return tuple(self._inner.agents[i] for i in self._learners)
 
     @property
@@ -94,12 +94,12 @@ class FixedPolicies(Wrapper):
 
     @property
     def agent_observation_spaces(self) -> dict[str, Space]:
-        """Of those who are left."""
+        """The observation spaces of the agents that are left."""
         return {agent: self._inner.agent_observation_spaces[agent] for agent in self.agents}
 
     @property
     def agent_action_spaces(self) -> dict[str, Space]:
-        """Of those who are left."""
+        """The action spaces of the agents that are left."""
         return {agent: self._inner.agent_action_spaces[agent] for agent in self.agents}
 
     def env_state(self, state: Wrapped) -> Any:
@@ -109,15 +109,15 @@ class FixedPolicies(Wrapper):
         return self._inner.action_mask(state.env, self._params(params))[self._learners]
 
     def agent_mask(self, state: Wrapped, params: Any = None) -> jax.Array:
-        """Who of those who are left is alive and acting: bool `[N]`."""
+        """Which of the agents that are left are alive and acting: bool `[N]`."""
         return self._inner.agent_mask(state.env, self._params(params))[self._learners]
 
     def global_state(self, state: Wrapped, params: Any = None) -> jax.Array:
-        """That of the environment inside, float32 `[G]`."""
+        """The global state of the environment inside, float32 `[G]`."""
         return self._inner.global_state(state.env, self._params(params))
 
     def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
-        """Raise: another team is played already."""
+        """Raise NotImplementedError: fixed policies play some agents already."""
         raise NotImplementedError(f"In {self.name} some agents are played by fixed policies; give the game without.")
 
     def observation(self, state: Wrapped, params: Any = None) -> Any:
@@ -197,7 +197,7 @@ class FixedPolicies(Wrapper):
         count, here = self._inner.num_agents, self._learners
         info = jax.tree.map(lambda x: x[here] if jnp.shape(x)[:1] == (count,) else x, info)
         if 0 not in {self._inner.teams[i] for i in here}:
-            info.pop("won", None)  # it tells of the first team
+            info.pop("won", None)  # it is about the first team
         return obs[here], Wrapped(after, seats), reward[here], terminated, truncated, info
 
 
@@ -205,7 +205,7 @@ def matching(env: MultiAgentEnvironment, patterns: Mapping[str, Any]) -> list[st
     """The pattern that the whole name of each agent matches, or its kind (see `kinds`); None without one.
 
     Raises:
-        ValueError: Two patterns match the same agent, or one matches nobody or is no regular expression.
+        ValueError: Two patterns match the same agent, or one matches nobody or is not a regular expression.
     """
     agents, kinds = env.agents, env.kinds
     matched: list[str | None] = [None] * len(agents)
@@ -213,7 +213,7 @@ def matching(env: MultiAgentEnvironment, patterns: Mapping[str, Any]) -> list[st
         try:
             found = [i for i, agent in enumerate(agents) if re.fullmatch(pattern, agent)]
         except re.error as error:
-            raise ValueError(f"policies: {pattern!r} is no regular expression: {error}.") from None
+            raise ValueError(f"policies: {pattern!r} is not a regular expression: {error}.") from None
         found = found or kinds.get(pattern, ())
         if not found:
             raise ValueError(f"policies: {pattern!r} matches no agent; there are {', '.join(agents)}.")
@@ -225,12 +225,12 @@ def matching(env: MultiAgentEnvironment, patterns: Mapping[str, Any]) -> list[st
 
 
 def random_policy(obs: jax.Array, action_mask: jax.Array, key: jax.Array) -> jax.Array:
-    """Any of the possible actions, all alike. Consumes `key`."""
+    """A uniformly random action among the possible ones, for each agent. Consumes `key`."""
     return jax.random.categorical(key, jnp.where(action_mask, 0.0, -jnp.inf)).astype(jnp.int32)
 
 
 def random_policy_in(space: Space) -> Script:
-    """`random_policy` for agents with this action space: any action in it, where there is no mask."""
+    """`random_policy` for agents with this action space; without masks, any action in it."""
     if isinstance(space, Discrete):
         return random_policy
     return lambda obs, action_mask, key: jax.vmap(space.sample)(jax.random.split(key, obs.shape[0]))

@@ -106,7 +106,7 @@ class ObservationFunction(Wrapper):
         space: The space of what it returns; None if it is that of `env`.
 
     Raises:
-        TypeError: The function cannot be called, or `space` is no space.
+        TypeError: The function cannot be called, or `space` is not a space.
         ValueError: The function returns another shape than that of the space (when the environment observes).
     """
 
@@ -133,7 +133,7 @@ class ObservationFunction(Wrapper):
 
     @property
     def entities(self) -> None:
-        """None, as nobody says what the function does."""
+        """None, since it is unknown what the function does."""
         return None
 
     @property
@@ -192,7 +192,7 @@ class Flatten(ObservationFunction):
 
     @property
     def agent_observation_spaces(self) -> dict[str, Space]:
-        """Each agent's own observation space, flattened; the common one where padding comes to lie in between."""
+        """Each agent's own observation space, flattened; the common one if padding ends up in between."""
         team = cast(MultiAgentEnvironment, self.env)
         common, spaces = team.observation_space(), team.agent_observation_spaces
         return {
@@ -231,7 +231,7 @@ def _classes(space: Space) -> tuple[int, ...]:
     """The number of classes of each entry.
 
     Raises:
-        TypeError: The space is none that can be flattened.
+        TypeError: The space cannot be flattened.
     """
     if isinstance(space, MultiDiscrete):
         return space.nvec

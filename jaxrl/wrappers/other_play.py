@@ -1,4 +1,4 @@
-"""Other-play: every agent learns in a renaming of the game of its own, so none can rely on arbitrary conventions."""
+"""Other-play: every agent learns in its own renaming of the game, so none can rely on arbitrary conventions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["OtherPlay"]
 
 
 class OtherPlay(StatefulWrapper):
-    """In each episode, every agent sees and acts under a symmetry of the environment that is drawn for it alone.
+    """In each episode, every agent sees and acts under its own randomly drawn symmetry of the environment.
 
-    Partners that train apart break symmetries differently: one names red to say "play", another blue. Here red is
-    called anything, so only what works under all names is learned, and such policies also fit together (Hu et al.
-    2020, https://arxiv.org/abs/2003.02979). The global state is as it is.
+    Partners that train apart break symmetries differently: one names red to say "play", another blue. Here red can have
+    any name, so agents learn only what works under all names, and such policies also fit together (Hu et al. 2020,
+    https://arxiv.org/abs/2003.02979). The global state stays as it is.
 
     Args:
         env: An environment with `symmetries`, such as Hanabi.
@@ -42,7 +42,7 @@ class OtherPlay(StatefulWrapper):
 
     @property
     def symmetries(self) -> None:
-        """None: they are used."""
+        """None: they are used up here."""
         return None
 
     @property
@@ -86,5 +86,5 @@ class OtherPlay(StatefulWrapper):
         return self._seen(obs, own), Wrapped(state, own)
 
     def _seen(self, obs: jax.Array, own: jax.Array) -> jax.Array:
-        """What N agents see of the observations `[N, D]`, under the symmetries `own[N]`."""
+        """The observations `[N, D]` of N agents under their symmetries `own[N]`."""
         return jnp.take_along_axis(obs, jnp.asarray(self._obs)[own], axis=1)

@@ -1,4 +1,4 @@
-"""Parameters of its own for every episode: domain randomisation, sets of worlds, curricula."""
+"""New parameters for every episode: domain randomisation, sets of worlds, curricula."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Draw = Callable[[jax.Array, Any, jax.Array], Any]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """The parameters of `RandomParams`: what its episodes are drawn from."""
+    """The parameters of `RandomParams`, from which it draws those of each episode."""
 
     params: Any
     """The parameters of the environment inside, which `draw` may change."""
@@ -118,7 +118,7 @@ def _choice(worlds: Any, like: Any) -> Draw:
     """A draw of one of W worlds, leaves `[W, …]`.
 
     Raises:
-        TypeError: They are no parameters of the environment.
+        TypeError: They are not parameters of the environment.
         ValueError: They do not all have the same leading axis.
     """
     if jax.tree.structure(worlds) != jax.tree.structure(like):

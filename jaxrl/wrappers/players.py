@@ -48,7 +48,7 @@ def as_pairs(policies: Mapping[str, str] | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgentEnvironment:
-    """The environment for those who learn: all others are played by fixed policies.
+    """The environment for the agents that learn: fixed policies play all others.
 
     Raises:
         FileNotFoundError: There is no such run.
@@ -102,9 +102,9 @@ def ambiguous_names(pairs: tuple[str, ...]) -> list[str]:
 
 
 def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
-    """`pairs` with the paths of runs that are not found here, but from a folder above `folder`.
+    """`pairs`, in which paths of runs that do not exist here are looked up from the folders above `folder`.
 
-    So a run in `folder`, which was trained against `runs/their_run`, can be looked at from elsewhere.
+    So a run in `folder` that was trained against `runs/their_run` can be evaluated from elsewhere.
     """
 
     def is_run(policy: str | Path) -> bool:
@@ -126,7 +126,7 @@ def member_named(name: str | Path) -> tuple[Path, int | None]:
 
 
 def learns(policy: str) -> bool:
-    """Whether it is the name of a policy that is trained, and not something that is held fixed."""
+    """Whether this is the name of a policy that learns, and not one that is held fixed."""
     return policy.isidentifier() and policy not in (_RANDOM, SCRIPTED)
 
 

@@ -131,7 +131,7 @@ def test_a_central_critic_wants_one_team():
     [
         (
             {"agents_per_step": 3},
-            "agents_per_step=3 leaves out none of smax/3m, whose agents are 3; use less, or 0 for all",
+            "agents_per_step=3 leaves out no agent of smax/3m, which has 3; use fewer, or 0 for all",
         ),
         ({"agents_per_step": 2, "sharing": "none"}, "and those of smax/3m have 3 sets; use sharing=all, or"),
         ({"agents_per_step": 2, "memory": "gru"}, "agents_per_step=2 has no effect with memory=gru"),

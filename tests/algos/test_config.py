@@ -292,8 +292,8 @@ class _NoPytree(Hyperparams):
 @pytest.mark.parametrize(
     ("hyperparams", "sentence"),
     [
-        (_OneMore, "_OneMore has temperature, and Copied has not; add a line temperature: float = … to Copied"),
-        (_NoPytree, "_NoPytree is no pytree; write @jax.tree_util.register_dataclass above"),
+        (_OneMore, "_OneMore has temperature, and Copied does not; add a line temperature: float = … to Copied"),
+        (_NoPytree, "_NoPytree is not a pytree; write @jax.tree_util.register_dataclass above"),
     ],
 )
 def test_hyperparameters_of_a_copy_are_fields_and_a_pytree(hyperparams: type[Hyperparams], sentence: str) -> None:

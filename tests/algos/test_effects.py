@@ -162,7 +162,7 @@ def test_a_field_either_changes_what_is_run_or_is_refused(field, plain):
         # `target_kl` is computed, only too late for anything to be left out.
         assert field == "target_kl" or _program(_Unchecked, {field: OTHER[field]}) == plain
     elif field == "agents_per_step":
-        with pytest.raises(ValueError, match="agents_per_step=1 leaves out none of probe/constant_reward"):
+        with pytest.raises(ValueError, match="agents_per_step=1 leaves out no agent of probe/constant_reward"):
             _program(mappo.Config, {field: OTHER[field]})
     elif field == "other_play":
         with pytest.raises(ValueError, match=r"other_play=True has no effect with env="):

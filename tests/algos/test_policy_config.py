@@ -246,7 +246,7 @@ def test_a_shared_value_that_every_policy_overrides_cannot_be_swept():
         ({"A.rate": 0.1}, r"can have its own lr, gamma, gae_lambda, clip_eps, ent_coef, vf_coef; got 'A.rate=0.1'"),
         ({"A.hidden": 8}, r"can have its own lr"),
         ({"A.max_grad_norm": 0.1}, r"all policies together, so A has none of its own; use max_grad_norm=0.1"),
-        ({"A.lr": "fast"}, r"'fast' in 'A.lr=fast' is no number"),
+        ({"A.lr": "fast"}, r"'fast' in 'A.lr=fast' is not a number"),
         ({"A.lr": "nan"}, r"A.lr=nan is not allowed: lr must be a finite number"),
         ({"A.lr": 0.0}, r"A.lr=0.0 is not allowed: lr must be positive, got 0.0"),
         ({"B.gamma": 1.5}, r"B.gamma=1.5 is not allowed: gamma must lie between 0 and 1"),

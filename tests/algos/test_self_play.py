@@ -115,7 +115,7 @@ def test_what_the_script_plays_is_not_learned_from_either():
 
 
 def test_an_environment_without_a_script_says_so():
-    with pytest.raises(ValueError, match=r"no script that plays a team\. Say --script-share 0"):
+    with pytest.raises(ValueError, match=r"no script that plays a team\. Use --script-share 0"):
         self_play.make(self_play.Config(**GAME, script_share=0.5))
 
 
@@ -170,9 +170,9 @@ def test_a_league_says_how_many_seeds_it_needs(seeds: int):
 
 
 def test_a_league_is_no_sweep(tmp_path: Path):
-    with pytest.raises(ValueError, match="no points of a sweep or a search; train one league with --num-seeds 3"):
+    with pytest.raises(ValueError, match="be points of a sweep or a search; train one league with --num-seeds 3"):
         jaxrl.sweep(self_play, LEAGUE, tmp_path / "sweep", lr=[1e-3, 1e-2])
-    with pytest.raises(ValueError, match="no points of a sweep or a search; train one league with --num-seeds 2"):
+    with pytest.raises(ValueError, match="be points of a sweep or a search; train one league with --num-seeds 2"):
         jaxrl.sweep(self_play, self_play.Config(**GAME), tmp_path / "sweep", league=[("main", "main")])
     assert not (tmp_path / "sweep").exists()
 

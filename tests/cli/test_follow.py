@@ -85,7 +85,7 @@ def test_a_picture_of_the_view_goes_into_a_new_folder_and_not_into_a_file(
     capsys.readouterr()
     assert code_of("watch", str(run), "--once", "--svg", f"{run}/run.json/view.svg") == 2
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("", "jaxrl: runs/a/run.json is no folder; name another place with --svg.\n")
+    assert (told.out, told.err) == ("", "jaxrl: runs/a/run.json is not a folder; name another place with --svg.\n")
     assert code_of("watch", str(run), "--once", "--svg", "new") == 2
     assert "new cannot be written" in capsys.readouterr().err
 

@@ -152,7 +152,7 @@ def test_interrupting_keeps_the_game(play, monkeypatch: pytest.MonkeyPatch) -> N
     ("command", "sentence"),
     [
         ("classic/cartpole --out play.txt", "--out must end in .gif, .html or .mp4, got play.txt"),
-        ("classic/cartpole --out file/play.html", "file is no folder; name another place with --out"),
+        ("classic/cartpole --out file/play.html", "file is not a folder; name another place with --out"),
         ("classic/cartpole --out folder.gif", "folder.gif is a folder; name another place with --out"),
         ("classic/cartpole --seed 1e10", "--seed must be a whole number from 0 to 4294967295, got 10000000000"),
         ("classic/cartpole --seat 1", "The seats of classic/cartpole are 0 to 0, got 1"),

@@ -63,7 +63,7 @@ def test_check_says_each_problem_in_a_sentence_and_writes_nothing(capsys, tmp_pa
         ("report a --metric win_rate", "a knows no win_rate; name another --metric"),
         ("report a --metric wins", "wins"),
         ("report a:1", "A report takes all seeds of a; leave out :1."),
-        ("report a --out a/run.json", "a/run.json is no folder; name another place with --out"),
+        ("report a --out a/run.json", "a/run.json is not a folder; name another place with --out"),
     ],
 )
 def test_wrong_input_is_explained(capsys, tmp_path, write_run, command, sentence):

@@ -47,7 +47,7 @@ def test_a_curve_of_ones_own_multiplies_the_initial_value() -> None:
     ("text", "sentence"),
     [
         ("cosin", r"no schedule 'cosin', but constant, linear, cosine, warmup.*register_schedule\('cosin'"),
-        ("linear:much", "'much' is no number"),
+        ("linear:much", "'much' is not a number"),
         ("constant:0.5", "only linear and cosine take a final value"),
         ("warmup:2+linear", "a share of the run between 0 and 1"),
         ("linear+cosine", "only a warm-up comes before a +"),

@@ -140,7 +140,7 @@ def test_what_no_run_would_take_is_explained_as_early(method: str, tmp_path: Pat
     """Whether the method trains its points in groups or side by side in one program."""
     rates: dict[str, Any] = {"lr": RATES, "method": method, "quiet": True}
     league = self_play.Config(env="matrix/rock_paper_scissors", league=("main", "exploiter"))
-    with pytest.raises(ValueError, match="no points of a sweep or a search"):
+    with pytest.raises(ValueError, match="cannot be points of a sweep or a search"):
         jaxrl.search(self_play, league, tmp_path / "search", **rates)
     with pytest.raises(ValueError, match="There is no environment 'CartPole-v2'"):
         jaxrl.search(ppo, ppo.Config(env="CartPole-v2"), tmp_path / "search", **rates)

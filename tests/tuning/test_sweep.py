@@ -291,7 +291,7 @@ def test_the_command_draws_from_ranges(capsys: pytest.CaptureFixture[str]) -> No
         ("sweep", "Say which algorithm: jaxrl sweep ALGO"),
         ("sweep to", "There is no algorithm 'to'"),
         ("sweep toy --lr 2:1", "lr needs the lower end of its range first"),
-        ("sweep toy --lr 1e:2", "--lr has a range from '1e', which is no number"),
+        ("sweep toy --lr 1e:2", "--lr has a range from '1e', which is not a number"),
         ("sweep ppo --num-envs 0 4", "num_envs must be at least 1"),
         ("sweep toy --lrr 1 2", "lrr"),
     ],

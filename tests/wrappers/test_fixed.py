@@ -155,7 +155,7 @@ def test_numbers_of_the_info_may_be_python_s_own():
         ({"foe_.*": random_policy}, "matches no agent; there are agent_0, agent_1, agent_2"),
         ({"agent_.*": random_policy}, "Nobody is left to act"),
         ({"agent_0": random_policy, "agent_[01]": random_policy}, "agent_0 matches both 'agent_0' and"),
-        ({"(": random_policy}, "is no regular expression"),
+        ({"(": random_policy}, "is not a regular expression"),
         ({"agent_0": 3}, "takes the policy of a run"),
     ],
 )

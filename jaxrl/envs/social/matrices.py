@@ -40,7 +40,7 @@ def as_payoff(value: Any, places: int) -> np.ndarray:
         places: Of coins; K must divide their number, so that there are as many coins of each kind.
 
     Raises:
-        ValueError: It is no such table.
+        ValueError: It is not such a table.
     """
     try:
         table = np.asarray(value, np.float32)
