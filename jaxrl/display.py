@@ -1,9 +1,9 @@
-"""How objects show themselves in a notebook, environments in a picture, and numbers in units that suit them."""
+"""How objects show themselves in a notebook, environments in a picture, numbers with units, and tables as text."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.keys import abstract_key
 
-__all__ = ["as_html", "data_size", "in_units", "picture"]
+__all__ = ["as_html", "data_size", "in_units", "picture", "right_aligned"]
 
 
 def as_html(title: str, rows: Mapping[str, Any]) -> str:
@@ -41,6 +41,12 @@ def in_units(number: float, *units: tuple[str, float]) -> str:
     rounded = float(f"{number:.3g}")
     unit, size = next((each for each in units if rounded >= each[1]), units[-1])
     return f"{rounded / size:.3g} {unit}"
+
+
+def right_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines of text, with every column aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def picture(env: Any, state: Any, params: Any) -> np.ndarray:

@@ -58,7 +58,7 @@ _READING = (
 )
 _WIDTH = 120
 _WRITTEN = "Written by `jaxrl eject"  # begins the last paragraph of the docstring
-_IMPORTS = 88  # which also suits who formats with the default of black and ruff
+_IMPORTS = 88  # the width of import lines: the default of black and ruff
 
 _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
 _PLACES = {  # of definitions; the rest follows from the module or the kind of definition
@@ -148,7 +148,7 @@ class _Flags:
     """Write one self-contained file of an algorithm to standard output."""
 
     algorithm: tyro.conf.Positional[str]
-    """Which one, e.g. ippo."""
+    """The algorithm, e.g. ippo."""
 
 
 def main(argv: list[str]) -> int:
@@ -193,7 +193,7 @@ class _Book:
             self._add(module.__name__, name)
 
     def in_reading_order(self) -> list[_Definition]:
-        """By sections; where the interpreter needs a definition earlier, it comes earlier."""
+        """The definitions by section; one that the interpreter needs earlier comes earlier."""
         wanted = sorted(self._found.values(), key=lambda d: (_SECTIONS.index(_section(d)), d.order))
         placed: dict[str, _Definition] = {}
 
@@ -224,7 +224,7 @@ class _Book:
         return "\n\n".join("\n".join(s[3] for s in group) for _, group in groups)
 
     def _add(self, module: str, name: str) -> None:
-        """A definition and all that it needs."""
+        """Add a definition and all that it needs."""
         definition = self._definition(module, name)
         if name in self._found:
             if self._found[name].module != module:
@@ -247,7 +247,7 @@ class _Book:
         )
 
     def _need(self, name: str, module: str, own: set[str], imports: dict[str, Import]) -> None:
-        """Whatever a name in a definition of `module` means."""
+        """Add what a name in a definition of `module` refers to."""
         if name in own:
             self._add(module, name)
         elif name in imports:
@@ -274,7 +274,7 @@ class _Book:
 
 
 def _docstring(module: ModuleType, algorithm: str) -> str:
-    """The algorithm's own, and where the file comes from."""
+    """The docstring of the algorithm, and a paragraph on where the file comes from."""
     from jaxrl import __version__
 
     text = (module.__doc__ or "").partition(_WRITTEN)[0].strip()
@@ -285,7 +285,7 @@ def _docstring(module: ModuleType, algorithm: str) -> str:
 
 
 def _section(definition: _Definition) -> str:
-    """Where in the file a definition stands."""
+    """The section of the file in which a definition stands."""
     if definition.name in _PLACES:
         return _PLACES[definition.name]
     if definition.module.startswith("jaxrl.acting"):
@@ -295,7 +295,7 @@ def _section(definition: _Definition) -> str:
 
 
 def _module_rank(module: str) -> int:
-    """Modules in the order in which one reads them; algorithms last."""
+    """The position of a module in the order of reading; algorithms come last."""
     return _READING.index(module) if module in _READING else len(_READING)
 
 

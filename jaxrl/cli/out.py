@@ -1,4 +1,4 @@
-"""The place that `--out` names, looked at before time is spent on what goes there."""
+"""Checks of the place that `--out` names, before a command spends time on what it will write there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["check_film", "check_folder"]
 
 
 def check_folder(folder: Path, flag: str = "--out") -> None:
-    """Raise at once what would otherwise be found out when files are to be written there; nothing is made yet.
+    """Check that files can be written to a folder, without creating anything.
 
     Args:
-        folder: Where they go.
-        flag: What names it.
+        folder: The folder, which need not exist yet.
+        flag: The flag that names it, for the message.
 
     Raises:
-        FileExistsError: It, or a folder that it would be in, is a file.
+        FileExistsError: The folder, or one that it would be in, is a file.
         PermissionError: Nothing can be written there.
     """
     there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
@@ -27,12 +27,12 @@ def check_folder(folder: Path, flag: str = "--out") -> None:
 
 
 def check_film(out: Path) -> None:
-    """Raise at once what would otherwise be found out when a film is to be written, after its episodes were played.
+    """Check that a film can be written to this file, before its episodes are played.
 
     Raises:
-        ValueError: Its ending is that of no film.
+        ValueError: The file's suffix is not the suffix of a film.
         OSError: It is a folder; or see `check_folder`.
-        ImportError: Pillow, or ffmpeg, is needed and not found.
+        ImportError: The film needs Pillow or ffmpeg, and it is missing.
     """
     from jaxrl.render import SUFFIXES
     from jaxrl.render.mp4 import find_ffmpeg

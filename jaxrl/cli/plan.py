@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from jaxrl import algos
+from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import RunFlags, parse_flags
-from jaxrl.display import data_size, in_units
+from jaxrl.display import data_size, in_units, right_aligned
 from jaxrl.fields import as_whole, typed
 
 __all__ = ["PlanFlags", "main"]
+
+_USAGE = """\
+usage: jaxrl plan ALGO --env ID [flags of jaxrl train]
+
+ALGO is one of: {names}.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +43,9 @@ class PlanFlags(RunFlags):
 
 def main(argv: list[str]) -> int:
     """`jaxrl plan ALGO …`; returns the exit code."""
-    names = ", ".join(algos.names())
-    if not argv or argv[0].startswith("-"):
-        if not {"-h", "--help"} & set(argv):
-            raise ValueError(f"Say which algorithm: jaxrl plan ALGO, where ALGO is one of {names}.")
-        print(f"usage: jaxrl plan ALGO --env ID [flags of jaxrl train]\n\nALGO is one of: {names}.")
+    name = named_algorithm(argv, "plan", _USAGE)
+    if name is None:
         return 0
-    name = argv[0]
     module = algos.load(name)
     config, flags = parse_flags(name, module, argv[1:], PlanFlags(), "plan")
     _check(flags)
@@ -127,7 +129,7 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
     return [
         "On paper, for each device; gradient: bytes that it sends for one of the "
         f"{minibatches} minibatches of an update; if grown: speed-up with n times the environments",
-        *_aligned(lines),
+        *(f"  {line}" for line in right_aligned(lines)),
         f"Assumed: {one}; links of {assumed.link_gb_per_s:g} GB/s, {assumed.latency_us:g} us a message, nothing "
         "overlaps, all work is shared evenly. Not counted: the time to start each kernel.",
     ]
@@ -148,9 +150,9 @@ def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
 
 
 def _smaller_buffer(config: Any, plan: Any) -> list[str]:
-    """The largest `--buffer-size` that fits beside everything else, whole rollouts that the config takes as they are.
+    """The largest `--buffer-size` that fits beside everything else, in whole rollouts; nothing without a buffer.
 
-    It is all that is said of a run with a buffer, which is most of it, however many environments fill it.
+    Most of the memory of such a run is its buffer, so the message suggests no other option of the config.
     """
     if not plan.replay_bytes or not hasattr(config, "buffer_rollouts"):
         return []
@@ -161,8 +163,8 @@ def _smaller_buffer(config: Any, plan: Any) -> list[str]:
 
 
 def _smaller_rollout(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
-    """The largest `--num-envs` or `--num-steps` that fits, beside what does not depend on them."""
-    learned = 6 * plan.param_bytes * flags.num_seeds  # with the moments, the gradient and the step, rather too much
+    """The largest `--num-envs` or `--num-steps` that fits beside what does not depend on them."""
+    learned = 6 * plan.param_bytes * flags.num_seeds  # parameters, moments, gradient and step: a generous estimate
     fixed = learned + plan.replay_bytes / plan.devices
     share = (0.9 * plan.limit - fixed) / max(plan.memory - fixed, 1)
     steps = {"num_envs": getattr(config, "num_minibatches", 1) * plan.devices, "num_steps": 1}
@@ -175,17 +177,12 @@ def _smaller_rollout(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
 
 
 def _takes(config: Any, **fields: int) -> bool:
-    """Whether the config's other fields allow these."""
+    """Whether the config allows these fields together with its others."""
     try:
         dataclasses.replace(config, **fields)
     except ValueError:
         return False
     return True
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
 
 
 def _count(number: float) -> str:

@@ -79,7 +79,7 @@ def play(
     def one(state: Any, key: jax.Array) -> Evaluation:
         return evaluate(run.algo, run.env, state, key, episodes, greedy=greedy, log_info=log_info)
 
-    keys = member_keys(seed + (run.index or 0), run.num_members)  # a seed plays what it plays among the others
+    keys = member_keys(seed + (run.index or 0), run.num_members)  # a seed plays the same alone and among the others
     return jax.device_get((jax.vmap(one) if run.num_members > 1 else one)(run.state, keys))
 
 
@@ -106,7 +106,7 @@ class RenderFlags:
     best: bool = False
     """Use the best checkpoint of a run with --eval-every, instead of the last."""
     max_steps: int | None = None
-    """The most steps of an episode to film; 1000 if left out."""
+    """Steps of an episode to film at most; 1000 if left out."""
     trust: bool = False
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
@@ -134,9 +134,9 @@ def render_run(argv: list[str]) -> int:
 
 
 def _check(flags: RenderFlags) -> None:
-    """Raise at once what would otherwise be found out after the episodes were played."""
+    """Raise ValueError or OSError for flags that would fail only after the episodes are played."""
     if flags.env and flags.out is None:
-        raise ValueError(f"The run folder holds films of the run's own environment: say --out {_file_name(flags.env)}.")
+        raise ValueError(f"The run folder holds films of the run's own environment: add --out {_file_name(flags.env)}.")
     if not 1 <= flags.episodes <= _MOST_EPISODES:
         raise ValueError(f"--episodes must be from 1 to {_MOST_EPISODES}, got {flags.episodes}.")
     as_seed("--seed", flags.seed + flags.episodes - 1)

@@ -10,19 +10,20 @@ from typing import Any, Literal
 
 from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.cli.sweep import MANY_VALUES, read_space
+from jaxrl.cli.sweep import MANY_VALUES, read_space, value_text
 from jaxrl.cli.train import new_run_dir
 
 __all__ = ["main", "outcome"]
 
-_USAGE = """\
+_USAGE = f"""\
 usage: jaxrl search ALGO --env ID [--method METHOD] [--budget RUNS] [flags]
 
-ALGO is one of: {names}.
+ALGO is one of: {{names}}.
 METHOD is random (the default), grid, halving, pbt or optuna. The best point is retrained on other seeds at the end.
-{many}
+{MANY_VALUES}
 `jaxrl search ALGO --help` lists all flags.
 """
 
@@ -59,13 +60,9 @@ class SearchFlags:
 
 def main(argv: list[str]) -> int:
     """`jaxrl search ALGO …`; returns the exit code."""
-    if not argv or argv[0].startswith("-"):
-        names = ", ".join(algos.names())
-        if not {"-h", "--help"} & set(argv):
-            raise ValueError(f"Say which algorithm: jaxrl search ALGO, where ALGO is one of {names}.")
-        print(_USAGE.format(names=names, many=MANY_VALUES), end="")
+    name = named_algorithm(argv, "search", _USAGE)
+    if name is None:
         return 0
-    name = argv[0]
     module = algos.load(name)
     config, flags, space = read_space(name, module, argv[1:], SearchFlags(), "search")
     if not space:
@@ -98,7 +95,7 @@ def outcome(result: Any, run_dir: Path) -> str:
     scores = [score for seed, score in enumerate(scores) if seed not in diverged]
     without = f", without {len(diverged)} that diverged" if diverged else ""
     name = "win rate" if metric == "win_rate" else "return"
-    best = ", ".join(f"{name}={_text(value)}" for name, value in result.best.items())
+    best = ", ".join(f"{name}={value_text(value)}" for name, value in result.best.items())
     changing = ", the last of a lineage" if result.lineage else ""
     return (
         f"Best: {best}{changing}\n"
@@ -106,7 +103,3 @@ def outcome(result: Any, run_dir: Path) -> str:
         f"{min(scores):.4g} to {max(scores):.4g}\n\n"
         f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}"
     )
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

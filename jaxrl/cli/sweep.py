@@ -14,20 +14,13 @@ import numpy as np
 
 from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import LoggerFlags, MeshFlags, StartFlags, new_run_dir, parse_flags
+from jaxrl.display import right_aligned
 
-__all__ = ["MANY_VALUES", "main", "read_space"]
-
-_USAGE = """\
-usage: jaxrl sweep ALGO --env ID [flags]
-
-ALGO is one of: {names}.
-All combinations are trained, with --samples draws from each range.
-{many}
-`jaxrl sweep ALGO --help` lists all flags.
-"""
+__all__ = ["MANY_VALUES", "main", "read_space", "value_text"]
 
 MANY_VALUES = """\
 Flags of the algorithm take several values:
@@ -35,6 +28,15 @@ Flags of the algorithm take several values:
   --ent-coef 1e-4:1e-1:log    a range (without :log its numbers are uniform, not their logarithms)
   --hidden 64,64 128,128      values that are lists are written with commas
   --anneal-lr True False      switches can be tried both ways"""
+
+_USAGE = f"""\
+usage: jaxrl sweep ALGO --env ID [flags]
+
+ALGO is one of: {{names}}.
+All combinations are trained, with --samples draws from each range.
+{MANY_VALUES}
+`jaxrl sweep ALGO --help` lists all flags.
+"""
 
 _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
@@ -71,13 +73,9 @@ class SweepFlags(StartFlags, LoggerFlags):
 
 def main(argv: list[str]) -> int:
     """`jaxrl sweep ALGO …`; returns the exit code."""
-    if not argv or argv[0].startswith("-"):
-        names = ", ".join(algos.names())
-        if not {"-h", "--help"} & set(argv):
-            raise ValueError(f"Say which algorithm: jaxrl sweep ALGO, where ALGO is one of {names}.")
-        print(_USAGE.format(names=names, many=MANY_VALUES), end="")
+    name = named_algorithm(argv, "sweep", _USAGE)
+    if name is None:
         return 0
-    name = argv[0]
     module = algos.load(name)
     config, flags, space = read_space(name, module, argv[1:], SweepFlags(), "sweep")
     if not space and flags.num_seeds == 1:
@@ -118,18 +116,18 @@ def summary(table: list[dict[str, Any]], names: list[str]) -> str:
         env = rows[0].get("env")
         metric = "win_rate" if env in winners else "return_mean"
         scores = [row[metric] for row in rows if row.get(metric) is not None]
-        cells = [_text(rows[0][name]) for name in names]
+        cells = [value_text(rows[0][name]) for name in names]
         cells += [f"{np.mean(scores):.4g}", f"{min(scores):.4g} to {max(scores):.4g}"] if scores else ["–", "–"]
         cells += [str(len(rows)), str(sum(row["diverged"] for row in rows) or "–")]
         lines.append((envs.index(env), -np.mean(scores) if scores else np.inf, cells))
     ranked = [cells for *_, cells in sorted(lines, key=lambda line: line[:2])]
     known = [name for name, some in (("win rate", winners), ("return", set(envs) - winners)) if some]
     rows = [[*names, " or ".join(known), "of seeds", "seeds", "diverged"], *ranked]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(right_aligned(rows))
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """The value of a hyperparameter, floats with four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

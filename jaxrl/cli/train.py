@@ -16,6 +16,7 @@ import tyro
 
 from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import has_accelerator, use_cores
 from jaxrl.cli.hosts import HostFlags, joined
@@ -36,6 +37,14 @@ __all__ = [
     "preset_chosen",
     "train",
 ]
+
+
+_USAGE = """\
+usage: jaxrl train ALGO --env ID [flags]
+
+ALGO is {names}, or a file such as ./my_ppo.py.
+`jaxrl train ALGO --help` lists its flags.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,14 +154,9 @@ class RunFlags(StartFlags, LoggerFlags):
 
 def main(argv: list[str]) -> int:
     """`jaxrl train ALGO …`; returns the exit code."""
-    if not argv or argv[0].startswith("-"):
-        known = f"{', '.join(algos.names())}, or a file such as ./my_ppo.py"
-        text = f"usage: jaxrl train ALGO --env ID [flags]\n\nALGO is {known}.\n"
-        if not {"-h", "--help"} & set(argv):
-            raise ValueError(f"Say which algorithm: jaxrl train ALGO, where ALGO is one of {', '.join(algos.names())}.")
-        print(text + "`jaxrl train ALGO --help` lists its flags.")
+    name = named_algorithm(argv, "train", _USAGE)
+    if name is None:
         return 0
-    name = argv[0]
     module = algos.load(name)
     config, flags = parse_flags(name, module, argv[1:])
     if flags.run_dir is None:
@@ -277,14 +281,14 @@ def preset_chosen(name: str, preset: Any, config: Any, given: Collection[str]) -
     """A sentence about the preset that an environment has chosen, and which of its values have no effect there.
 
     Args:
-        name: Of the preset.
+        name: The name of the preset.
         preset: The preset.
-        config: The configuration that flags and environment have made of it.
+        config: The config that the preset, the flags and the environment give together.
         given: The fields that flags have replaced.
     """
     fields = [field.name for field in dataclasses.fields(preset) if field.name not in {*given, "env"}]
     idle = [f"{each}={getattr(preset, each)}" for each in fields if getattr(preset, each) != getattr(config, each)]
-    but = f", without {', '.join(idle)}, of no effect here" if idle else ""
+    but = f", without {', '.join(idle)}, which would have no effect here" if idle else ""
     return f"Uses the preset {name}, which suits {config.env}{but}; --preset default takes the general defaults."
 
 

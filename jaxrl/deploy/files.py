@@ -17,13 +17,13 @@ from jaxrl.errors import MissingExtraError
 __all__ = ["FORMATS", "export"]
 
 FORMATS = (".stablehlo", ".py", ".safetensors")
-"""The endings of the files, each for its format."""
+"""The suffixes of the files, one for each format."""
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def export(inference: Inference, path: Path) -> Path:
-    """Write a policy in the format that the file's ending says; see `Policy.export`. Returns the path."""
+    """Write a policy in the format of the file's suffix and return the path; see `Policy.export`."""
     if path.suffix in FORMATS:
         path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".safetensors":
@@ -33,7 +33,7 @@ def export(inference: Inference, path: Path) -> Path:
     elif path.suffix == ".stablehlo":
         replace_file(path, _stablehlo(inference))
     else:
-        raise ValueError(f"The ending of the file is its format: {', '.join(FORMATS)}; got {path.name}.")
+        raise ValueError(f"The file's suffix gives the format: {', '.join(FORMATS)}; got {path.name}.")
     return path
 
 

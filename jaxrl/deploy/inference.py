@@ -1,4 +1,4 @@
-"""What a file with a policy in it needs to know of the policy."""
+"""What `Policy.export` writes to a file: the policy's function, parameters and arguments."""
 
 from __future__ import annotations
 

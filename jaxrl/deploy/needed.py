@@ -1,4 +1,4 @@
-"""What choosing actions needs of a train state and of a memory: less than training does."""
+"""The parts of a train state and of a memory that a policy needs to choose actions: less than training needs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Needed:
     """
 
     params: dict[str, Any]
-    """Those of the train state: nested dicts of arrays."""
+    """The needed leaves of the train state: nested dicts of arrays."""
     carry: tuple[jax.ShapeDtypeStruct, ...]
-    """Those of the memory, without the axis of the batch; empty for a policy without a memory."""
+    """The needed leaves of the memory, without the axis of the batch; empty for a policy without a memory."""
 
     def __init__(self, algo: Algorithm, state: Any, obs: jax.ShapeDtypeStruct) -> None:
         self._leaves, self._tree = jax.tree.flatten(state)
@@ -101,7 +101,7 @@ class Needed:
 
 
 def check_state(algo: Algorithm, state: Any) -> None:
-    """Raise ValueError unless it is the train state of one member of this algorithm."""
+    """Raise ValueError unless `state` is the train state of one member of this algorithm."""
     fresh = jax.eval_shape(algo.init, abstract_key())
     wanted = {_name(path): leaf.shape for path, leaf in _with_paths(without_replay(fresh))}
     given = {_name(path): np.shape(leaf) for path, leaf in _with_paths(without_replay(state))}
@@ -110,7 +110,7 @@ def check_state(algo: Algorithm, state: Any) -> None:
     members = {shape[:1] for shape in given.values()}
     if len(members) == 1 and {name: shape[1:] for name, shape in given.items()} == wanted:
         raise ValueError(
-            f"This train state holds {members.pop()[0]} members, and each has a policy of its own; choose one, as in "
+            f"This train state holds {members.pop()[0]} members, and each has its own policy; choose one, as in "
             f"jaxrl.load(RUN).member(0).policy."
         )
     other = min(name for name in wanted.keys() | given.keys() if wanted.get(name) != given.get(name))

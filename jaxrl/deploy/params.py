@@ -37,8 +37,8 @@ def save_params(path: str | Path, params: Mapping[str, Any]) -> None:
     Raises:
         MissingExtraError: safetensors is not installed.
         TypeError: `params` holds something else than dicts with text as keys, and arrays of numbers.
-        ValueError: A dict is empty, a key is empty or has a `/` in it, or the file has another ending, by which others
-            would take it for what it is not.
+        ValueError: A dict is empty, a key is empty or has a `/` in it, or the file has another suffix, which would
+            mislead other programs.
     """
     path = Path(path)
     if path.suffix != ".safetensors":

@@ -104,7 +104,7 @@ class Policy:
             mask = _broadcast(mask, (obs.shape[0], *self._mask.shape))
         state, whole = self._needed.state(params), None if carry is None else self._needed.whole(carry, obs.shape[0])
         action, whole = self.algo.act(state, obs, whole, key, action_mask=mask, reset=reset)
-        if isinstance(self._action_space, Box):  # as every environment here does, and other programs may not
+        if isinstance(self._action_space, Box):  # every environment here clips actions, other programs may not
             action = self._action_space.clip(action)
         result = (action, self._needed.part(whole))
         return jax.tree.map(lambda x: x[0], result) if alone else result
@@ -164,7 +164,7 @@ class Policy:
         self._last: tuple[Any, int | None] | None = None
 
     def export(self, path: str | Path) -> Path:
-        """Write the greedy policy to a file, in the format that its ending says, and return its path.
+        """Write the greedy policy to a file, in the format of the file's suffix, and return its path.
 
         * `.stablehlo`: function and parameters, compiled where they are used, on a CPU, GPU or TPU. For programs that
           have JAX but not jaxrl: `jax.export.deserialize(bytearray(path.read_bytes())).call(obs)`.
@@ -183,7 +183,7 @@ class Policy:
         Raises:
             MissingExtraError: A package is missing; the message has the command that installs it.
             NotImplementedError: NumPy has no counterpart of an operation of the network.
-            ValueError: The file has another ending.
+            ValueError: The file has another suffix.
         """
         return export(self._inference(), Path(path))
 

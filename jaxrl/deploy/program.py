@@ -1,4 +1,4 @@
-"""What a pure function computes, as a flat list of steps: to see what it reads, and to write it in another language."""
+"""A pure function as a flat list of steps, which shows what it reads and can be written in another language."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Value:
     shape: tuple[Any, ...]
     dtype: Any
     constant: Any = None
-    """What it is, if that is known while tracing."""
+    """Its contents, if they are known while tracing."""
 
 
 class Step(NamedTuple):
@@ -54,7 +54,7 @@ class Program(NamedTuple):
     """A value for each leaf of the result."""
 
     def reads(self) -> list[bool]:
-        """Of each input, whether the outputs depend on it."""
+        """Whether the outputs depend on each input."""
         used = {value for step in self.steps for value in step.args} | set(self.outputs)
         return [value in used for value in self.inputs]
 
@@ -62,7 +62,7 @@ class Program(NamedTuple):
 def trace(function: Callable[..., Any], *args: Any) -> Program:
     """The program of `function` for arguments of the given shapes, with the functions that it calls written out.
 
-    Loops and branches stay one step each. Of what differs between platforms, it has the CPU's.
+    Loops and branches stay one step each. Where platforms differ, the program is the CPU's.
     """
     closed = jax.make_jaxpr(function)(*args)
     inputs = tuple(_value_of(variable) for variable in closed.jaxpr.invars)

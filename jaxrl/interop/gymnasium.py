@@ -52,7 +52,7 @@ def to_gymnasium_vector(env: Environment, num_envs: int, params: Any = None) -> 
 class GymnasiumEnv(gymnasium.Env):
     """See `to_gymnasium`."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (so is it declared in Gymnasium)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  (as in Gymnasium)
 
     def __init__(self, env: Environment, params: Any = None, render_mode: str | None = None) -> None:
         _one_agent(env)

@@ -31,7 +31,7 @@ __all__ = ["FromGymnax", "GymnaxEnv", "from_gymnax", "make", "to_gymnax"]
 _CLASSIC = ("Acrobot-v1", "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0")
 _MINATAR = tuple(f"{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 _DRAWN = (*_MINATAR, "Pong-misc", "Catch-bsuite", "PointRobot-misc", "MetaMaze-misc", "FourRooms-misc")
-"""What gymnax draws itself; the classic ones it hands to Gymnasium, which starts pygame anew for each frame."""
+"""Those that gymnax draws itself; it hands the classic ones to Gymnasium, which starts pygame anew for each frame."""
 _STEP_SECONDS = 0.1  # of an environment step on screen
 
 
@@ -55,7 +55,7 @@ def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
         params: The default parameters; None for the defaults of `env`.
 
     Raises:
-        TypeError: `env` is none of gymnax's environments.
+        TypeError: `env` is not a gymnax environment.
     """
     if not isinstance(env, environment.Environment):
         hint = "from_gymnax(*gymnax.make(id)), or jaxrl.make of a name such as gymnax:Breakout-MinAtar"

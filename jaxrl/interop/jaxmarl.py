@@ -62,8 +62,8 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
             ends an episode, such ends are `truncated`, and their values are bootstrapped; else all are `terminated`.
 
     Raises:
-        TypeError: It is none of JaxMARL's, returns no dicts of agents, or their spaces are too different to fit in one
-            array.
+        TypeError: `env` is not a JaxMARL environment, does not return dicts of agents, or the agents' spaces are too
+            different to fit in one array.
     """
     if not isinstance(env, MultiAgentEnv):
         hint = "from_jaxmarl(jaxmarl.make(id)), or jaxrl.make of a name such as jaxmarl:overcooked"

@@ -79,7 +79,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
 
         Raises:
             TypeError: `actions` is not a dict of agents.
-            ValueError: It names an agent that there is not.
+            ValueError: It names an unknown agent.
         """
         if not isinstance(actions, Mapping):
             raise TypeError(f"step takes a dict of actions by agent, not a {type(actions).__name__}.")

@@ -1,4 +1,4 @@
-"""Scenes of what other libraries have drawn: their pixels, one picture a frame."""
+"""Scenes made of the pixels that other libraries draw, one picture per frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unstacked(states: Any) -> list[Any]:
 
 
 def pixels(figure: Any) -> np.ndarray:
-    """What a matplotlib figure shows, uint8 `[H, W, 3]`."""
+    """The pixels of a matplotlib figure, uint8 `[H, W, 3]`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(DPI)
@@ -38,7 +38,7 @@ def pixels(figure: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def closing(figure: Any) -> Iterator[None]:
-    """Close a figure of pyplot's at the end, so that no notebook shows it."""
+    """Close a pyplot figure at the end, so that no notebook shows it."""
     from matplotlib import pyplot
 
     try:

@@ -32,7 +32,7 @@ __all__ = ["Arena", "as_markdown", "between_runs", "draw_matrix", "facts", "hold
 
 @dataclasses.dataclass(frozen=True)
 class Arena:
-    """What K contenders did: row k played the first side, column j the second."""
+    """The results of K contenders: row k played the first side, column j the second."""
 
     env: str
     names: tuple[str, ...]
@@ -139,7 +139,7 @@ def between_runs(
 
 
 def _with_all_seats(config: Any) -> MultiAgentEnvironment:
-    """The environment of a run, with its own parameters and teams, and with seats for those who were held fixed."""
+    """The environment of a run, with its own parameters and teams, including the seats of policies held fixed."""
     names = {field.name for field in dataclasses.fields(config)}
     apart = {"policies": (), "policy_hyperparams": (), "other_play": False, "log_info": ()}
     apart = {name: value for name, value in apart.items() if name in names}

@@ -199,7 +199,7 @@ def test_where_nobody_describes_units_the_preset_has_a_flat_network():
     config, run = parse_flags("ippo", ippo, words)
     assert (run.preset, config.torso) == ("smax", "flat")
     said = preset_chosen("smax", ippo.PRESETS["smax"], config, given_fields(words))
-    assert ", without torso=entities, of no effect here;" in said
+    assert ", without torso=entities, which would have no effect here;" in said
     config, _ = parse_flags("ippo", ippo, ["--env", "smax/2s3z"])
     assert preset_chosen("smax", ippo.PRESETS["smax"], config, {"env"}).startswith(
         "Uses the preset smax, which suits smax/2s3z; --preset default"

@@ -55,7 +55,7 @@ def test_the_commands_play_where_they_are_told(units: Run, tmp_path: Path, capsy
 
 
 def test_a_film_of_another_environment_needs_a_name_of_its_own(units: Run):
-    with pytest.raises(ValueError, match=r"say --out smax_8m\.gif"):
+    with pytest.raises(ValueError, match=r"add --out smax_8m\.gif"):
         render_run([str(units.folder.path), "--env", "smax/8m"])
     assert not list(units.folder.path.glob("*.gif"))
 
