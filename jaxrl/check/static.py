@@ -100,7 +100,7 @@ def check_spaces(env: Environment, params: Any) -> Iterator[Failure]:
 
 
 def check_entities(env: Environment, params: Any) -> Iterator[Failure]:
-    """What observations are said to be made of fits the spaces."""
+    """The declared `Entities` of observations fit the spaces."""
     misfit = env.entities and env.entities.misfit(env.observation_space(params), env.action_space(params))
     if misfit:
         yield Failure(misfit, "Change entities or the spaces; jaxrl.entities describes what they mean.")

@@ -47,7 +47,7 @@ class Screen:
             self._draw(session)
         you = session.env.agents[session.seat]
         self.say(f"step {session.num_steps}, you are {you}, your return {session.returns[session.seat]:g}")
-        # Words are chosen for the viewer; what others did may be none of the viewer's business.
+        # The words contain only what the viewer may know; the actions of others may be hidden.
         line = "" if last is None else told(session, last.actions if words is None else (), last.rewards)
         if line:
             self.say(line)

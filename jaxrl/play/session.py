@@ -47,7 +47,7 @@ class Session:
         env: The environment; actions are Discrete.
         partner: Acts for the other agents, such as the policy of a run; None draws their actions among the legal ones.
         seat: The person's agent.
-        seed: Determines the game, but for what the person does.
+        seed: Determines the game, apart from what the person does.
         greedy: Whether the partner takes the most likely actions; False draws them.
 
     Raises:
@@ -76,7 +76,7 @@ class Session:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the actions of the person's agent are called."""
+        """The names of the actions of the person's agent."""
         return self._names[self.seat]
 
     @property
@@ -147,7 +147,7 @@ class Session:
         return self.env.draw(self._recording.recent(_STEPS_DRAWN), self._recording.params)
 
     def replay(self) -> Replay:
-        """What was played.
+        """The game so far.
 
         Raises:
             ValueError: There was no step yet.

@@ -91,7 +91,7 @@ def equilibrium(score: np.ndarray) -> np.ndarray:
 
 
 def _points(results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the row scored against the column on both sides `[K, K]`, and of how many games."""
+    """The score of row against column on both sides, `[K, K]`, and the number of games, `[K, K]`."""
     first = results[..., 0] + results[..., 1] / 2
     second = results[..., 2] + results[..., 1] / 2
     games = results.sum(-1)

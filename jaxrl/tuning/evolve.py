@@ -106,7 +106,7 @@ def _breed(space: Dimensions, quantile: float, resample: float, generation: jax.
     rank = jnp.argsort(best_last)
     key, key_parent, key_explore = jax.vmap(lambda k: tuple(jax.random.split(k, 3)))(state.key)
     drawn = jax.vmap(lambda k: jax.random.randint(k, (), 0, count))(key_parent)
-    replaced = rank < count  # also between equals: where nobody has won yet, someone has to try something else
+    replaced = rank < count  # also among equal scores: before the first win, some members must try something else
     parent = jnp.where(replaced, best_last[members - 1 - drawn], jnp.arange(members)).astype(jnp.int32)
 
     taken = _take(own, parent)

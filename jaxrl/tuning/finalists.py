@@ -1,4 +1,4 @@
-"""The finalists of a population: their lineages, trained from nothing with every tuning seed."""
+"""The finalists of a population: their lineages, trained from scratch with every tuning seed."""
 
 from __future__ import annotations
 

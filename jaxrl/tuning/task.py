@@ -87,7 +87,7 @@ class Method(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What to search, and by which means."""
+    """The space to search, and the means for it."""
 
     algorithm: ModuleType
     config: Any
@@ -113,7 +113,7 @@ class Task:
         return draws(self.config, self.space, count)
 
     def tell(self, tried: Sequence[Point], paid: int) -> None:
-        """Say so if the space has fewer points than the `paid` ones that the budget pays for."""
+        """Warn if the space has fewer points than the `paid` ones that the budget pays for."""
         if len(tried) < paid and not self.options["quiet"]:
             print(
                 f"The space has {len(tried)} point{'s' * (len(tried) > 1)}, and a budget of {self.budget} pays for "

@@ -1,4 +1,4 @@
-"""Which colour is which means nothing: the observation and the moves under each renaming of the colours."""
+"""The symmetry of colours: the observation and the moves under each renaming of the colours."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["Seen", "global_state", "observe", "parts", "widths"]
 
 
 class Seen(NamedTuple):
-    """An observation `[…, D]` in parts, in their order. Players are counted from the one who looks.
+    """An observation `[…, D]` in parts, in their order. Players are counted from the observer.
 
     N players with H cards of C colours and R ranks, K = C R kinds, W cards of each colour.
     """
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
     hands: Any
     """`[…, N - 1, H, K]`: the other players' cards, one-hot; nothing for a missing one."""
     short: Any
-    """`[…, N]`: who has a card fewer."""
+    """`[…, N]`: which players have one card fewer."""
     deck: Any
     """`[…, cards - N H]`: as many True as cards are left to draw."""
     fireworks: Any
@@ -74,7 +74,7 @@ def parts(game: Game, obs: Any) -> Seen:
 
 
 def observe(game: Game, state: State) -> jax.Array:
-    """What each player sees: bool `[N, D]`. Players are counted from the one who looks."""
+    """What each player sees: bool `[N, D]`. Players are counted from the observer."""
     hands = _from_each(state.hands)
     return spread(
         [
@@ -101,12 +101,12 @@ def global_state(game: Game, state: State) -> jax.Array:
 
 
 def _from_each(array: jax.Array) -> jax.Array:
-    """`[N, …]` by player, as `[N, N, …]`: by who looks, and how many seats further."""
+    """An array `[N, …]` by player, as `[N, N, …]` by observer and by the number of seats after the observer."""
     return jnp.stack([jnp.roll(array, -player, axis=0) for player in range(array.shape[0])])
 
 
 def _hands(game: Game, hands: jax.Array, first: int) -> Iterator[Field]:
-    """The cards of the players from `first` on, and who has one card fewer; `hands[…, N, H]`."""
+    """The cards of the players from `first` on, and which players have one card fewer; `hands[…, N, H]`."""
     for player in range(first, game.players):
         for card in range(game.hand_size):
             yield one_hot(hands[..., player, card].astype(jnp.int32), game.kinds)
@@ -132,7 +132,7 @@ def _discards(game: Game, state: State) -> Iterator[Field]:
 
 
 def _last_move(game: Game, state: State) -> Iterator[Field]:
-    """The last move; nothing before the first one. Of players, who looks is `[N]`."""
+    """The last move; nothing before the first one. Fields that name players are `[N]`, one entry per observer."""
     last, size = state.last, game.hand_size
     action, viewer = last.action, np.arange(game.players)
     mover = state.step - 1
@@ -159,7 +159,7 @@ def _last_move(game: Game, state: State) -> Iterator[Field]:
 
 
 def _knowledge(game: Game, possible: jax.Array, hinted: jax.Array) -> Iterator[Field]:
-    """What each player has been told about each of the own cards; both `[…, N, H]`."""
+    """What each player has been told about each of its own cards; both `[…, N, H]`."""
     for player in range(game.players):
         for card in range(game.hand_size):
             yield possible[..., player, card], game.kinds

@@ -19,7 +19,7 @@ __all__ = ["iggi"]
 
 
 class _View(NamedTuple):
-    """What one player knows. The others are those who sit next, one after the other."""
+    """What one player knows. The other players are in the order in which they sit after this one."""
 
     hand: jax.Array  # bool [H, K]: what each own card can be
     others: jax.Array  # bool [N - 1, H, K]: the cards they hold, one-hot
@@ -43,7 +43,7 @@ def iggi(game: Game, key: jax.Array, obs: jax.Array, mask: jax.Array) -> jax.Arr
     Args:
         game: The sizes, `env.game`.
         key: Consumed.
-        obs: bool `[N, D]`, the observations of the players. Each one's move depends on the own row alone.
+        obs: bool `[N, D]`, the observations of the players. Each player's move depends only on its own row.
         mask: bool `[N, A]`, their legal moves.
 
     Returns:

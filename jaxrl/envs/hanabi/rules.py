@@ -1,4 +1,4 @@
-"""The rules of Hanabi (Bauza 2010) as pure functions; sets of cards are bits of a number, so that nothing is looked up.
+"""The rules of Hanabi (Bauza 2010) as pure functions; sets of cards are the bits of a number, which needs no gathers.
 
 Equal to the Hanabi learning environment (Bard et al. 2019, https://arxiv.org/abs/1902.00506).
 """
@@ -20,14 +20,14 @@ __all__ = ["Move", "State", "actor", "is_over", "legal", "play", "score", "start
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """What everybody has seen of the last move. All are -1, 0 or False if there was none."""
+    """What everybody has seen of the last move; all fields are -1, 0 or False before the first one."""
 
     action: jax.Array
-    """Its number, as the one who moved counts."""
+    """The number of the action, from the view of the player who moved."""
     card: jax.Array
     """The kind that was played or discarded, or -1."""
     touched: jax.Array
-    """Bit i: whether the hint is about card i of the one who was told."""
+    """Bit i: whether the hint is about card i of the player who received it."""
     scored: jax.Array
     """Whether the played card fits."""
     regained: jax.Array
@@ -37,7 +37,7 @@ class Move:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    """A game of N players with H cards each, of C colours and R ranks. All numbers are int32, but for those of cards.
+    """A game of N players with H cards each, of C colours and R ranks. All numbers are int32, except those of cards.
 
     Cards in a hand are ordered from the oldest to the newest; a missing one is last and has the kind -1.
     """
@@ -112,7 +112,7 @@ def start(game: Game, deck: jax.Array, information: jax.Array, lives: jax.Array)
 
 
 def legal(game: Game, state: State, max_information: jax.Array) -> jax.Array:
-    """Which moves each player may make: bool `[N, A]`. Who waits can only wait."""
+    """Which moves each player may make: bool `[N, A]`. Players whose turn it is not can only wait."""
     turn = jnp.arange(game.players) == actor(game, state)
     held = state.hands >= 0
     discards = held & (state.information < max_information)
@@ -129,7 +129,7 @@ def legal(game: Game, state: State, max_information: jax.Array) -> jax.Array:
 
 
 class _Hint(NamedTuple):
-    """What a move says if it is a hint; nonsense if it is not."""
+    """The hint that a move gives; meaningless if the move is not a hint."""
 
     is_rank: jax.Array
     value: jax.Array  # the colour or rank

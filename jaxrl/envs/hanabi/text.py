@@ -17,7 +17,7 @@ def describe(game: Game, state: State, viewer: int | None = None, *, lost_share:
     Args:
         game: The sizes.
         state: One state.
-        viewer: The player who looks and does not see the own cards; None sees all.
+        viewer: The player whose own cards are hidden; None shows all.
         lost_share: The share of the points that is lost with the last life.
     """
     state = jax.tree.map(np.asarray, state)

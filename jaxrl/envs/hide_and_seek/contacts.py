@@ -71,7 +71,7 @@ def free_objects(
 
     Args:
         before: Where they were, free of the walls.
-        wanted: Where those who hold them would have them.
+        wanted: The places to which the agents who hold them pull them.
         agents: Where agents would be.
         holds: Who holds what, bool `[A, O, …]`: no agent pushes what it holds.
         high: Which agents are above all of this, bool `[A, …]`.

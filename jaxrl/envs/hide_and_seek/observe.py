@@ -112,7 +112,7 @@ def global_state(state: State, params: Params) -> jax.Array:
 def state_entities(cast: Cast, num_walls: int, num_doors: int) -> Entities:
     """What `global_state` is made of: the agents of each team, the objects of each kind, walls and doors.
 
-    Who sees whom is unused: it follows from the rest, and its numbers are about two of them, in an order of both.
+    Who sees whom is unused: it follows from the rest, and each of its numbers belongs to a pair, not to one entity.
     """
     counts = {"hider": cast.num_hiders, "seeker": cast.num_seekers}
     agents, after = _blocks(counts, (2, 2, 2, 1, 1, 1), 0)

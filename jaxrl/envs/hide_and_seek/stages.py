@@ -42,7 +42,7 @@ def boxes_by_doors(key: jax.Array, params: Params, progress: jax.Array) -> Param
 def easy_room(key: jax.Array, params: Params, progress: jax.Array) -> Params:
     """A room with its door in the middle of one of two walls, for agents who look all around, from beginning to end.
 
-    So nothing but the box hides who is in the room, and where the door is takes one bit to tell.
+    So only the box can hide an agent in the room, and one bit says where the door is.
     """
     del key, progress
     return _easy(params)

@@ -13,7 +13,7 @@ __all__ = ["DISH", "FULL", "ITEMS", "NOTHING", "ONION", "ORDERS", "SOUP", "TOMAT
 
 NOTHING, DISH, ONION, TOMATO = range(4)
 ITEMS = {NOTHING: "nothing", DISH: "a dish", ONION: "an onion", TOMATO: "a tomato"}
-"""What they are called, but for soups."""
+"""The names of the items other than soups."""
 SOUP = 16
 FULL = 3  # ingredients in a pot
 ORDERS = "ooo"

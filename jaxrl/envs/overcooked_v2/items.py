@@ -28,7 +28,7 @@ def recipe(numbers: Iterable[int]) -> int:
 
 
 def kinds_in(item: int) -> list[int]:
-    """The numbers of the ingredients in it, as often as they are in it, in order."""
+    """The numbers of its ingredients in order, each as often as the item contains it."""
     return [kind for kind in range(10) for _ in range(item >> 2 + 2 * kind & 3)]
 
 

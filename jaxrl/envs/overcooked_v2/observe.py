@@ -50,7 +50,7 @@ def grid(kitchen: Kitchen, longest: int, view: int | None, shows_delivery: bool,
         return (items[..., None] >> shift[:, None]) & mask
 
     def cooks(where: jax.Array) -> list[jax.Array]:
-        """Those who stand `where[N, C]`: `[N, C, 5]` and `[N, C, 2 + I]`."""
+        """The cooks who stand in the cells `where[N, C]`: `[N, C, 5]` and `[N, C, 2 + I]`."""
         looks = where[..., None] & ((facing[:, None] >> np.arange(4)) & 1 != 0)
         return [where[..., None], looks, kinds(jnp.where(where, held, 0))]
 

@@ -92,14 +92,14 @@ class Work:
 
 
 def move(kitchen: Kitchen, state: State, action: jax.Array) -> State:
-    """All cooks turn, and walk if nothing is in the way; those who would meet or change places stay where they are."""
+    """All cooks turn, and walk if nothing is in the way; cooks who would meet or swap places stay where they are."""
     n = len(kitchen.starts)
     walks = action < STAY
     direction = jnp.where(walks, jnp.asarray(_TURNS)[jnp.minimum(action, 3)], state.direction)
     target = state.position + jnp.asarray(kitchen.offsets)[direction]
     free = walks & jnp.asarray(kitchen.tiles == " ")[target]
     new, others = jnp.where(free, target, state.position), ~np.eye(n, dtype=bool)
-    for _ in range(n):  # who stays may be in the way of another
+    for _ in range(n):  # a cook who stays may be in another one's way
         meets = jnp.any((new[:, None] == new) & others, -1)
         new = jnp.where(meets, state.position, new)
     change = (new[:, None] == state.position) & (state.position[:, None] == new) & others

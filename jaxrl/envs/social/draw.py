@@ -46,7 +46,7 @@ def draw_coin_game(states: Any, inner_steps: int, max_steps: int) -> Scene:
 
 
 def draw_switch_riddle(states: Any, days: np.ndarray) -> Scene:
-    """The room with its light above, and below it the cells; a green mark is under who has been in the room.
+    """The room with its light above, and the cells below it; a green mark is under prisoners who were in the room.
 
     Args:
         states: Those of the episode.

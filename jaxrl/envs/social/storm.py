@@ -222,7 +222,7 @@ class Storm(MultiAgentEnvironment):
         return after, reward, meets.sum(dtype=jnp.int32)
 
     def _payoffs(self, inventory: jax.Array, params: Params) -> jax.Array:
-        """float32 `[N, N]`: what each player gets if it meets the other one. Whoever has a lower number is in rows."""
+        """float32 `[N, N]`: the payoff `[i, j]` of i if it meets j. The one with the lower number is the row player."""
         share = inventory / jnp.maximum(inventory.sum(1, keepdims=True), 1).astype(jnp.float32)
         pair = share[:, None, :, None] * share[None, :, None]  # [i, j, coin of i, coin of j]
         row, column = ((pair * table).sum((2, 3)) for table in (params.payoff[0], params.payoff[1]))

@@ -106,12 +106,12 @@ def holds(board: jax.Array, cells: Any) -> jax.Array:
 def move(state: State, action: jax.Array, luck: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Where the players are, and where they look, after they have turned and walked: int32 `[N, 2]`, `[N]`.
 
-    Nobody enters a cell in which somebody stays. Of several who want the same cell, the luckiest goes there. Whoever
-    can't go stays, which may stop those who come after.
+    Nobody enters a cell in which another player stays. If several players want the same cell, the luckiest gets it.
+    A player who cannot go stays, which may stop those behind.
 
     Args:
         state: The state before.
-        action: `[N]`, that of frozen players being to stay.
+        action: `[N]`; frozen players must stay.
         luck: float32 `[N]`, uniform draws.
     """
     turn = jnp.where(action == LEFT, 1, jnp.where(action == RIGHT, -1, 0))
@@ -126,7 +126,7 @@ def move(state: State, action: jax.Array, luck: jax.Array) -> tuple[jax.Array, j
     enters = new[:, None] == old  # [i, j]: i wants to be where j was
     others = ~np.eye(n, dtype=bool)
     goes &= ~jnp.any(rival & goes, 1)
-    for _ in range(n - 1):  # the longest row of players who stop each other
+    for _ in range(n - 1):  # the length of the longest row in which each player stops the next
         goes &= ~jnp.any(enters & others & ~goes, 1)
     position = jnp.where(goes[:, None], wanted, state.position)
     return position, (state.direction + turn) % 4
@@ -148,7 +148,7 @@ def collect(state: State, cells: jax.Array, kinds: int) -> tuple[jax.Array, jax.
 def targets(position: jax.Array, direction: jax.Array) -> jax.Array:
     """The four cells that a zap reaches, int32 `[N, 4, 2]`: one and two ahead, and beside the first on either side.
 
-    What would lie behind a wall is the last cell before it; a cell beside it becomes the one ahead.
+    A cell behind a wall is replaced: one ahead by the last cell before the wall, one beside by the first cell ahead.
     """
     ahead, left, right = (jnp.asarray(STEPS)[(direction + turn) % 4] for turn in (0, 1, -1))
     first = jnp.clip(position + ahead, 0, SIZE - 1)
@@ -185,12 +185,12 @@ def match(wants: jax.Array, luck: jax.Array) -> jax.Array:
 
 
 def respawn(again: jax.Array, cells: jax.Array, coins: jax.Array, luck: jax.Array) -> jax.Array:
-    """The cells after some players were put somewhere else, int32 `[N]`: in places for players that nobody is in.
+    """The players' cells after some of them move to free places for players, int32 `[N]`.
 
     Args:
-        again: Bool `[N]`: who is put somewhere else.
-        cells: `[N]`, where everybody is.
-        coins: A board; there is nobody put on a coin.
+        again: Bool `[N]`: the players who move.
+        cells: `[N]`, the cells of all players before.
+        coins: A board; nobody moves to a coin.
         luck: float32 `[N]`, uniform draws.
     """
     stays = (cells[:, None] == SPAWN_CELLS) & ~again[:, None]

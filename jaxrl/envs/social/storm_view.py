@@ -1,4 +1,4 @@
-"""What a player of STORM sees: the 5 x 5 cells in front of it, turned as it is, and who is ready to meet."""
+"""What a player of STORM sees: the 5 x 5 cells ahead, turned with the player, and which players are ready to meet."""
 
 from __future__ import annotations
 

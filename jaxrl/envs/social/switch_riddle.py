@@ -55,7 +55,7 @@ class State:
 class SwitchRiddle(MultiAgentEnvironment):
     """Every day, one of N prisoners, drawn anew, is in a room with a light, which only they see and can switch.
 
-    Whoever is in the room may tell that everybody has been there. If that is true all live, otherwise all die.
+    The prisoner in the room may announce that everybody has been there. If that is true all live, otherwise all die.
 
     Observation of each agent bool `[2]`: whether I am in the room, and if so, whether the light is on. With
     `observe="history"` bool `[3 D + N]`: this for today and the days before, the newest first and nothing for those
