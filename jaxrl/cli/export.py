@@ -49,7 +49,7 @@ def export(argv: list[str]) -> int:
     """`jaxrl export [RUN]`; returns the exit code."""
     flags = tyro.cli(ExportFlags, args=argv, prog="jaxrl export")
     if flags.out is not None and flags.out.suffix in FORMATS:
-        _refuse(flags, ("to", "format", "per_seed"), f"a policy, which the ending of {flags.out} asks for")
+        _refuse(flags, ("to", "format", "per_seed"), f"a policy, as the suffix of {flags.out} says")
         return _export_policy(flags, flags.out)
     if flags.out is not None and flags.out.suffix and not flags.out.is_dir():
         raise ValueError(
@@ -57,7 +57,7 @@ def export(argv: list[str]) -> int:
             f"that is to be a folder, make it first."
         )
     _refuse(
-        flags, ("member", "best"), f"metrics; for the policy, give --out a file with the ending {' or '.join(FORMATS)}"
+        flags, ("member", "best"), f"metrics; for the policy, give --out a file with the suffix {' or '.join(FORMATS)}"
     )
     return _export_metrics(flags)
 

@@ -40,7 +40,7 @@ class Params:
 
 
 class Hanabi(MultiAgentEnvironment):
-    """A team plays the cards of each colour in order, and each player sees all hands but the own one.
+    """A team plays the cards of each colour in order, and each player sees all hands except its own.
 
     Equal to the Hanabi learning environment: observation, moves, legal moves, rewards, ends.
 

@@ -58,10 +58,10 @@ class UnitStats:
 
 
 def all_types(own: Any) -> dict[str, Any]:
-    """The six types, and those of a user's own besides or in their place.
+    """The six types, and the user's own ones in addition or instead.
 
     Raises:
-        ValueError: These are no dict.
+        ValueError: `own` is not a dict.
     """
     if not isinstance(own, Mapping | None):
         raise ValueError(f"unit_types is a dict of types by name, such as {{'tank': (…)}}, not a {type(own).__name__}.")

@@ -25,7 +25,7 @@ __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_t
 
 _LEFTOVERS = (FOLDER, "live.", "events.jsonl", "interrupted-", ".probe-", LOCK)
 _UNFINISHED = ".json.new"
-"""The ending of a JSON file's name while it is being written."""
+"""The suffix of a JSON file while it is being written."""
 
 
 class RunFolder:
