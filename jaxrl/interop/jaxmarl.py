@@ -12,6 +12,7 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.fields import as_whole
 from jaxrl.interop.common import (
     Extra,
     joined,
@@ -64,6 +65,7 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
     Raises:
         TypeError: `env` is not a JaxMARL environment, does not return dicts of agents, or the agents' spaces are too
             different to fit in one array.
+        ValueError: `time_limit` is not a whole number of steps, at least 1.
     """
     if not isinstance(env, MultiAgentEnv):
         hint = "from_jaxmarl(jaxmarl.make(id)), or jaxrl.make of a name such as jaxmarl:overcooked"
@@ -176,11 +178,9 @@ class FromJaxMARL(MultiAgentEnvironment):
     """See `from_jaxmarl`."""
 
     def __init__(self, env: Any, time_limit: int | None = None) -> None:
-        if time_limit is not None and time_limit < 1:
-            raise ValueError(f"time_limit must be at least 1, got {time_limit}.")
         self.env = env
         self.name = f"jaxmarl:{env.name}"
-        self.time_limit = time_limit
+        self.time_limit = None if time_limit is None else as_whole("time_limit", time_limit)
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
         obs, state = jax.eval_shape(partial(narrow, env.reset), abstract_key())

@@ -147,6 +147,8 @@ def test_unknown_names_and_libraries():
         from_jaxmarl("overcooked")
     with pytest.raises(ValueError, match="time_limit"):
         jaxrl.make("jaxmarl:coin_game", time_limit=0)
+    with pytest.raises(ValueError, match="time_limit must be a whole number; got 'soon'"):
+        jaxrl.make("jaxmarl:coin_game?time_limit=soon")
     with pytest.raises(TypeError, match=r"missing 2 .*'policy' and 'params'\. .*from_jaxmarl\(jaxmarl\.make\("):
         jaxrl.make("jaxmarl:LearnedPolicyEnemySMAX")
     with pytest.raises(TypeError, match=r"jaxmarl cannot make SMAX of these options: .*'num_allies'"):
