@@ -145,17 +145,27 @@ class Stepper:
             RuntimeError: No episode has begun.
             ValueError: The action has another shape.
         """
-        if self.state is None:
-            raise RuntimeError(f"No episode of {self.env.name} has begun; call reset before step.")
-        check_action(action, self._space, f"{self.env.name}.step", agents=len(getattr(self.env, "agents", ())))
+        self.check_begun("step")
+        agents = len(getattr(self.env, "agents", ()))
+        check_action(action, self._space, f"{self.env.name}.step", agents=agents)
         result = self._step(self._key, self.state, action, self.params)
         self._key, self.state, obs, reward, terminated, truncated, facts = result
         facts = jax.tree.map(np.asarray, facts)
         return np.asarray(obs), np.asarray(reward), bool(terminated), bool(truncated), facts
 
     def render(self) -> np.ndarray:
-        """A picture of the state, uint8 `[H, W, 3]`."""
+        """A picture of the state, uint8 `[H, W, 3]`.
+
+        Raises:
+            RuntimeError: No episode has begun.
+        """
+        self.check_begun("render")
         return self.env.render(self.state, self.params)
+
+    def check_begun(self, method: str) -> None:
+        """Raise RuntimeError unless an episode has begun; the message names the method that needs one."""
+        if self.state is None:
+            raise RuntimeError(f"No episode of {self.env.name} has begun; call reset before {method}.")
 
     def _reset_and_look(self, key: jax.Array, params: Any) -> tuple[Any, ...]:
         key, key_reset = jax.random.split(key)

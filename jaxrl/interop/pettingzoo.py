@@ -104,7 +104,12 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         )
 
     def state(self) -> np.ndarray:
-        """The global state, float32 `[G]`."""
+        """The global state, float32 `[G]`.
+
+        Raises:
+            RuntimeError: No episode has begun.
+        """
+        self.stepper.check_begun("state")
         return np.asarray(self._global_state(self.stepper.state, self.stepper.params))
 
     def render(self) -> np.ndarray | None:

@@ -80,9 +80,11 @@ def test_actions_are_those_of_the_agents(tag):
         tag.step([1, 1, 1, 1])
 
 
-def test_an_episode_begins_with_reset():
-    with pytest.raises(RuntimeError, match="No episode of mpe/simple has begun; call reset"):
-        to_pettingzoo(jaxrl.make("mpe/simple")).step({"agent_0": 1})
+@pytest.mark.parametrize("method", ["step", "render", "state"])
+def test_an_episode_begins_with_reset(method):
+    env = to_pettingzoo(jaxrl.make("mpe/simple"), render_mode="rgb_array")
+    with pytest.raises(RuntimeError, match=f"No episode of mpe/simple has begun; call reset before {method}"):
+        getattr(env, method)(*([{"agent_0": 1}] if method == "step" else []))
 
 
 def test_single_agents_are_sent_to_gymnasium():
