@@ -79,7 +79,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
 
         Raises:
             TypeError: `actions` is not a dict of agents.
-            ValueError: It names an unknown agent.
+            ValueError: It names an unknown agent, or gives an agent something that is not an action.
         """
         if not isinstance(actions, Mapping):
             raise TypeError(f"step takes a dict of actions by agent, not a {type(actions).__name__}.")
@@ -90,7 +90,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         action = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for i, (agent, own) in enumerate(self.env.agent_action_spaces.items()):
             if agent in actions:
-                action[(i, *(slice(0, size) for size in own.shape))] = actions[agent]
+                place = (i, *(slice(0, size) for size in own.shape))
+                try:
+                    action[place] = actions[agent]
+                except (TypeError, ValueError) as error:
+                    raise ValueError(f"{agent} acts in {own}, and {actions[agent]!r} is no such action.") from error
         obs, reward, terminated, truncated, facts = self.stepper.step(action)
         agents = self.agents
         if terminated or truncated:

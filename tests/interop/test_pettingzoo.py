@@ -80,6 +80,13 @@ def test_actions_are_those_of_the_agents(tag):
         tag.step([1, 1, 1, 1])
 
 
+@pytest.mark.parametrize("action", [[1, 2], "up", None])
+def test_what_is_no_action_of_an_agent_is_told(tag, action):
+    tag.reset(seed=0)
+    with pytest.raises(ValueError, match=r"adversary_1 acts in Discrete\(n=5\), and .* is no such action"):
+        tag.step({"adversary_0": 1, "adversary_1": action})
+
+
 @pytest.mark.parametrize("method", ["step", "render", "state"])
 def test_an_episode_begins_with_reset(method):
     env = to_pettingzoo(jaxrl.make("mpe/simple"), render_mode="rgb_array")
