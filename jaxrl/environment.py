@@ -93,8 +93,8 @@ class Environment:
         bootstrapped from it, and `info["final_state"]` is the corresponding state. Consumes `key`.
         """
         check_key(key, f"{self.name}.step")
-        check_action(action, self.action_space(), f"{self.name}.step", agents=len(getattr(self, "agents", ())))
-        params, keys = self._params(params), self.split_key(key)
+        agents, params, keys = len(getattr(self, "agents", ())), self._params(params), self.split_key(key)
+        action = check_action(action, self.action_space(), f"{self.name}.step", agents=agents)
         stepped = self.step_env(keys[0], state, action, params)
         return auto_reset(check_step(stepped, self), self.reset_env(keys[1], params))
 

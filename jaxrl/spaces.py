@@ -181,26 +181,34 @@ def num_actions(space: Space) -> int:
     return space.n
 
 
-def check_action(action: Any, space: Space, taker: str, *, environments: int = 0, agents: int = 0) -> None:
-    """Raise unless `action` is one array with these leading axes, which are absent where 0.
+def check_action(action: Any, space: Space, taker: str, *, environments: int = 0, agents: int = 0) -> jax.Array:
+    """`action` as one array with these leading axes, which are absent where 0.
 
     What follows them may be broadcast to the space's shape: a number passes for `[1]`.
 
     Raises:
-        TypeError: It is a dict or None.
+        TypeError: It is a dict or None, or it holds something other than numbers.
         ValueError: It has another shape.
     """
     counts = {name: count for name, count in (("environments", environments), ("agents", agents)) if count}
     leading = tuple(counts.values())
-    wanted = f"{taker} takes one array of the shape {[*leading, *space.shape]}"
+    shape = (*leading, *space.shape)
+    wanted = f"{taker} takes one array of the shape {list(shape)}"
     wanted += f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if counts else ""
     if action is None or isinstance(action, dict):
         dicts = "; jaxrl.interop.to_jaxmarl takes dicts of agents" if isinstance(action, dict) else ""
         raise TypeError(f"{wanted}, not a {type(action).__name__}{dicts}.")
-    shape = action.shape if hasattr(action, "shape") else jnp.asarray(action).shape
-    if shape[: len(leading)] != leading or not _broadcasts(shape[len(leading) :], space.shape):
-        many = "; jaxrl.VectorEnv steps many environments at once" if shape and not environments else ""
-        raise ValueError(f"{wanted}, got {list(shape)}{many}.")
+    try:
+        given = jnp.asarray(action)
+    except (TypeError, ValueError):
+        raise TypeError(f"{wanted}, of numbers, not {action!r}.") from None
+    own = given.shape[len(leading) :]
+    if given.shape[: len(leading)] != leading or not _broadcasts(own, space.shape):
+        many = "; jaxrl.VectorEnv steps many environments at once" if given.shape and not environments else ""
+        raise ValueError(f"{wanted}, got {list(given.shape)}{many}.")
+    if given.shape == shape:
+        return given
+    return jnp.broadcast_to(given.reshape(*leading, *(1,) * (len(space.shape) - len(own)), *own), shape)
 
 
 def _limited(bound: Any, limit: int, dtype: np.dtype) -> Any:

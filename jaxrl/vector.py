@@ -95,7 +95,8 @@ class VectorEnv:
         B keys, each environment has its own, which saves a call of the random number generator.
         """
         agents = len(getattr(self.env, "agents", ()))
-        check_action(action, self.env.action_space(), "VectorEnv.step", environments=self.num_envs, agents=agents)
+        space = self.env.action_space()
+        action = check_action(action, space, "VectorEnv.step", environments=self.num_envs, agents=agents)
         if self.reset_strategy == "fresh":
             keys, own = _split(key, self.num_envs), self.params is not None
             _check_batch(state, self.num_envs)

@@ -54,6 +54,16 @@ def test_auto_reset(terminated, truncated):
     assert info == {"won": True, "final_observation": 1.0, "final_state": {"s": 2}}  # from before the reset, always
 
 
+def test_actions_may_be_a_list_and_a_number_stands_for_an_action_of_one():
+    """Of Pendulum, an action is `[1]`."""
+    for name, actions, wanted in (("CartPole-v1", [0, 1], [0, 1]), ("Pendulum-v1", [0.5, -1.0], [[0.5], [-1.0]])):
+        venv = jaxrl.VectorEnv(jaxrl.make(name), 2)
+        _, state = venv.reset(jax.random.key(0))
+        step = jax.jit(venv.step)
+        given, same = (step(jax.random.key(1), state, action) for action in (actions, np.array(wanted)))
+        chex.assert_trees_all_equal(given, same)
+
+
 def test_as_arrays_makes_numbers_strong():
     @jax.tree_util.register_dataclass
     @dataclasses.dataclass(frozen=True)

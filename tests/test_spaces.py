@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.spaces import Box, Discrete, MultiDiscrete
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, check_action
 
 SPACES = [
     Discrete(1),
@@ -154,3 +154,25 @@ def test_equal_boxes_are_equal_however_written():
     assert hash(a) == hash(Box(np.zeros(2), np.ones(2), (2,)))
     assert a != Box(0.0, 2.0, (2,))
     assert a != Box(0.0, 1.0, (2,), np.float64)
+
+
+@pytest.mark.parametrize(
+    ("action", "space", "counts", "array"),
+    [
+        (1, Discrete(3), {}, 1),
+        ([0, 1], Discrete(3), {"environments": 2}, [0, 1]),
+        (0.5, Box(-1.0, 1.0, (1,)), {}, [0.5]),
+        ([0.5, -0.5], Box(-1.0, 1.0, (1,)), {"agents": 2}, [[0.5], [-0.5]]),
+        ([[1], [2]], MultiDiscrete((3, 3)), {"environments": 2}, [[1, 1], [2, 2]]),
+    ],
+)
+def test_actions_become_one_array_of_their_space(action: Any, space: Any, counts: dict[str, int], array: Any):
+    checked = check_action(action, space, "step", **counts)
+    assert isinstance(checked, jax.Array)
+    assert checked.tolist() == array
+
+
+@pytest.mark.parametrize("action", ["left", ["left", "right"], [[0], [0, 1]]])
+def test_actions_are_numbers(action: Any):
+    with pytest.raises(TypeError, match=r"step takes one array of the shape \[2\] \(2 environments\), of numbers, not"):
+        check_action(action, Discrete(3), "step", environments=2)

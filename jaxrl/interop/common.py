@@ -147,7 +147,7 @@ class Stepper:
         """
         self.check_begun("step")
         agents = len(getattr(self.env, "agents", ()))
-        check_action(action, self._space, f"{self.env.name}.step", agents=agents)
+        action = check_action(action, self._space, f"{self.env.name}.step", agents=agents)
         result = self._step(self._key, self.state, action, self.params)
         self._key, self.state, obs, reward, terminated, truncated, facts = result
         facts = jax.tree.map(np.asarray, facts)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.interop.common import Extra, Stepper
+from jaxrl.spaces import check_action
 from jaxrl.vector import VectorEnv
 
 with Extra("gymnasium"):
@@ -115,9 +116,12 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
         Raises:
             RuntimeError: No episodes have begun.
+            TypeError: The actions are no numbers.
+            ValueError: They have another shape.
         """
         if self.state is None:
             raise RuntimeError(f"No episodes of {self.venv.env.name} have begun; call reset before step.")
+        actions = check_action(actions, self.venv.action_space(), "step", environments=self.num_envs)
         self._key, self.state, *rest = self._step(self._key, self.state, actions, self.params)
         obs, reward, terminated, truncated, info, final = jax.tree.map(np.asarray, rest)
         info = _marked(info)

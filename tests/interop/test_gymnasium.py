@@ -138,6 +138,10 @@ def test_an_episode_begins_with_reset_and_takes_one_action():
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"classic/cartpole.step takes one array of the shape \[\], got \[2\]"):
         env.step([0, 1])
+    envs.reset(seed=0)
+    assert envs.step([0, 1])[0].shape == (2, 4)
+    with pytest.raises(TypeError, match=r"step takes one array of the shape \[2\] \(2 environments\), of numbers"):
+        envs.step(["left", "right"])
 
 
 def test_teams_are_sent_to_pettingzoo():
