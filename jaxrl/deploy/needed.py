@@ -66,7 +66,17 @@ class Needed:
         return self._tree.unflatten(leaves)
 
     def whole(self, carry: Any, batch_size: Any) -> Any:
-        """The memory as `algo.act` takes it, from the needed part `[B, …]`; the rest is zero."""
+        """The memory as `algo.act` takes it, from the needed part `[B, …]`; the rest is zero.
+
+        Raises:
+            ValueError: It is another policy's, or that of another number of observations.
+        """
+        given, wanted = jax.tree.map(jnp.shape, tuple(carry)), [(batch_size, *leaf.shape) for leaf in self.carry]
+        if list(given) != wanted:
+            raise ValueError(
+                f"carry is {list(given)}; for these observations its arrays are {wanted}, as policy.new_carry makes "
+                f"them, or None to start afresh."
+            )
         leaves, tree = jax.tree.flatten(self._whole)
         filled = [jnp.zeros((batch_size, *leaf.shape), leaf.dtype) for leaf in leaves]
         for number, leaf in zip(self._remembered, carry, strict=True):

@@ -89,7 +89,7 @@ class Policy:
             `[B, …]`, empty for a policy without a memory.
 
         Raises:
-            ValueError: `params` are those of another policy, or `obs` or `action_mask` has another shape.
+            ValueError: `params` are those of another policy, or another argument has another shape.
         """
         if key is not None:
             check_key(key, "apply")
@@ -101,7 +101,9 @@ class Policy:
         obs, mask, reset = (None if x is None else of_batch(x) for x in (obs, action_mask, reset))
         carry = jax.tree.map(of_batch, carry)
         if mask is not None and self._mask is not None:
-            mask = _broadcast(mask, (obs.shape[0], *self._mask.shape))
+            mask = _broadcast("action_mask", mask, (obs.shape[0], *self._mask.shape))
+        if reset is not None:
+            reset = _broadcast("reset", reset, obs.shape[:1])
         state, whole = self._needed.state(params), None if carry is None else self._needed.whole(carry, obs.shape[0])
         action, whole = self.algo.act(state, obs, whole, key, action_mask=mask, reset=reset)
         if isinstance(self._action_space, Box):  # every environment here clips actions, other programs may not
@@ -137,14 +139,15 @@ class Policy:
 
         Raises:
             TypeError: `obs` has another kind of numbers.
-            ValueError: `obs` or `action_mask` has another shape, or there are more or fewer observations than in the
-                last call.
+            ValueError: `obs`, `action_mask` or `reset` has another shape, or there are more or fewer observations than
+                in the last call.
         """
         obs, dtype = np.asarray(obs), self._obs.dtype
         if not np.can_cast(obs.dtype, dtype, "same_kind"):
             raise TypeError(f"The policy observes {dtype}, and {obs.dtype} cannot be made {dtype} without loss.")
         batch_size = None if self._is_alone(obs.shape) else len(obs)
-        begins = np.broadcast_to(False if reset is None else reset, () if batch_size is None else batch_size)
+        begins = np.asarray(False if reset is None else reset)
+        begins = _broadcast("reset", begins, () if batch_size is None else (batch_size,))
         if self._last is None:
             self._last, begins = (self.new_carry(batch_size), batch_size), np.ones_like(begins)
         carry, known = self._last
@@ -226,12 +229,12 @@ class Policy:
         return shape == own
 
 
-def _broadcast(mask: jax.Array, shape: tuple[Any, ...]) -> jax.Array:
-    """The mask for every observation, agent and action."""
+def _broadcast(name: str, value: Any, shape: tuple[Any, ...]) -> Any:
+    """An argument for every observation, agent and action; NumPy's stays NumPy's."""
     try:
-        return jnp.broadcast_to(mask, shape)
+        return (np if isinstance(value, np.ndarray) else jnp).broadcast_to(value, shape)
     except ValueError:
-        raise ValueError(f"action_mask is {list(mask.shape)}; for these observations it is {list(shape)}.") from None
+        raise ValueError(f"{name} is {list(value.shape)}; for these observations it is {list(shape)}.") from None
 
 
 def _count(batch_size: int | None) -> str:

@@ -115,6 +115,13 @@ def test_what_does_not_fit_is_told() -> None:
         s.policy.apply(wide, np.zeros(4))
     with pytest.raises(TypeError, match="not the seed 3"):
         s.policy(np.zeros(4), None, 3)  # pyright: ignore[reportArgumentType]
+    for play in (s.policy, s.policy.predict):
+        with pytest.raises(ValueError, match=r"reset is \[3\]; for these observations it is \[2\]"):
+            play(np.zeros((2, 4)), reset=np.ones(3, bool))
+    with pytest.raises(
+        ValueError, match=r"carry is \[\(1, 4\), .* its arrays are \[\(2, 1, 4\), .* as policy.new_carry"
+    ):
+        s.policy(np.zeros((2, 4)), s.policy.new_carry())
 
 
 def test_the_state_must_be_one_members() -> None:
