@@ -10,5 +10,6 @@ import jaxrl.envs.mpe
 import jaxrl.envs.overcooked
 import jaxrl.envs.overcooked_v2
 import jaxrl.envs.probe
+import jaxrl.envs.quadrotor
 import jaxrl.envs.smax
 import jaxrl.envs.social  # noqa: F401

@@ -16,6 +16,7 @@ REPRESENTATIVES = {
     "minatar": {"minatar/breakout"},
     "hanabi": set(),
     "hide_and_seek": set(),
+    "quadrotor": {"quadrotor/track"},  # which does all that hovering does
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
         *("probe/memory_leak", "probe/death"),
