@@ -27,6 +27,7 @@ QUICK = [
     "mpe.md",
     "overcooked.md",
     "overcooked_v2.md",
+    "quadrotor.md",
     "self_play.md",
     "smax.md",
     "social_games.md",
