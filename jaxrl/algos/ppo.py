@@ -75,6 +75,15 @@ PRESETS: dict[str, Config] = {
         memory="gru",
         memory_size=128,
     ),
+    "quadrotor": Config(
+        env="quadrotor/hover",
+        total_timesteps=3_000_000,
+        num_envs=64,
+        num_steps=128,
+        num_minibatches=8,
+        lr=1e-3,
+        normalise_obs=True,
+    ),
     # Many gradient steps on small minibatches; with tanh instead of relu it gets a third as much on Asterix.
     "minatar": Config(
         env="minatar/breakout",
