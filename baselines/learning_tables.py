@@ -11,20 +11,22 @@ from table_parts import Row, interval, load, load_csv, million, seconds, short
 from jaxrl import stats
 
 
-def runs(folder: str, timed: bool = False) -> list[Row]:
+def runs(folder: str, timed: bool = False, fields: tuple[str, ...] = ()) -> list[Row]:
     """A row per run of several seeds, or one per kind of agents where kinds want different things.
 
     Args:
         folder: Under baselines/results.
         timed: Whether the machine was quiet, so that seconds are worth a column.
+        fields: Those of the configuration that get a column.
     """
-    head = ("environment", "algorithm", "steps per seed", "seeds", "IQM (95 %)", "seed by seed")
+    head = ("environment", "algorithm", *fields, "steps per seed", "seeds", "IQM (95 %)", "seed by seed")
     rows: list[Row] = [(*head, "seconds")] if timed else [head]
     kept = [load(path) for path in sorted((RESULTS / folder).glob("*.json"))]
     trained = [about for about in kept if {"algorithm", "iqm"} <= set(about)]  # by jaxrl
     for about in sorted(trained, key=lambda about: (about["env"], about["algorithm"])):
         seeds = f"{about['seed']} to {about['seed'] + about['num_seeds'] - 1}"
-        head = (about["env"], about["algorithm"], million(about["timesteps"]), seeds)
+        own = (str(about["config"][field]) for field in fields)
+        head = (about["env"], about["algorithm"], *own, million(about["timesteps"]), seeds)
         rows += [(*head, *cells, *([seconds(about)] if timed else [])) for cells in score_cells(about)]
     return rows
 
@@ -33,7 +35,7 @@ def score_cells(about: dict[str, Any]) -> list[tuple[str, str]]:
     """The interquartile mean with its interval, and each seed's score; a pair for each kind of agents that differs."""
     cells = []
     for name, values in scores(about["evaluation"]).items():
-        digits = 3 if name == "win_rate" else 1
+        digits = 3 if max(map(abs, values)) <= 1.0 else 1
         kind = "" if name in ("win_rate", "return_mean") else f"{name.removeprefix('return_')}: "
         shown = " ".join(f"{value:.{digits}f}" for value in values)
         cells.append((kind + interval(about["iqm"][name], digits), shown))
