@@ -39,7 +39,7 @@ def test_the_name_behind_an_alias():
 def test_list_envs_by_pattern():
     assert "smax/3m" in jaxrl.list_envs()
     assert jaxrl.list_envs("classic/mountain*") == ["classic/mountain_car", "classic/mountain_car_continuous"]
-    assert jaxrl.list_envs("pole") == ["classic/cartpole"]
+    assert jaxrl.list_envs("acro") == ["classic/acrobot"]
     assert jaxrl.list_envs("nothing such") == []
 
 

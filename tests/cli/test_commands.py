@@ -132,7 +132,7 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for pattern, names in (
         ("MPE_simple_v3", ["mpe/simple"]),
         ("MPE_simple_sp*", ["mpe/simple_speaker_listener", "mpe/simple_spread"]),
-        ("CARTPOLE", ["classic/cartpole"]),
+        ("ACROBOT", ["classic/acrobot"]),
         ("smax/3m?max_steps=3", ["smax/3m?max_steps=3"]),
         ("storm/stag*", ["storm/stag_hunt"]),
     ):

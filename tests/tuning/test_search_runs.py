@@ -69,7 +69,7 @@ def test_a_population_is_trained_by_its_search_alone(
     with pytest.raises(SystemExit) as exit_info:
         main([command, str(stopped / "tuning" / name)])
     assert exit_info.value.code == 2
-    assert "holds the population of a search, which is only trained by that search" in capsys.readouterr().err
+    assert "holds the population of a search, and only that search trains it" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_echo_command")

@@ -67,7 +67,7 @@ def test_actions_outside_count_as_the_nearest_inside(arena, mode, data):
         action = np.nan_to_num(action, nan=0.0)
         if env.options.action_type == "continuous":
             return np.clip(action, 0, 1)
-        return np.floor(np.clip(action, 0, 4 + num_opponents))
+        return np.rint(np.clip(action, 0, 4 + num_opponents))
 
     enemy = example.params.enemy
     params = dataclasses.replace(example.params, enemy=None if enemy is None else clip(enemy, env.num_allies))
