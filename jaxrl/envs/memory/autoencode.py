@@ -82,6 +82,10 @@ class Autoencode(CardGame):
         shown = jnp.where(state.step < self.num_cards, state.pile[0], -1)
         return jnp.concatenate([self._watching(state)[None], one_hot(shown, 4)])
 
+    def sight(self, state: State) -> str:
+        shown = f"The card is of {SUITS[int(state.pile[0])]}. " if state.step < self.num_cards else ""
+        return f"{shown}{'Watch on.' if self._watching(state) else 'Recite.'}"
+
     def draw(self, states: State, params: Any = None) -> Scene:
         return draw_autoencode(self.name, states)
 

@@ -100,5 +100,11 @@ class MultiarmedBandit(Environment):
         pulled = one_hot(state.pulled, self.num_arms) if self._observes_action else jnp.zeros(0, bool)
         return jnp.concatenate([state.paid[None], pulled])
 
+    def text(self, state: State, viewer: int = 0, params: Params | None = None) -> str:
+        """One state as text, as the player knows it: without the chances, which pictures show."""
+        if state.pulled < 0:
+            return "No arm was pulled yet."
+        return f"Arm {int(state.pulled)} {'paid' if state.paid else 'did not pay'}."
+
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw_bandit(self.name, states)

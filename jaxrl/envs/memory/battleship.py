@@ -129,6 +129,13 @@ class Battleship(Environment):
             parts += [fired & one_hot(row, self.size), fired & one_hot(column, self.size)]
         return jnp.concatenate(parts)
 
+    def text(self, state: State, viewer: int = 0, params: Params | None = None) -> str:
+        """One state as text, as the player knows it: without the ships, which pictures show."""
+        if state.target < 0:
+            return "No shot was fired yet."
+        row, column = divmod(int(state.target), self.size)
+        return f"The shot at row {row}, column {column} was a {'hit' if state.hit else 'miss'}."
+
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw_battleship(self.name, states, self.size)
 

@@ -66,6 +66,15 @@ class CardGame(Environment):
         """The first card and how many are left. Consumes one row of `key`."""
         return deal(jnp.asarray(self.full_deck()), uniform_rows(key, 1, 1)[0])
 
+    def text(self, state: Any, viewer: int = 0, params: Any = None) -> str:
+        """One state as text, as the player knows it: without the cards that pictures show again."""
+        last = {1: "Right. ", -1: "Wrong. "}.get(int(state.right), "")
+        return f"{last}{self.sight(state)}"
+
+    def sight(self, state: Any) -> str:
+        """What the observation of a state shows, in words."""
+        raise NotImplementedError
+
     def next_card(self, key: jax.Array, left: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The card of a step and how many are left. Consumes another row of `key`."""
         return deal(left, uniform_rows(key, 1, 0)[0])

@@ -84,6 +84,10 @@ class CountRecall(CardGame):
         """int32: how many of the kind that is asked for have been dealt."""
         return self.each - jnp.sum(jnp.where(one_hot(state.card[1], len(self.kinds)), state.left[0], 0))
 
+    def sight(self, state: CountState) -> str:
+        dealt, asked = (self.kinds[int(kind)] for kind in state.card)
+        return f"The card is {dealt}. How many {asked} so far?"
+
     def draw(self, states: CountState, params: Any = None) -> Scene:
         return draw_count_recall(self.name, states, self.kinds, self.each)
 
@@ -145,6 +149,9 @@ class HigherLower(CardGame):
     def observation(self, state: HigherLowerState, params: Any = None) -> jax.Array:
         """Bool `[13]`: the rank of the newest card."""
         return one_hot(state.rank, len(RANKS))
+
+    def sight(self, state: HigherLowerState) -> str:
+        return f"The card is {RANKS[int(state.rank)]}. Is the next one higher or lower?"
 
     def draw(self, states: HigherLowerState, params: Any = None) -> Scene:
         return draw_higher_lower(self.name, states)

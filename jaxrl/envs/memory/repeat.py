@@ -73,6 +73,9 @@ class _Repeat(CardGame):
         """The suit to name now, or -1."""
         raise NotImplementedError
 
+    def sight(self, state: State) -> str:
+        return f"The card is of {SUITS[int(state.shown[0])]}."
+
     def draw(self, states: State, params: Any = None) -> Scene:
         return draw_repeat(self.name, states, self.lag)
 

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import itertools
+import re
 from typing import Any
 
 import jax
@@ -185,3 +186,32 @@ def test_pictures(name):
     after = env.render(state)
     assert before.shape == after.shape
     assert (before != after).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "goes_on"),
+    [
+        ("repeat_previous", r"The card is of \w+\.", r"The card is of \w+\."),
+        ("repeat_first", r"The card is of \w+\.", r"(Right|Wrong)\. The card is of \w+\."),
+        ("autoencode", r"The card is of \w+\. Watch on\.", r"The card is of \w+\. Watch on\."),
+        ("count_recall", r"The card is \w+\. How many \w+ so far\?", r"(Right|Wrong)\. The card is \w+\. How many .*"),
+        ("higher_lower", r"The card is \w+\. Is the next .*", r"((Right|Wrong)\. )?The card is \w+\. Is the next .*"),
+        ("multiarmed_bandit", r"No arm was pulled yet\.", r"Arm 0 (paid|did not pay)\."),
+        ("battleship", r"No shot was fired yet\.", r"The shot at row 0, column 0 was a (hit|miss)\."),
+    ],
+)
+def test_words_tell_a_player_what_the_observation_shows(name, begins, goes_on):
+    env: Any = jaxrl.make(f"memory/{name}")
+    _, state = env.reset(jax.random.key(0))
+    assert re.fullmatch(begins, env.text(state))
+    _, state, *_ = env.step(jax.random.key(1), state, jnp.int32(0))
+    assert re.fullmatch(goes_on, env.text(state))
+
+
+def test_the_words_of_a_whole_recital():
+    env: Any = jaxrl.make("memory/autoencode")
+    states = play("memory/autoencode", seed=0, steps=2 * env.num_cards - 1).states
+    told = [env.text(jax.tree.map(lambda leaf, t=t: leaf[t], states)) for t in range(2 * env.num_cards)]
+    assert sum("Watch on." in words for words in told) == env.num_cards - 1
+    assert sum("The card is" in words for words in told) == env.num_cards
+    assert [words for words in told if words in ("Right. Recite.", "Wrong. Recite.")] == told[env.num_cards :]
