@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Script, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.hanabi import rules
 from jaxrl.envs.hanabi.colors import renamed_colors
 from jaxrl.envs.hanabi.draw import draw
@@ -99,9 +99,7 @@ class Hanabi(MultiAgentEnvironment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(self.game.wait + 1)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: only starts draw numbers."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # only starts draw numbers
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         # Cards sorted by random numbers; the lowest five bits of each carry the kind along.

@@ -11,6 +11,7 @@ import numpy as np
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.batch_axis import batch_first, batch_last
+from jaxrl.envs.draws import same_key
 from jaxrl.envs.hide_and_seek import hands, observe, rules
 from jaxrl.envs.hide_and_seek.contacts import Surroundings
 from jaxrl.envs.hide_and_seek.draw import draw
@@ -122,9 +123,7 @@ class HideAndSeek(MultiAgentEnvironment):
         state, *outcome = self._advance(state, self.action_space().clip(action), params)
         return self._observe(state, params), state, *outcome  # pyright: ignore[reportReturnType]
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: only starts draw from it."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # only starts draw from it
 
     def batch_reset(
         self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False

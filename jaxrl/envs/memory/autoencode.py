@@ -73,9 +73,7 @@ class Autoencode(CardGame):
         taken_off = jnp.concatenate([state.pile[1:], jnp.full(1, -1, jnp.int8)])
         left, pile = jnp.where(watching, left, state.left), jnp.where(watching, put_on, taken_off)
         after = State(left, pile, state.step + 1, right)
-        terminated = after.step >= 2 * self.num_cards - 1
-        reward = right / jnp.float32(self.num_cards)
-        return self.observation(after), after, reward, terminated, jnp.zeros((), bool), {}
+        return self.stepped(after, self.num_cards, 2 * self.num_cards - 1)
 
     def observation(self, state: State, params: Any = None) -> jax.Array:
         """Bool `[5]`: whether there is something to watch, and the suit that is shown."""

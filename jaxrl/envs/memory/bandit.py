@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.memory.cards import one_hot
 from jaxrl.envs.memory.draw import draw_bandit
 from jaxrl.envs.options import flag, whole
@@ -77,9 +77,7 @@ class MultiarmedBandit(Environment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(self.num_arms)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         draws = uniform_rows(key, self.num_arms, 1)

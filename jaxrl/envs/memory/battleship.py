@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.memory.cards import one_hot
 from jaxrl.envs.memory.draw import draw_battleship
 from jaxrl.envs.options import flag, whole
@@ -94,9 +94,7 @@ class Battleship(Environment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(self.size**2)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps draw nothing."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps draw nothing
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         ship = place_ships(uniform_rows(key, len(self.ships)), self.size, self.ships).reshape(-1)

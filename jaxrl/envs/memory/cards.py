@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.environment import Environment, Step
+from jaxrl.envs.draws import same_key, uniform_rows
 
 __all__ = ["COLORS", "RANKS", "SUITS", "CardGame", "deal", "graded", "one_hot"]
 
@@ -54,9 +54,7 @@ class CardGame(Environment):
     def __init__(self, num_cards: int, kinds: tuple[str, ...]) -> None:
         self.num_cards, self.kinds = num_cards, kinds
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def full_deck(self) -> Any:
         """int32 `[K]`: as many cards of each kind."""
@@ -65,6 +63,17 @@ class CardGame(Environment):
     def begun(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The first card and how many are left. Consumes one row of `key`."""
         return deal(jnp.asarray(self.full_deck()), uniform_rows(key, 1, 1)[0])
+
+    def stepped(self, after: Any, num_answers: int, num_steps: int) -> Step:
+        """What a step returns that led to the state `after`.
+
+        Args:
+            after: With `right`, whether the answer was, and `step`.
+            num_answers: The answers of an episode, which share its reward.
+            num_steps: The steps of an episode.
+        """
+        reward = after.right / jnp.float32(num_answers)
+        return self.observation(after), after, reward, after.step >= num_steps, jnp.zeros((), bool), {}
 
     def text(self, state: Any, viewer: int = 0, params: Any = None) -> str:
         """One state as text, as the player knows it: without the cards that pictures show again."""

@@ -72,9 +72,7 @@ class CountRecall(CardGame):
         right = graded(self.action_space().clip(action), self.answer(state))
         card, left = jax.vmap(deal)(state.left, uniform_rows(key, 2, 0))
         after = CountState(left, card, state.step + 1, right)
-        reward = right / jnp.float32(self.num_cards - 1)
-        terminated = after.step >= self.num_cards - 1
-        return self.observation(after), after, reward, terminated, jnp.zeros((), bool), {}
+        return self.stepped(after, self.num_cards - 1, self.num_cards - 1)
 
     def observation(self, state: CountState, params: Any = None) -> jax.Array:
         """Bool `[2 K]`: what is dealt, and what is asked for."""
@@ -142,9 +140,7 @@ class HigherLower(CardGame):
         guess = 1 - 2 * self.action_space().clip(action)  # 1 for higher, -1 for lower
         right = (guess * jnp.sign(rank - state.rank)).astype(jnp.int8)
         after = HigherLowerState(left, rank, state.step + 1, right)
-        reward = right / jnp.float32(self.num_cards)
-        terminated = after.step >= self.num_cards - 1
-        return self.observation(after), after, reward, terminated, jnp.zeros((), bool), {}
+        return self.stepped(after, self.num_cards, self.num_cards - 1)
 
     def observation(self, state: HigherLowerState, params: Any = None) -> jax.Array:
         """Bool `[13]`: the rank of the newest card."""

@@ -9,7 +9,15 @@ import numpy as np
 from jaxrl.envs.memory.cards import RANKS, SUITS
 from jaxrl.render.scene import Caption, Circle, Rect, Scene, Shape, Text, Tip
 
-__all__ = ["draw_autoencode", "draw_bandit", "draw_battleship", "draw_count_recall", "draw_higher_lower", "draw_repeat"]
+__all__ = [
+    "draw_autoencode",
+    "draw_bandit",
+    "draw_battleship",
+    "draw_count_recall",
+    "draw_higher_lower",
+    "draw_repeat_first",
+    "draw_repeat_previous",
+]
 
 _BOARD, _INK, _DIM, _AROUND = "#1c2738", "#e6edf7", "#6b7a94", "#0f141d"
 _RIGHT, _WRONG = "#57ab5a", "#e5534b"
@@ -18,23 +26,18 @@ _MOST = 9
 """Cards of a row, at most."""
 
 
-def draw_repeat(name: str, states: Any, lag: int) -> Scene:
-    """The cards that must be kept in mind, the newest on the left; a frame is around the one to name.
+def draw_repeat_first(name: str, states: Any) -> Scene:
+    """The newest card, and below it the first one, which is to name."""
+    rows = [("shown", np.asarray(states.shown)), ("to name", np.asarray(states.first)[:, None])]
+    return _scene(name, states, _rows(rows), (-0.3, -2.0, 2.4, 1.7))
 
-    Args:
-        name: The title.
-        states: Those of the episode.
-        lag: How many cards must be kept in mind; with 1, the first card of all stands below.
-    """
-    if lag == 1:
-        rows = [("shown", np.asarray(states.shown)), ("to name", np.asarray(states.first)[:, None])]
-    else:
-        rows = [("", np.asarray(states.shown))]
-    shapes, right = _rows(rows), 1.1 * min(max(lag, 2), _MOST)
-    if lag > 1:
-        x = 1.1 * (min(lag, _MOST) - 1)
-        shapes.insert(0, Rect(x=x - 0.05, y=-0.05, width=1.1, height=1.5, fill=_DIM, corner=0.12))
-    return _scene(name, states, shapes, (-0.3, -0.3 - 1.7 * (len(rows) - 1), right + 0.2, 1.7))
+
+def draw_repeat_previous(name: str, states: Any) -> Scene:
+    """The cards that must be kept in mind, the newest on the left; a frame is around the one to name."""
+    suits = np.asarray(states.shown)
+    count = min(suits.shape[1], _MOST)
+    frame = Rect(x=1.1 * (count - 1) - 0.05, y=-0.05, width=1.1, height=1.5, fill=_DIM, corner=0.12)
+    return _scene(name, states, [frame, *_rows([("", suits)])], (-0.3, -0.3, 1.1 * max(count, 2) + 0.2, 1.7))
 
 
 def draw_autoencode(name: str, states: Any) -> Scene:

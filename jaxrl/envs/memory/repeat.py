@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxrl.environment import Step
 from jaxrl.envs.memory.cards import DECK, SUITS, CardGame, graded, one_hot
-from jaxrl.envs.memory.draw import draw_repeat
+from jaxrl.envs.memory.draw import draw_repeat_first, draw_repeat_previous
 from jaxrl.envs.options import whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
@@ -61,9 +61,7 @@ class _Repeat(CardGame):
         card, left = self.next_card(key, state.left)
         shown = jnp.concatenate([card.astype(jnp.int8)[None], state.shown])[: self.lag]
         after = State(left, shown, state.first, state.step + 1, right)
-        terminated = after.step >= self.num_cards - 1
-        reward = right / jnp.float32(self.num_cards - self.lag)
-        return self.observation(after), after, reward, terminated, jnp.zeros((), bool), {}
+        return self.stepped(after, self.num_cards - self.lag, self.num_cards - 1)
 
     def observation(self, state: State, params: Any = None) -> jax.Array:
         """Bool `[4]`: the suit of the newest card."""
@@ -75,9 +73,6 @@ class _Repeat(CardGame):
 
     def sight(self, state: State) -> str:
         return f"The card is of {SUITS[int(state.shown[0])]}."
-
-    def draw(self, states: State, params: Any = None) -> Scene:
-        return draw_repeat(self.name, states, self.lag)
 
 
 class RepeatPrevious(_Repeat):
@@ -103,6 +98,9 @@ class RepeatPrevious(_Repeat):
     def answer(self, state: State) -> jax.Array:
         return state.shown[-1]
 
+    def draw(self, states: State, params: Any = None) -> Scene:
+        return draw_repeat_previous(self.name, states)
+
 
 class RepeatFirst(_Repeat):
     """Name the suit of the first card at each step. Equal to POPGym's RepeatFirst.
@@ -124,3 +122,6 @@ class RepeatFirst(_Repeat):
 
     def answer(self, state: State) -> jax.Array:
         return state.first
+
+    def draw(self, states: State, params: Any = None) -> Scene:
+        return draw_repeat_first(self.name, states)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.minatar.draw import draw_cells
 from jaxrl.envs.options import flag, part, whole
 from jaxrl.render.scene import Scene
@@ -148,9 +148,7 @@ class Game(Environment):
     def action_space(self, params: Any = None) -> Discrete:
         return Discrete(len(self._actions))
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, State]:
         draws = uniform_rows(key, self.start_draws, 1 + self.step_draws)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
+from jaxrl.envs.draws import same_key
 from jaxrl.envs.options import one_of, whole
 from jaxrl.envs.overcooked.board import board
 from jaxrl.envs.overcooked.draw import draw
@@ -111,9 +112,7 @@ class Overcooked(MultiAgentEnvironment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(6)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: a step draws nothing."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # a step draws nothing
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = begin(self.layout, self.start, key, params)

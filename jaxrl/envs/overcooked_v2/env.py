@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.options import flag, one_of
 from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked_v2.board import board
@@ -121,9 +121,7 @@ class OvercookedV2(MultiAgentEnvironment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(6)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = begin(self.kitchen, self.start, self.by_hand, self.mixed, key, params)

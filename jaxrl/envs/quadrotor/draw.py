@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from jaxrl.envs.quadrotor.physics import rotation_matrix, thrusts
 from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, Tip
 
 __all__ = ["draw"]
@@ -98,12 +100,11 @@ def _trail(view: _View, states: Any, edge: float) -> list[Shape]:
 def _drone(view: _View, states: Any, params: Any, edge: float) -> list[Shape]:
     """Arms, rotors and their thrusts; the front is lighter."""
     motion = states.motion
-    rotation = _rotations(_double(motion.quaternion))
+    rotation = _double(jax.vmap(rotation_matrix)(motion.quaternion))
     x, y = view.flat(_double(motion.position))
     x = x + view.middle
     size = _ENLARGED * edge / 0.7
-    curve, top = _double(params.thrust_curve), float(params.rpm_max)
-    thrust = _along(curve, _double(motion.rpm)) / _along(curve, top)
+    thrust = _double(thrusts(motion.rpm, params) / thrusts(params.rpm_max, params))
     normal = rotation[:, :, 2]
     shapes: list[Shape] = []
     for number, rotor in enumerate(_double(params.rotors)):
@@ -132,21 +133,6 @@ def _disc(view: _View, x: np.ndarray, y: np.ndarray, normal: np.ndarray, radius:
     thin = np.maximum(radius * np.abs(normal[:, view.depth]), 0.08 * radius)
     half_x, half_y = (radius - thin) * along[:, 1], -(radius - thin) * along[:, 0]
     return Line(x=x - half_x, y=y - half_y, dx=2 * half_x, dy=2 * half_y, stroke=color, stroke_width=2 * thin)
-
-
-def _rotations(quaternions: np.ndarray) -> np.ndarray:
-    """The matrices `[F, 3, 3]` from the drone's axes to the world's."""
-    w, x, y, z = quaternions.T
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return np.stack([np.stack(row, -1) for row in rows], -2)
-
-
-def _along(curve: np.ndarray, rpm: Any) -> Any:
-    return curve[0] + rpm * (curve[1] + rpm * curve[2])
 
 
 def _double(values: Any) -> np.ndarray:

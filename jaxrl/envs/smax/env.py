@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.batch_axis import batch_first, batch_last, map_batch
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.smax import conic, observe, scripted, teams
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle
@@ -177,9 +177,7 @@ class SMAX(MultiAgentEnvironment):
         state, reward, terminated, truncated, info = self._advance(key, state, action, params)
         return self._observe(state, params), state, reward, terminated, truncated, info
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and spawns draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and spawns draw different rows of a key
 
     def batch_reset(
         self, keys: jax.Array, params: Params | None = None, *, own_params: bool = False

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.options import flag, whole
 from jaxrl.envs.social.board import coin_game_board
 from jaxrl.envs.social.draw import draw_coin_game
@@ -115,9 +115,7 @@ class CoinGame(MultiAgentEnvironment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(len(_MOVES))
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         draws = uniform_rows(key, _DRAWS, _DRAWS)

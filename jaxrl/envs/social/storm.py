@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxrl.auto_reset import select
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.options import flag, whole
 from jaxrl.envs.social import storm_rules as rules
 from jaxrl.envs.social.board import storm_board
@@ -100,9 +100,7 @@ class Storm(MultiAgentEnvironment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(5)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         draws = uniform_rows(key, self._start_draws, self._step_draws + self._start_draws)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.draws import same_key, uniform_rows
 from jaxrl.envs.options import flag, number, one_of, whole
 from jaxrl.envs.social.draw import draw_switch_riddle
 from jaxrl.render.scene import Scene
@@ -114,9 +114,7 @@ class SwitchRiddle(MultiAgentEnvironment):
     def action_space(self, params: Params | None = None) -> Discrete:
         return Discrete(3)
 
-    def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same key twice: steps and starts draw different rows of a key (see `uniform_rows`)."""
-        return key, jax.random.clone(key)
+    split_key = same_key  # steps and starts draw different rows of a key
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = State(

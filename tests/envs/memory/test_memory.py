@@ -16,6 +16,7 @@ import jaxrl
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.memory.battleship import place_ships
 from jaxrl.envs.memory.cards import deal
+from jaxrl.render.scene import Text
 from tests.envs.memory.popgym_replay import play
 
 
@@ -215,3 +216,13 @@ def test_the_words_of_a_whole_recital():
     assert sum("Watch on." in words for words in told) == env.num_cards - 1
     assert sum("The card is" in words for words in told) == env.num_cards
     assert [words for words in told if words in ("Right. Recite.", "Wrong. Recite.")] == told[env.num_cards :]
+
+
+def test_a_picture_of_the_first_card_is_for_the_game_that_asks_for_it():
+    def words(name: str, **options: Any) -> set[str]:
+        env: Any = jaxrl.make(f"memory/{name}", **options)
+        states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.reset(jax.random.key(0))[1])
+        return {str(shape.text) for shape in env.draw(states).shapes if isinstance(shape, Text)}
+
+    assert "to name" in words("repeat_first")
+    assert "to name" not in words("repeat_previous", lag=1)
