@@ -1,7 +1,7 @@
 """Environments of other libraries as ours, and ours as theirs; one file per library, loaded on first use.
 
     ours -> theirs     to_jaxmarl  to_gymnax  to_gymnasium  to_gymnasium_vector  to_pettingzoo  to_dm_env
-    theirs -> ours     from_jaxmarl  from_gymnax
+    theirs -> ours     from_jaxmarl  from_gymnax  from_brax  from_mjx  from_jumanji  from_pgx  from_craftax  from_navix
 
 `jaxrl.make("jaxmarl:overcooked")` and `jaxrl.make("gymnax:Breakout-MinAtar")` make theirs; such names work wherever
 ours do, including the command line. Pure functions stay pure: JaxMARL's and gymnax's sides can be jitted and vmapped.
@@ -15,15 +15,27 @@ from typing import TYPE_CHECKING, Any
 from jaxrl.environment import Environment
 
 if TYPE_CHECKING:
+    from jaxrl.interop.brax import from_brax
+    from jaxrl.interop.craftax import from_craftax
     from jaxrl.interop.dm_env import to_dm_env
     from jaxrl.interop.gymnasium import to_gymnasium, to_gymnasium_vector
     from jaxrl.interop.gymnax import from_gymnax, to_gymnax
     from jaxrl.interop.jaxmarl import from_jaxmarl, to_jaxmarl
+    from jaxrl.interop.jumanji import from_jumanji
+    from jaxrl.interop.mjx import from_mjx
+    from jaxrl.interop.navix import from_navix
     from jaxrl.interop.pettingzoo import to_pettingzoo
+    from jaxrl.interop.pgx import from_pgx
 
 __all__ = [
+    "from_brax",
+    "from_craftax",
     "from_gymnax",
     "from_jaxmarl",
+    "from_jumanji",
+    "from_mjx",
+    "from_navix",
+    "from_pgx",
     "make_foreign",
     "to_dm_env",
     "to_gymnasium",
