@@ -190,6 +190,20 @@ class Environment:
         """Whether `action_mask` is implemented; a wrapper returns the answer of the environment inside."""
         return type(self).action_mask not in (Environment.action_mask, MultiAgentEnvironment.action_mask)
 
+    def global_state(self, state: Any, params: Any = None) -> jax.Array:
+        """The input of a central critic, which may know more than any agent sees: float32 `[G]`."""
+        raise NotImplementedError(f"{self.name} has no global state; use observations instead.")
+
+    @property
+    def has_global_state(self) -> bool:
+        """Whether `global_state` is implemented; a wrapper returns the answer of the environment inside."""
+        return type(self).global_state is not Environment.global_state
+
+    @property
+    def state_entities(self) -> Entities | None:
+        """What the global state is made of, as `entities` says of observations; None if that is unknown."""
+        return None
+
     def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
         """The F states that `step_env(key, …)` passes through, for smooth pictures: leaves `[F, …]`, its result last.
 
@@ -284,15 +298,6 @@ class MultiAgentEnvironment(Environment):
         """Which agents are alive and acting in `state`: bool `[N]` (by default: all of them)."""
         return jnp.ones(self.num_agents, bool)
 
-    def global_state(self, state: Any, params: Any = None) -> jax.Array:
-        """The input of a central critic: float32 `[G]`."""
-        raise NotImplementedError(f"{self.name} has no global state; join the agents' observations instead.")
-
-    @property
-    def state_entities(self) -> Entities | None:
-        """What the global state is made of, as `entities` says of observations; None if that is unknown."""
-        return None
-
     def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
         """The game against a script: for the first team alone, or for all, with the script in a `share` of episodes."""
         raise NotImplementedError(f"{self.name} has no script that plays a team.")
@@ -305,11 +310,6 @@ class MultiAgentEnvironment(Environment):
     def _facts(self) -> dict[str, Any]:
         kinds = [f"{len(agents)} {kind}" for kind, agents in self.kinds.items()]
         return {"agents": " + ".join(kinds), **super()._facts()}
-
-    @property
-    def has_global_state(self) -> bool:
-        """Whether `global_state` is implemented; a wrapper returns the answer of the environment inside."""
-        return type(self).global_state is not MultiAgentEnvironment.global_state
 
 
 def check_environment(env: Any, taker: str) -> None:

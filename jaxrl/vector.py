@@ -177,7 +177,7 @@ class VectorEnv:
 
     def global_state(self, state: Any, params: Any = None) -> jax.Array:
         """`global_state` of every copy: float32 `[B, G]`."""
-        return self._of_states(self._multi_agent().global_state, state, params)
+        return self._of_states(self.env.global_state, state, params)
 
     def _of_states(self, function: Callable[[Any, Any], jax.Array], state: Any, params: Any) -> jax.Array:
         """`function(state, params)` of every copy."""

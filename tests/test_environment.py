@@ -125,7 +125,7 @@ GYMNASIUM: Any = (0, 0.0, True, False, {})  # a step as Gymnasium returns it, wi
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: Pair().global_state(None), NotImplementedError, "join the agents' observations"),
+        (lambda: Pair().global_state(None), NotImplementedError, "has no global state; use observations"),
         (lambda: Fixed().render(None), NotImplementedError, "no picture"),
         (lambda: Steered().action_mask(None), TypeError, "Discrete actions only, not for Box"),
         (lambda: Environment().action_space(), NotImplementedError, "Environment has no action_space; write"),

@@ -86,6 +86,16 @@ PRESETS: dict[str, Config] = {
     **{name: Config(**fields) for name, fields in KITCHENS.items()},
     # Only the player whose turn it is has a choice, and the critic has the same value for everybody.
     "hanabi": Config(**HANABI, critic_hidden=(128, 128), agents_per_step=1),
+    # PPO's, with a critic that knows what pushes the drone.
+    "quadrotor": Config(
+        env="quadrotor/hover",
+        total_timesteps=3_000_000,
+        num_envs=64,
+        num_steps=128,
+        num_minibatches=8,
+        lr=1e-3,
+        normalise_obs=True,
+    ),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
         optimizer="adam",

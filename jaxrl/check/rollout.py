@@ -111,8 +111,8 @@ class Programs:
             views["action_mask"] = env.action_mask(state, params)
         if isinstance(env, MultiAgentEnvironment):
             views["agent_mask"] = env.agent_mask(state, params)
-            if env.has_global_state:
-                views["global_state"] = env.global_state(state, params)
+        if env.has_global_state:
+            views["global_state"] = env.global_state(state, params)
         return views
 
     def _lanes(self, bits: Any, state: Any, action: Any, params: Any) -> Any:

@@ -231,7 +231,7 @@ def check_views_type(shapes: Shapes) -> Iterator[Failure]:
         if (got.shape, got.dtype) != (shape, np.bool_):
             problem = f"{name} is {got.dtype}{list(got.shape)}."
             yield Failure(problem, f"Return bool{list(shape)}.")
-    if isinstance(env, MultiAgentEnvironment) and env.has_global_state:
+    if env.has_global_state:
         got = jax.eval_shape(env.global_state, shapes.state, params)
         if len(got.shape) != 1 or got.dtype != np.float32:
             yield Failure(f"global_state is {got.dtype}{list(got.shape)}.", "Return one vector, float32[G].")

@@ -130,6 +130,17 @@ class Wrapper(Environment):
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return self.env.action_mask(self.env_state(state), self.env_params(state, params))
 
+    def global_state(self, state: Any, params: Any = None) -> jax.Array:
+        return self.env.global_state(self.env_state(state), self.env_params(state, params))
+
+    @property
+    def has_global_state(self) -> bool:
+        return self.env.has_global_state
+
+    @property
+    def state_entities(self) -> Entities | None:
+        return self.env.state_entities
+
     def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
         return self.env.sub_states(key, state, action, self._params(params))
 
@@ -172,14 +183,6 @@ class _Team(MultiAgentEnvironment):
         own = cast(Any, self)
         return self._inside.agent_mask(own.env_state(state), own.env_params(state, params))
 
-    @property
-    def has_global_state(self) -> bool:
-        return self._inside.has_global_state
-
-    @property
-    def state_entities(self) -> Entities | None:
-        return self._inside.state_entities
-
     def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
         other = copy.copy(self)
         cast(Any, other).env = self._inside.against_script(share)
@@ -189,10 +192,6 @@ class _Team(MultiAgentEnvironment):
     @property
     def scripted_policy(self) -> Script | None:
         return None if cast(Any, self)._changes_spaces else self._inside.scripted_policy
-
-    def global_state(self, state: Any, params: Any = None) -> jax.Array:
-        own = cast(Any, self)
-        return self._inside.global_state(own.env_state(state), own.env_params(state, params))
 
 
 def _new(cls: type[Wrapper], env: Environment) -> Wrapper:

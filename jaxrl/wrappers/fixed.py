@@ -112,10 +112,6 @@ class FixedPolicies(Wrapper):
         """Which of the agents that are left are alive and acting: bool `[N]`."""
         return self._inner.agent_mask(state.env, self._params(params))[self._learners]
 
-    def global_state(self, state: Wrapped, params: Any = None) -> jax.Array:
-        """The global state of the environment inside, float32 `[G]`."""
-        return self._inner.global_state(state.env, self._params(params))
-
     def against_script(self, share: float | None = None) -> MultiAgentEnvironment:
         """Raise NotImplementedError: fixed policies play some agents already."""
         raise NotImplementedError(f"In {self.name} some agents are played by fixed policies; give the game without.")

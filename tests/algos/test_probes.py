@@ -1,10 +1,17 @@
 """Algorithms find the right value and the right action of every probe task (see `jaxrl.envs.probe`)."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import MODULES, agent_of
 from probed import check, greedy_score, train
+
+from jaxrl.algos import mappo, ppo
+from jaxrl.check import check_env
+from jaxrl.envs.probe.base import State
+from jaxrl.envs.probe.single import ObservationReward
+from jaxrl.wrappers import TimeLimit
 
 FEED_FORWARD = {
     "num_envs": 32,
@@ -130,6 +137,29 @@ def test_a_central_critic_is_better_where_only_the_global_state_tells():
         loss[algorithm] = 2 * float(metrics["losses"]["value"][-10:].mean())
     assert loss["ippo"] > 0.9
     assert loss["mappo"] < 0.05
+
+
+class HiddenCoin(ObservationReward):
+    """The reward is a coin that only the global state shows, for a single agent."""
+
+    intended = ("same_start",)
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.zeros(1, jnp.float32)
+
+    def global_state(self, state: State, params: None = None) -> jax.Array:
+        return state.cue[None]
+
+
+def test_a_central_critic_sees_more_than_a_single_agent_too():
+    env, loss = TimeLimit(HiddenCoin(), 5), {}
+    check_env(env)
+    for module in (ppo, mappo):
+        config = module.Config(env=env, gamma=0.9, **FEED_FORWARD)
+        _, metrics = jax.jit(module.make_train(config))(jax.random.key(0))
+        loss[module] = 2 * float(metrics["losses"]["value"][-10:].mean())
+    assert loss[ppo] > 0.9
+    assert loss[mappo] < 0.05
 
 
 @pytest.mark.parametrize(
