@@ -94,7 +94,13 @@ PRESETS: dict[str, Config] = {
         num_steps=128,
         num_minibatches=8,
         lr=1e-3,
+        optimizer="adam",
+        gae_lambda=0.95,
+        clip_eps=0.2,
+        clip_value=False,
+        ent_coef=0.0,
         normalise_obs=True,
+        normalise_reward=True,
     ),
     # Config of JaxMARL's mappo_rnn_smax.
     "jaxmarl": Config(
