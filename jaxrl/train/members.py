@@ -15,6 +15,8 @@ from jaxrl.train.metrics import metric_of
 
 __all__ = ["Members", "best_member", "describe_member", "member_of", "seed_keys", "traced_fields"]
 
+_FIRST_STREAM = 1 << 31  # fold_in(key, i) is split(key, n)[i] if i < n, and training splits its key
+
 
 @dataclasses.dataclass(frozen=True)
 class Members:
@@ -69,7 +71,7 @@ def seed_keys(seeds: Sequence[int], stream: int = 0) -> jax.Array:
     """
     keys = [jax.random.key(seed) for seed in seeds]
     if stream:
-        keys = [jax.random.fold_in(key, stream) for key in keys]
+        keys = [jax.random.fold_in(key, _FIRST_STREAM + stream) for key in keys]
     if len(keys) == 1:
         return keys[0]
     return jax.random.wrap_key_data(jnp.stack([jax.random.key_data(key) for key in keys]))

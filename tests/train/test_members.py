@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jaxrl.train.members import best_member, member_of
+from jaxrl.train.members import best_member, member_of, seed_keys
 
 
 def test_the_best_member_has_the_best_known_score() -> None:
@@ -20,3 +20,13 @@ def test_looking_at_a_member_leaves_its_key_unused() -> None:
     jax.random.uniform(member["key"])
     jax.vmap(jax.random.uniform)(state["key"])
     assert float(member["w"]) == 1.0
+
+
+def test_no_stream_has_a_key_that_training_splits_off() -> None:
+    """`fold_in(key, i)` alone would be one of them."""
+    training = seed_keys([7])
+    split = jax.random.key_data(jax.random.split(jax.random.clone(training), 16))
+    for stream in (1, 2, 3):
+        own = jax.random.key_data(seed_keys([7], stream))
+        assert not (own == split).all(-1).any()
+        assert (own != jax.random.key_data(training)).any()
