@@ -19,8 +19,9 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
 FAMILIES = ("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", "coin_game", "switch_riddle", "storm/…")
-FAMILIES += ("hide_and_seek/…", "matrix/…", "classic/…", "quadrotor/…", "memory/…", "minatar/…", "probe/…")
-ALONE = ("overcooked", "overcooked_v2", "hanabi", "hide_and_seek", "classic", "quadrotor", "memory", "minatar", "probe")
+FAMILIES += ("hide_and_seek/…", "jaxnav/…", "matrix/…", "classic/…", "quadrotor/…", "memory/…", "minatar/…", "probe/…")
+ALONE = ("overcooked", "overcooked_v2", "hanabi", "hide_and_seek", "jaxnav", "classic", "quadrotor", "memory")
+ALONE += ("minatar", "probe")
 SOCIAL = ("coin_game", "switch_riddle", "storm/…")
 PAGES: dict[str, str] = {**dict.fromkeys(SOCIAL, "social_games.md"), "matrix/…": "self_play.md"}
 """The page of families that have none of their own name."""

@@ -56,7 +56,7 @@ def legal_moves(key: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def jaxmarl(env_id: str, num_envs: int) -> Compiled:
-    """SMAX with the scripted enemy, the particle world, both kinds of Overcooked, Hanabi, and the social games."""
+    """SMAX with the scripted enemy, MPE, both kinds of Overcooked, Hanabi, JaxNav, and the social games."""
     env = _jaxmarl_env(env_id)
     spaces = [(env.action_spaces or {agent: env.action_space(agent)})[agent] for agent in env.agents]
 
@@ -102,10 +102,12 @@ def _jaxmarl_env(env_id: str) -> Any:
         return jaxmarl.make("overcooked_v2", layout=name or "cramped_room")
     if family == "hanabi":
         return jaxmarl.make("hanabi", num_agents=int(name.removesuffix("p")))
+    if family == "jaxnav":
+        return _jaxmarl_robots(name)
     if family in _SOCIAL:  # jaxmarl's `storm` shuffles 43,758 rows in every step; that for two players is fast
         return jaxmarl.make("storm_2p" if family == "storm" else family)
     if family != "smax":
-        known = ", ".join(("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", *_SOCIAL))
+        known = ", ".join(("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", "jaxnav/…", *_SOCIAL))
         raise ValueError(f"The comparison with jaxmarl knows {known} environments, not {env_id!r}.")
     try:
         return jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario(name))
@@ -121,6 +123,20 @@ def _jaxmarl_kitchen(name: str) -> Any:
     with warnings.catch_warnings():  # it recommends its second version
         warnings.simplefilter("ignore", DeprecationWarning)
         return jaxmarl.make("overcooked", layout=overcooked_layouts[name or "cramped_room"])
+
+
+def _jaxmarl_robots(name: str) -> Any:
+    """JaxMARL's JaxNav with that map."""
+    import jaxmarl
+    from jaxmarl.environments.jaxnav import jaxnav_singletons
+
+    from jaxrl.envs.jaxnav import MAPS
+
+    if name in MAPS:
+        return getattr(jaxnav_singletons, MAPS[name].origin)(map_id="Grid-Rand-Poly")
+    with warnings.catch_warnings():  # about goals that are too far away
+        warnings.simplefilter("ignore", UserWarning)
+        return jaxmarl.make("jaxnav")
 
 
 def gymnax(env_id: str, num_envs: int) -> Compiled:

@@ -31,7 +31,7 @@ _LIBRARIES = (
     "navix",
     "pgx",
 )  # the libraries whose environments can be made by name
-_ONLY_IN_JAXMARL = ("jaxnav", "ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
+_ONLY_IN_JAXMARL = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 _OTHER_RULES = {"storm_2p": "storm", "storm_np": "storm?num_agents=4"}  # JaxMARL's ids, and what comes closest here
 _OBJECT = "object"  # the place of environments that are objects of this process
 _OBJECTS: dict[str, Environment] = {}

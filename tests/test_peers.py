@@ -42,7 +42,7 @@ def test_hosted_environments_are_stepped_with_actions_of_their_own_kind() -> Non
 @pytest.mark.parametrize(
     ("library", "env", "sentence"),
     [
-        ("jaxmarl", "CartPole-v1", "knows smax/…, mpe/…, overcooked/…, overcooked_v2/…, hanabi/…, coin_game"),
+        ("jaxmarl", "CartPole-v1", "knows smax/…, mpe/…, overcooked/…, overcooked_v2/…, hanabi/…, jaxnav/…, coin_game"),
         ("gymnax", "smax/3m", "knows CartPole-v1, Acrobot-v1"),
         ("envpool", "probe/death", "knows CartPole-v1, Acrobot-v1"),
         ("stoix", "smax/3m", "against must be one of jaxmarl, gymnax, envpool"),

@@ -65,7 +65,7 @@ def test_unknown_names_list_the_nearest(name, suggestion):
     [
         ("storm_2p", "closest to JaxMARL's is storm, whose rules differ"),
         ("storm_np", "is storm.num_agents=4, whose rules differ"),
-        ("jaxnav", "Say jaxmarl:jaxnav"),
+        ("ant_4x2", "Say jaxmarl:ant_4x2"),
         ("Catch-bsuite", "Say gymnax:Catch-bsuite"),
     ],
 )

@@ -3,6 +3,7 @@
 import jaxrl.envs.classic
 import jaxrl.envs.hanabi
 import jaxrl.envs.hide_and_seek
+import jaxrl.envs.jaxnav
 import jaxrl.envs.matrix
 import jaxrl.envs.memory
 import jaxrl.envs.minatar

@@ -16,6 +16,7 @@ REPRESENTATIVES = {
     "minatar": {"minatar/breakout"},
     "hanabi": set(),
     "hide_and_seek": set(),
+    "jaxnav": {"jaxnav/corner2"},
     "quadrotor": {"quadrotor/track"},  # which does all that hovering does
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),

@@ -1,0 +1,132 @@
+"""Squares, circles and rays among cells: what overlaps, and how far it is."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+__all__ = ["circle_is_free", "distance_to_squares", "distance_to_walls", "hits_robot", "hits_wall", "wrapped"]
+
+_AROUND = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1]), -1).reshape(9, 2)  # a cell and its neighbours
+_FLAT = 1e-7  # directions nearer to an axis than this never cross its lines
+
+
+def wrapped(angle: ArrayLike) -> jax.Array:
+    """The same angle from -pi to pi."""
+    return (jnp.asarray(angle) + math.pi) % (2 * math.pi) - math.pi
+
+
+def hits_wall(position: jax.Array, heading: jax.Array, half_width: jax.Array, walls: jax.Array) -> jax.Array:
+    """Whether a square overlaps a wall, bool.
+
+    Args:
+        position: Its centre `[2]`, whose cell's neighbours are as far as it reaches.
+        heading: Its direction.
+        half_width: Half its side.
+        walls: bool `[H, W]`.
+    """
+    cells, is_wall = _cells_around(position, walls)
+    return jnp.any(is_wall & _squares_overlap(cells + 0.5 - position, heading, half_width, 0.0, 0.5))
+
+
+def hits_robot(position: jax.Array, heading: jax.Array, half_width: jax.Array) -> jax.Array:
+    """Which of N squares of one size overlap any other, bool `[N]`, for `position[N, 2]` and `heading[N]`."""
+    offset = position[None] - position[:, None]
+    overlap = _squares_overlap(offset, heading[:, None], half_width, heading[None], half_width)
+    return jnp.any(overlap & ~np.eye(len(heading), dtype=bool), axis=1)
+
+
+def circle_is_free(center: jax.Array, radius: jax.Array, walls: jax.Array) -> jax.Array:
+    """Whether a circle with the centre `[2]` and a radius of at most 1 touches no wall, bool."""
+    cells, is_wall = _cells_around(center, walls)
+    away = jnp.maximum(jnp.abs(cells + 0.5 - center) - 0.5, 0.0)
+    return ~jnp.any(is_wall & (jnp.sum(away**2, axis=-1) <= radius**2))
+
+
+def distance_to_walls(position: jax.Array, angle: ArrayLike, walls: jax.Array, reach: float) -> jax.Array:
+    """How far rays get from `position[2]` in the directions `angle[R]` before a wall, `[R]`, at most `reach`.
+
+    A ray enters a cell where it crosses a line between two columns or two rows, so only these points are looked at.
+    """
+    direction = jnp.stack([jnp.cos(angle), jnp.sin(angle)])  # [2, R]
+    nearest = jnp.full(np.shape(angle), reach, jnp.float32)
+    ahead = np.arange(math.ceil(reach), dtype=np.float32)[:, None]  # lines are 1 apart
+    for axis in (0, 1):
+        along, across = direction[axis], direction[1 - axis]
+        forwards, crosses = along > 0, jnp.abs(along) > _FLAT
+        first = jnp.floor(position[axis]) + forwards
+        line = first + jnp.where(forwards, ahead, -ahead)  # [L, R]
+        distance = (line - position[axis]) / jnp.where(crosses, along, 1.0)
+        beyond = line - ~forwards  # the row or column that the ray enters
+        beside = jnp.floor(position[1 - axis] + distance * across)
+        x, y = (beyond, beside) if axis == 0 else (beside, beyond)
+        hit = crosses & _is_wall(x.astype(jnp.int32), y.astype(jnp.int32), walls)
+        nearest = jnp.minimum(nearest, jnp.min(jnp.where(hit, distance, reach), axis=0))
+    return nearest
+
+
+def distance_to_squares(
+    position: jax.Array, angle: jax.Array, center: jax.Array, heading: jax.Array, half_width: jax.Array, reach: float
+) -> jax.Array:
+    """How far rays get before each of N squares, `[N, R]`, at most `reach`.
+
+    Args:
+        position: Where all rays begin, `[2]`.
+        angle: Their directions, `[R]`.
+        center: The centres of the squares, `[N, 2]`.
+        heading: The directions of the squares, `[N]`.
+        half_width: Half their side.
+        reach: The length of a ray.
+    """
+    x, y = _turned(position - center, -heading)  # where the rays begin, from each square's point of view
+    turned = angle[None] - heading[:, None]
+    enter, leave = -jnp.inf, jnp.inf
+    for start, along in ((x, jnp.cos(turned)), (y, jnp.sin(turned))):
+        along = jnp.where(jnp.abs(along) > _FLAT, along, _FLAT)
+        sides = (-half_width - start[:, None]) / along, (half_width - start[:, None]) / along
+        enter, leave = jnp.maximum(enter, jnp.minimum(*sides)), jnp.minimum(leave, jnp.maximum(*sides))
+    hit = (enter <= leave) & (leave >= 0)
+    return jnp.where(hit, jnp.clip(enter, 0.0, reach), reach)
+
+
+def _squares_overlap(
+    offset: jax.Array, angle_a: jax.Array, half_a: jax.Array, angle_b: jax.Array | float, half_b: jax.Array | float
+) -> jax.Array:
+    """Whether squares overlap, `[…]`: no side of either has the other one beyond it (the separating axis theorem).
+
+    Args:
+        offset: From the centre of a to that of b, `[…, 2]`.
+        angle_a: The direction of a, `[…]`, and so on.
+        half_a: Half the side of a.
+        angle_b: The direction of b.
+        half_b: Half the side of b.
+    """
+    between = angle_b - angle_a
+    stretch = jnp.abs(jnp.cos(between)) + jnp.abs(jnp.sin(between))  # of one, seen along the other's sides
+    overlap = True
+    for angle, own, other in ((angle_a, half_a, half_b), (angle_b, half_b, half_a)):
+        for distance in _turned(offset, -angle):
+            overlap &= jnp.abs(distance) <= own + other * stretch
+    return jnp.asarray(overlap)
+
+
+def _turned(vector: jax.Array, angle: jax.Array | float) -> tuple[jax.Array, jax.Array]:
+    """X and y of vectors `[…, 2]` that are turned to the left."""
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return cos * vector[..., 0] - sin * vector[..., 1], sin * vector[..., 0] + cos * vector[..., 1]
+
+
+def _cells_around(position: jax.Array, walls: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The cell of a point and its neighbours, x and y `[9, 2]`, and which are walls, `[9]`."""
+    cells = jnp.floor(position).astype(jnp.int32) + _AROUND
+    return cells, _is_wall(cells[:, 0], cells[:, 1], walls)
+
+
+def _is_wall(x: jax.Array, y: jax.Array, walls: jax.Array) -> jax.Array:
+    """Whether cells `[…]` are walls; outside the map is what the edge is."""
+    height, width = walls.shape
+    return walls[jnp.clip(y, 0, height - 1), jnp.clip(x, 0, width - 1)]
