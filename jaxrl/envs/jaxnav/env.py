@@ -11,7 +11,7 @@ import numpy as np
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import same_key
 from jaxrl.envs.jaxnav.draw import draw
-from jaxrl.envs.jaxnav.geometry import distance_to_squares, distance_to_walls, wrapped
+from jaxrl.envs.jaxnav.geometry import FARTHEST, distance_to_squares, distance_to_walls, wrapped
 from jaxrl.envs.jaxnav.rules import advance, reward
 from jaxrl.envs.jaxnav.world import Params, State
 from jaxrl.envs.options import number, one_of, whole
@@ -60,8 +60,8 @@ class JaxNav(MultiAgentEnvironment):
         self.action_type = one_of("action_type", action_type, ("continuous", "discrete"))
         self.num_beams = whole("num_beams", num_beams, 2)
         self.lidar_range = number("lidar_range", lidar_range)
-        if not 0 < self.lidar_range <= 100:
-            raise ValueError(f"lidar_range must be more than 0 and at most 100 metres, got {lidar_range}.")
+        if not 0 < self.lidar_range <= FARTHEST:
+            raise ValueError(f"lidar_range must be more than 0 and at most {FARTHEST} metres, got {lidar_range}.")
         self._default_params = as_arrays(Params(max_steps=whole("max_steps", max_steps)))
 
     def level(self, key: jax.Array, params: Params) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:

@@ -9,9 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-__all__ = ["circle_is_free", "distance_to_squares", "distance_to_walls", "hits_robot", "hits_wall", "wrapped"]
+__all__ = [
+    "FARTHEST",
+    "circle_is_free",
+    "distance_to_squares",
+    "distance_to_walls",
+    "hits_robot",
+    "hits_wall",
+    "neighbours",
+    "wrapped",
+]
 
-_AROUND = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1]), -1).reshape(9, 2)  # a cell and its neighbours
+FARTHEST = 15
+"""How far a ray can get: its surroundings in one direction are the 31 bits of an integer."""
+
+_AROUND = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1]), -1).reshape(9, 2)  # a cell and its neighbours, x and y
 _FLAT = 1e-7  # directions nearer to an axis than this never cross its lines
 
 
@@ -20,16 +32,27 @@ def wrapped(angle: ArrayLike) -> jax.Array:
     return (jnp.asarray(angle) + math.pi) % (2 * math.pi) - math.pi
 
 
-def hits_wall(position: jax.Array, heading: jax.Array, half_width: jax.Array, walls: jax.Array) -> jax.Array:
+def neighbours(walls: jax.Array) -> jax.Array:
+    """For each cell which of it and the eight around it are walls, as bits: int32 `[H, W]`.
+
+    A cell's surroundings are one look-up this way, and look-ups are what takes time on a CPU.
+    """
+    padded = jnp.pad(walls, 1, constant_values=True).astype(jnp.int32)
+    height, width = walls.shape
+    shifted = [padded[1 + y : 1 + y + height, 1 + x : 1 + x + width] << bit for bit, (x, y) in enumerate(_AROUND)]
+    return sum(shifted[1:], shifted[0])
+
+
+def hits_wall(position: jax.Array, heading: jax.Array, half_width: jax.Array, around: jax.Array) -> jax.Array:
     """Whether a square overlaps a wall, bool.
 
     Args:
         position: Its centre `[2]`, whose cell's neighbours are as far as it reaches.
         heading: Its direction.
         half_width: Half its side.
-        walls: bool `[H, W]`.
+        around: The `neighbours` of all cells.
     """
-    cells, is_wall = _cells_around(position, walls)
+    cells, is_wall = _cells_around(position, around)
     return jnp.any(is_wall & _squares_overlap(cells + 0.5 - position, heading, half_width, 0.0, 0.5))
 
 
@@ -40,9 +63,9 @@ def hits_robot(position: jax.Array, heading: jax.Array, half_width: jax.Array) -
     return jnp.any(overlap & ~np.eye(len(heading), dtype=bool), axis=1)
 
 
-def circle_is_free(center: jax.Array, radius: jax.Array, walls: jax.Array) -> jax.Array:
-    """Whether a circle with the centre `[2]` and a radius of at most 1 touches no wall, bool."""
-    cells, is_wall = _cells_around(center, walls)
+def circle_is_free(center: jax.Array, radius: jax.Array, around: jax.Array) -> jax.Array:
+    """Whether a circle with the centre `[2]` and a radius of at most 1 touches no wall, bool; see `hits_wall`."""
+    cells, is_wall = _cells_around(center, around)
     away = jnp.maximum(jnp.abs(cells + 0.5 - center) - 0.5, 0.0)
     return ~jnp.any(is_wall & (jnp.sum(away**2, axis=-1) <= radius**2))
 
@@ -51,20 +74,25 @@ def distance_to_walls(position: jax.Array, angle: ArrayLike, walls: jax.Array, r
     """How far rays get from `position[2]` in the directions `angle[R]` before a wall, `[R]`, at most `reach`.
 
     A ray enters a cell where it crosses a line between two columns or two rows, so only these points are looked at.
+    Which lines they can be is the same for all rays, so each line's cells are the bits of a number.
     """
+    lines = math.ceil(reach)
+    cell = jnp.floor(position)
+    corner = cell.astype(jnp.int32)
+    padded = jnp.pad(walls, lines, constant_values=True)
+    window = jax.lax.dynamic_slice(padded, (corner[1], corner[0]), (2 * lines + 1, 2 * lines + 1))
     direction = jnp.stack([jnp.cos(angle), jnp.sin(angle)])  # [2, R]
     nearest = jnp.full(np.shape(angle), reach, jnp.float32)
-    ahead = np.arange(math.ceil(reach), dtype=np.float32)[:, None]  # lines are 1 apart
-    for axis in (0, 1):
+    ahead = np.arange(lines, dtype=np.int32)[:, None]  # [L, 1]
+    for axis, entered in enumerate((_line_bits(window.T), _line_bits(window))):
         along, across = direction[axis], direction[1 - axis]
         forwards, crosses = along > 0, jnp.abs(along) > _FLAT
-        first = jnp.floor(position[axis]) + forwards
-        line = first + jnp.where(forwards, ahead, -ahead)  # [L, R]
+        line = cell[axis] + jnp.where(forwards, ahead + 1, -ahead)  # [L, R]
         distance = (line - position[axis]) / jnp.where(crosses, along, 1.0)
-        beyond = line - ~forwards  # the row or column that the ray enters
-        beside = jnp.floor(position[1 - axis] + distance * across)
-        x, y = (beyond, beside) if axis == 0 else (beside, beyond)
-        hit = crosses & _is_wall(x.astype(jnp.int32), y.astype(jnp.int32), walls)
+        beside = jnp.floor(position[1 - axis] + distance * across) - cell[1 - axis] + lines
+        beside = jnp.clip(beside, 0, 2 * lines).astype(jnp.int32)
+        cells = jnp.where(forwards, entered[lines + 1 :, None], entered[lines - 1 :: -1, None])
+        hit = crosses & ((cells >> beside) & 1).astype(bool)
         nearest = jnp.minimum(nearest, jnp.min(jnp.where(hit, distance, reach), axis=0))
     return nearest
 
@@ -120,13 +148,13 @@ def _turned(vector: jax.Array, angle: jax.Array | float) -> tuple[jax.Array, jax
     return cos * vector[..., 0] - sin * vector[..., 1], sin * vector[..., 0] + cos * vector[..., 1]
 
 
-def _cells_around(position: jax.Array, walls: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The cell of a point and its neighbours, x and y `[9, 2]`, and which are walls, `[9]`."""
-    cells = jnp.floor(position).astype(jnp.int32) + _AROUND
-    return cells, _is_wall(cells[:, 0], cells[:, 1], walls)
+def _cells_around(position: jax.Array, around: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The cell of a point inside the map and its neighbours, x and y `[9, 2]`, and which are walls, `[9]`."""
+    cell = jnp.floor(position).astype(jnp.int32)
+    code = around[cell[1], cell[0]]
+    return cell + _AROUND, ((code >> np.arange(9, dtype=np.int32)) & 1).astype(bool)
 
 
-def _is_wall(x: jax.Array, y: jax.Array, walls: jax.Array) -> jax.Array:
-    """Whether cells `[…]` are walls; outside the map is what the edge is."""
-    height, width = walls.shape
-    return walls[jnp.clip(y, 0, height - 1), jnp.clip(x, 0, width - 1)]
+def _line_bits(cells: jax.Array) -> jax.Array:
+    """The cells `[K, K]` of each row as the bits of a number, int32 `[K]`."""
+    return jnp.sum(cells.astype(jnp.int32) << np.arange(cells.shape[1], dtype=np.int32), axis=1)

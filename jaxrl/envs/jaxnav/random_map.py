@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.envs.jaxnav.env import JaxNav
-from jaxrl.envs.jaxnav.geometry import circle_is_free
+from jaxrl.envs.jaxnav.geometry import circle_is_free, neighbours
 from jaxrl.envs.jaxnav.world import Params
 from jaxrl.envs.options import flag, whole
 
@@ -80,7 +80,7 @@ class RandomMap(JaxNav):
 
     def _places(self, key: jax.Array, walls: jax.Array, params: Params) -> tuple[jax.Array, jax.Array]:
         """Starts and goals `[N, 2]`, one robot after another."""
-        region = regions(walls) if self.reachable else None
+        around, region = neighbours(walls), regions(walls) if self.reachable else None
         far = jnp.full((self.num_agents, 2, 2), np.float32(1e6))
 
         def place(pairs: jax.Array, own: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
@@ -88,7 +88,7 @@ class RandomMap(JaxNav):
 
             def draw(tried: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
                 drawn = self._pairs(jax.random.fold_in(key_own, tried[0]), params)
-                fits = jax.vmap(lambda pair: _fits(pair, pairs, walls, region, params))(drawn)
+                fits = jax.vmap(lambda pair: _fits(pair, pairs, around, region, params))(drawn)
                 return tried[0] + 1, drawn[jnp.argmax(fits)], jnp.any(fits)
 
             def goes_on(tried: tuple[jax.Array, ...]) -> jax.Array:
@@ -129,12 +129,12 @@ def regions(walls: jax.Array) -> jax.Array:
     return jax.lax.while_loop(lambda carry: carry[1], spread, (number, jnp.ones((), bool)))[0]
 
 
-def _fits(pair: jax.Array, others: jax.Array, walls: jax.Array, region: jax.Array | None, params: Params) -> jax.Array:
+def _fits(pair: jax.Array, others: jax.Array, around: jax.Array, region: jax.Array | None, params: Params) -> jax.Array:
     """Whether a start and its goal are clear of walls and of those of the other robots, and not too close."""
     start, goal = pair
     apart = jnp.sqrt(jnp.sum((others - pair) ** 2, axis=-1)) > 2 * params.start_clearance
     fits = jnp.all(apart) & (jnp.sum((start - goal) ** 2) > (2 * params.goal_clearance) ** 2)
-    fits &= circle_is_free(start, params.start_clearance, walls) & circle_is_free(goal, params.goal_clearance, walls)
+    fits &= circle_is_free(start, params.start_clearance, around) & circle_is_free(goal, params.goal_clearance, around)
     if region is None:
         return fits
     of_start, of_goal = (region[cell[1], cell[0]] for cell in jnp.floor(pair).astype(jnp.int32))

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrl.envs.jaxnav.geometry import hits_robot, hits_wall, wrapped
+from jaxrl.envs.jaxnav.geometry import hits_robot, hits_wall, neighbours, wrapped
 from jaxrl.envs.jaxnav.world import Params, State
 
 __all__ = ["advance", "reward"]
@@ -32,7 +32,7 @@ def advance(state: State, order: jax.Array, params: Params) -> State:
     still = state.crashed
     position = jnp.where(still[:, None], state.position, state.position + way)
     heading = jnp.where(still, state.heading, wrapped(state.heading + velocity[:, 1] * params.time_step))
-    crashes = jax.vmap(hits_wall, (0, 0, None, None))(position, heading, params.half_width, state.walls)
+    crashes = jax.vmap(hits_wall, (0, 0, None, None))(position, heading, params.half_width, neighbours(state.walls))
     crashes |= hits_robot(position, heading, params.half_width)
     return dataclasses.replace(
         state,

@@ -12,6 +12,7 @@ WALLS = np.ones((7, 9), bool)
 WALLS[1:-1, 1:-1] = RNG.random((5, 7)) < 0.3
 HALF = 0.25
 SIDE = np.linspace(-1, 1, 81)
+AROUND = geometry.neighbours(jnp.asarray(WALLS))
 POINTS = np.stack(np.meshgrid(SIDE, SIDE), -1).reshape(-1, 2)  # of a square of side 2
 
 
@@ -32,7 +33,7 @@ def test_squares_hit_walls():
     position, heading = poses(400)
     hits = jax.jit(jax.vmap(geometry.hits_wall, (0, 0, None, None)))
     got, grown, shrunk = (
-        np.asarray(hits(position.astype(np.float32), heading.astype(np.float32), half, jnp.asarray(WALLS)))
+        np.asarray(hits(position.astype(np.float32), heading.astype(np.float32), half, AROUND))
         for half in (HALF, HALF + 0.01, HALF - 0.01)
     )
     slow = np.array([is_wall(p + HALF * turned(POINTS, a)).any() for p, a in zip(position, heading, strict=True)])
@@ -67,7 +68,7 @@ def test_squares_hit_each_other():
 def test_circles_are_free(radius):
     center, _ = poses(300)
     free = jax.jit(jax.vmap(geometry.circle_is_free, (0, None, None)))
-    got = np.asarray(free(center.astype(np.float32), radius, jnp.asarray(WALLS)))
+    got = np.asarray(free(center.astype(np.float32), radius, AROUND))
     disc = radius * POINTS[np.linalg.norm(POINTS, axis=1) <= 1]
     around = radius * np.stack([np.cos(a := np.linspace(0, 2 * np.pi, 720)), np.sin(a)], 1)
     slow = np.array([not is_wall(p + np.concatenate([disc, around])).any() for p in center])
