@@ -1,0 +1,47 @@
+"""Pictures of jumanji's environments by its own animations, frame by frame."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
+from jaxrl.render.scene import Scene
+
+__all__ = ["draw"]
+
+_STEP_SECONDS = 0.2  # of an environment step on screen
+
+
+def draw(env: Any, states: Any, name: str) -> Scene:
+    """Successive states of a jumanji environment (NumPy leaves `[F, …]`) as a scene named `name`.
+
+    Raises:
+        NotImplementedError: jumanji cannot draw it.
+    """
+    if not hasattr(env, "animate"):
+        raise NotImplementedError(f"{name} has no picture: jumanji has no renderer for it.")
+    from matplotlib.animation import AbstractMovieWriter
+
+    class Frames(AbstractMovieWriter):
+        """Keeps the pixels of each frame, where other writers make a file."""
+
+        def setup(self, fig: Any, outfile: Any, dpi: Any = None) -> None:
+            self.fig, self.kept = fig, []
+
+        def grab_frame(self, **savefig_kwargs: Any) -> None:
+            self.kept.append(pixels(self.fig))
+
+        def finish(self) -> None:
+            pass
+
+    frames: Any = Frames()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of matplotlib, about options that jumanji gives it
+        film = env.animate(unstacked(jax.tree.map(jnp.asarray, states)))
+        film.save("", writer=frames)
+    with closing(frames.fig):
+        return scene_of(frames.kept, name, _STEP_SECONDS)

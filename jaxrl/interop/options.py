@@ -1,0 +1,40 @@
+"""Options of other libraries' environments: their names are checked, and their values, before the library sees them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxrl.fields import typed
+
+__all__ = ["defaults", "fitting"]
+
+_PLAIN = (bool, int, float, str)
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """The named arguments of a function or class, and their default values, None without one."""
+    arguments = inspect.signature(function).parameters.values()
+    named = [a for a in arguments if a.kind in (a.POSITIONAL_OR_KEYWORD, a.KEYWORD_ONLY)]
+    return {a.name: None if a.default is a.empty else a.default for a in named}
+
+
+def fitting(label: str, options: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, converted to the types of the values whose place they take.
+
+    Args:
+        label: What has these options, for messages.
+        options: The given ones.
+        values: The value of each option that there is; where it is no number or text, any value is accepted.
+
+    Raises:
+        TypeError: There is no such option.
+        ValueError: A value is not of the type.
+    """
+    for name in options:
+        if name not in values:
+            has = f"It has {', '.join(values)}." if values else "It has none."
+            raise TypeError(f"{label} has no option {name!r}. {has}")
+    kinds = {name: type(values[name]) if isinstance(values[name], _PLAIN) else Any for name in options}
+    return {name: typed(name, kinds[name], value) for name, value in options.items()}
