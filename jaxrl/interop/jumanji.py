@@ -129,7 +129,8 @@ class FromJumanji(Environment):
         after, timestep = narrow(_step, self.env, before, action)
         over, no_future = timestep.last(), (timestep.discount == 0).all()
         if self._endless is not None:
-            no_future &= narrow(_step, self._endless, before, action)[1].last()
+            again = before.replace(key=jax.random.clone(key))  # the same draws decide
+            no_future &= narrow(_step, self._endless, again, action)[1].last()
         obs, legal = self._seen(timestep.observation), self._legal(timestep)
         reward, info = self._reward(timestep.reward), dict(timestep.extras)
         return obs, (after, legal), reward, over & no_future, over & ~no_future, info

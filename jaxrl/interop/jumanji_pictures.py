@@ -1,4 +1,4 @@
-"""Pictures of jumanji's environments by its own animations, frame by frame."""
+"""Pictures of jumanji's environments by its own animations, which open no window."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
 from jaxrl.render.scene import Scene
@@ -21,9 +22,19 @@ def draw(env: Any, states: Any, name: str) -> Scene:
 
     Raises:
         NotImplementedError: jumanji cannot draw it.
+        ImportError: Pillow is not installed.
     """
     if not hasattr(env, "animate"):
         raise NotImplementedError(f"{name} has no picture: jumanji has no renderer for it.")
+    each = unstacked(jax.tree.map(jnp.asarray, states))
+    frames = _animated(env, [each[0], *each])  # some animations leave out the first state
+    if len(frames) > len(each) + 1:  # Tetris shows full lines before they vanish
+        frames = [_animated(env, [state, state])[-1] for state in each]
+    return scene_of(frames[-len(each) :], name, _STEP_SECONDS)
+
+
+def _animated(env: Any, states: list[Any]) -> list[np.ndarray]:
+    """The frames of jumanji's animation, uint8 `[H, W, 3]` each."""
     from matplotlib.animation import AbstractMovieWriter
 
     class Frames(AbstractMovieWriter):
@@ -41,7 +52,6 @@ def draw(env: Any, states: Any, name: str) -> Scene:
     frames: Any = Frames()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of matplotlib, about options that jumanji gives it
-        film = env.animate(unstacked(jax.tree.map(jnp.asarray, states)))
-        film.save("", writer=frames)
+        env.animate(states).save("", writer=frames)
     with closing(frames.fig):
-        return scene_of(frames.kept, name, _STEP_SECONDS)
+        return frames.kept
