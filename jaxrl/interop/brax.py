@@ -1,0 +1,73 @@
+"""brax's environments as ours, `from_brax(env)`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.fields import typed
+from jaxrl.interop.common import Extra, check_options
+from jaxrl.interop.physics import FromPhysics, check_unwrapped, to_type
+
+with Extra("brax"):
+    from brax import envs
+
+__all__ = ["FromBrax", "from_brax", "make"]
+
+
+def from_brax(env: Any, *, episode_length: int = 1000, action_repeat: int = 1) -> FromBrax:
+    """A brax environment as one of ours, so that it can be trained on.
+
+    Actions are from -1 to 1. An episode in which brax says `done` is `terminated`. Of a dict of observations, those
+    other than `privileged_state` are observed, as one vector if there are several. JAX's 64-bit mode has no effect on
+    it.
+
+    Args:
+        env: The environment that `brax.envs.get_environment` returned.
+        episode_length: The number of brax's steps after which an episode is truncated.
+        action_repeat: How often each action is repeated.
+
+    Raises:
+        TypeError: `env` is not a brax environment, or has a wrapper that ends or restarts episodes.
+        ValueError: A number is not a whole number, or less than 1.
+    """
+    if not isinstance(env, envs.Env):
+        hint = "from_brax(brax.envs.get_environment(name)), or jaxrl.make of a name such as brax:ant"
+        raise TypeError(f"from_brax takes one of brax's environments, as in {hint}; not a {type(env).__name__}.")
+    check_unwrapped(env, "from_brax")
+    return FromBrax(env, f"brax:{type(env.unwrapped).__name__.lower()}", episode_length, action_repeat)
+
+
+def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **options: Any) -> FromBrax:
+    """`from_brax(brax.envs.get_environment(name, **options))`, such as `backend="spring"`."""
+    if name not in envs._envs:
+        raise UnknownNameError(f"brax has no environment {name!r}. {nearest(name, list(envs._envs))}")
+    defaults = _defaults(envs._envs[name])
+    check_options(f"brax:{name}", options, [*defaults, "episode_length", "action_repeat"])
+    given = {option: typed(option, to_type(defaults[option]), value) for option, value in options.items()}
+    with jax.enable_x64(False):
+        theirs = envs.get_environment(name, **given)
+    env = from_brax(theirs, episode_length=episode_length, action_repeat=action_repeat)
+    env.name = f"brax:{name}"
+    return env
+
+
+class FromBrax(FromPhysics):
+    """See `from_brax`."""
+
+    def _posed(self, states: Any) -> tuple[Any, np.ndarray, tuple[np.ndarray, ...]]:
+        system = getattr(self.env, "sys", None)
+        if system is None:
+            raise NotImplementedError(f"{self.name} has no picture: it has no bodies.")
+        return system.mj_model, np.asarray(states.pipeline_state.q), ()
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """The options of an environment's class and their defaults, also those that it hands on."""
+    handed_on = inspect.signature(envs.PipelineEnv).parameters.values()
+    own = inspect.signature(kind).parameters.values()
+    return {p.name: p.default for p in (*handed_on, *own) if p.default is not p.empty}

@@ -1,0 +1,138 @@
+"""What brax and MuJoCo Playground have in common: states with `obs`, `reward`, `done`, `metrics` and `info`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl import spaces
+from jaxrl.auto_reset import select
+from jaxrl.environment import Environment, Step
+from jaxrl.fields import as_whole
+from jaxrl.interop.common import narrow, observed, observed_space
+from jaxrl.keys import abstract_key
+from jaxrl.render.scene import Scene
+
+__all__ = ["FromPhysics", "PhysicsState", "check_unwrapped", "to_type"]
+
+_ENDING = ("EpisodeWrapper", "AutoResetWrapper", "VmapWrapper")  # how the names of both libraries' wrappers end
+
+
+class PhysicsState(NamedTuple):
+    """The library's state, and its control steps so far."""
+
+    env_state: Any
+    step: jax.Array
+
+
+class FromPhysics(Environment):
+    """An environment with `reset(key)` and `step(state, action)` as brax has them, as one of ours.
+
+    Both libraries leave the clock to a wrapper, so it is here: an episode is truncated after `episode_length` of the
+    library's steps, of which ours has `action_repeat`. The rest of a step is not simulated once `done` ends the
+    episode. `info` has the library's metrics.
+
+    Args:
+        env: The library's environment, without wrappers that end or restart episodes.
+        name: The name that messages and pictures show.
+        episode_length: The number of the library's steps after which the clock ends an episode.
+        action_repeat: How often each action is repeated; the rewards are added up.
+
+    Raises:
+        ValueError: One of the numbers is not a whole number, or less than 1.
+    """
+
+    intended = ("endless", "same_start")  # most episodes last a thousand steps; brax's `fast` always starts alike
+
+    def __init__(self, env: Any, name: str, episode_length: int, action_repeat: int) -> None:
+        self.env = env
+        self.name = name
+        self.episode_length = as_whole("episode_length", episode_length)
+        self.action_repeat = as_whole("action_repeat", action_repeat)
+        state = jax.eval_shape(self._begun, abstract_key())
+        self._observation_space = observed_space(_policys(state.obs))
+        self._action_space = spaces.Box(-1.0, 1.0, (int(env.action_size),))
+
+    def observation_space(self, params: Any = None) -> spaces.Space:
+        return self._observation_space
+
+    def action_space(self, params: Any = None) -> spaces.Space:
+        return self._action_space
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, PhysicsState]:
+        state = self._begun(key)
+        return observed(_policys(state.obs)), PhysicsState(state, jnp.zeros((), jnp.int32))
+
+    def step_env(self, key: jax.Array, state: PhysicsState, action: jax.Array, params: Any) -> Step:
+        after, reward = narrow(self._repeated, state.env_state, self._action_space.clip(action))
+        step = state.step + self.action_repeat
+        terminated = jnp.asarray(after.done, bool)
+        truncated = (step >= self.episode_length) & ~terminated
+        obs = observed(_policys(after.obs))
+        return obs, PhysicsState(after, step), reward, terminated, truncated, dict(after.metrics)
+
+    def draw(self, states: PhysicsState, params: Any = None) -> Scene:
+        from jaxrl.interop.mujoco_pictures import Poses, draw
+
+        model, qpos, mocap = self._posed(states.env_state)
+        steps = np.asarray(states.step) // self.action_repeat
+        seconds = float(self.env.dt) * self.action_repeat
+        return draw(model, Poses(qpos, *mocap), np.asarray(states.env_state.reward), steps, str(self.name), seconds)
+
+    def _posed(self, states: Any) -> tuple[Any, np.ndarray, tuple[np.ndarray, ...]]:
+        """MuJoCo's model, the positions `[F, nq]` in the library's states, and those of moved bodies, if any."""
+        raise NotImplementedError(f"{self.name} has no picture yet.")
+
+    def _begun(self, key: jax.Array) -> Any:
+        """The library's first state. Its keys are of the old kind: both use some twice, and keep others in states."""
+        return narrow(self.env.reset, jax.random.key_data(key))
+
+    def _repeated(self, state: Any, action: jax.Array) -> tuple[Any, jax.Array]:
+        """The state after a step of ours, and its reward."""
+        if self.action_repeat == 1:
+            after = self._once(state, action)
+            return after, _number(after.reward)
+
+        def again(carry: tuple[Any, jax.Array], _: None) -> tuple[tuple[Any, jax.Array], None]:
+            before, total = carry
+            after, over = self._once(before, action), jnp.asarray(before.done, bool)
+            return (select(over, before, after), total + jnp.where(over, 0.0, _number(after.reward))), None
+
+        return jax.lax.scan(again, (state, jnp.zeros((), jnp.float32)), length=self.action_repeat)[0]
+
+    def _once(self, state: Any, action: jax.Array) -> Any:
+        copied = jax.tree.map(lambda leaf: leaf, state)  # both libraries write into the dicts of the state they step
+        return self.env.step(copied, action)
+
+
+def check_unwrapped(env: Any, taker: str) -> None:
+    """Raise TypeError if a wrapper around `env` ends, restarts or batches episodes; `taker` is in the message."""
+    layer = env
+    while layer is not None:
+        if (kind := type(layer).__name__).endswith(_ENDING):
+            raise TypeError(
+                f"{taker} ends, restarts and batches episodes itself and takes an environment without {kind}: give "
+                f"env.unwrapped, and episode_length and action_repeat to {taker}."
+            )
+        layer = vars(layer).get("env")
+
+
+def to_type(default: Any) -> Any:
+    """The annotation of an option with that default, for `jaxrl.fields.typed`; Any if it is not a plain value."""
+    return type(default) if isinstance(default, bool | int | float | str) else Any
+
+
+def _policys(obs: Any) -> Any:
+    """What the policy observes: not what is privileged, and a single entry of a dict as it is."""
+    if not isinstance(obs, Mapping):
+        return obs
+    open_to_it = {name: value for name, value in obs.items() if name != "privileged_state"} or dict(obs)
+    return next(iter(open_to_it.values())) if len(open_to_it) == 1 else open_to_it
+
+
+def _number(reward: Any) -> jax.Array:
+    return jnp.asarray(reward, jnp.float32).reshape(())
