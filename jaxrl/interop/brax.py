@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.errors import UnknownNameError, nearest
@@ -43,9 +44,20 @@ def from_brax(env: Any, *, episode_length: int = 1000, action_repeat: int = 1) -
 
 
 def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **options: Any) -> FromBrax:
-    """`from_brax(brax.envs.get_environment(name, **options))`, such as `backend="spring"`."""
+    """`from_brax(brax.envs.get_environment(name, **options))`, such as `backend="spring"`.
+
+    Raises:
+        UnknownNameError: brax has no environment of that name.
+        TypeError: It has no such option.
+        NotImplementedError: It does not run with this version of jax.
+    """
     if name not in envs._envs:
         raise UnknownNameError(f"brax has no environment {name!r}. {nearest(name, list(envs._envs))}")
+    if name == "swimmer" and "a_min" not in inspect.signature(jnp.clip).parameters:
+        raise NotImplementedError(
+            f"brax:swimmer does not run with jax {jax.__version__}: brax computes the water's forces with an argument "
+            f"that jnp.clip has no longer; MuJoCo Playground's is mjx:SwimmerSwimmer6."
+        )
     defaults = _defaults(envs._envs[name])
     check_options(f"brax:{name}", options, [*defaults, "episode_length", "action_repeat"])
     given = {option: typed(option, to_type(defaults[option]), value) for option, value in options.items()}

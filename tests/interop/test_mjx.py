@@ -1,0 +1,158 @@
+"""MuJoCo Playground's environments step the same through us as by themselves; a tiny one shows what is ours."""
+
+import subprocess
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrl
+
+pytest.importorskip("mujoco_playground")
+from ml_collections import config_dict
+from mujoco_playground import MjxEnv, State, dm_control_suite, registry
+from mujoco_playground._src import mjx_env, wrapper
+
+from jaxrl.algos import ppo
+from jaxrl.interop import from_mjx, mjx
+from jaxrl.render import rasterise
+
+
+class Line(MjxEnv):
+    """A point on a line: it ends beyond 2, and only a critic may see where it is.
+
+    It stands for robots, whose observations are such dicts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(config_dict.create(ctrl_dt=0.1, sim_dt=0.1, episode_length=4, action_repeat=1))
+
+    def reset(self, rng: jax.Array) -> State:
+        where = jax.random.uniform(rng)
+        zero = jnp.zeros(())
+        return State(where, self._seen(where), zero, zero, {"where": where}, {"rng": rng})  # pyright: ignore[reportArgumentType]
+
+    def step(self, state: State, action: jax.Array) -> State:
+        where: Any = state.data + action[0]
+        state.metrics["where"] = where
+        done = (where > 2).astype(float)
+        return state.replace(data=where, obs=self._seen(where), reward=where, done=done)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _seen(self, where: jax.Array) -> dict[str, jax.Array]:
+        return {"state": jnp.sign(where)[None], "privileged_state": jnp.stack([where, where])}
+
+    action_size = property(lambda self: 1)  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def mj_model(self) -> Any:
+        raise NotImplementedError("A point has no picture.")
+
+    xml_path = mjx_model = mj_model
+
+
+@pytest.fixture(scope="module")
+def line() -> Any:
+    return from_mjx(Line())
+
+
+GOES_ON, ENDS, IS_CUT = (False, False), (True, False), (False, True)
+
+
+@pytest.mark.parametrize(("push", "flags"), [(0.0, [GOES_ON] * 3 + [IS_CUT]), (1.0, [GOES_ON, ENDS])])
+def test_time_outs_are_told_from_ends(line: Any, push: float, flags: list[tuple[bool, bool]]) -> None:
+    obs, state = line.reset(jax.random.key(0))
+    assert obs.shape == line.observation_space().shape == (1,)
+    step = jax.jit(line.step_env)
+    for t, expected in enumerate(flags):
+        _, state, reward, terminated, truncated, info = step(jax.random.key(t), state, jnp.full(1, push), None)
+        assert (bool(terminated), bool(truncated)) == expected
+        assert float(info["where"]) == float(reward)
+
+
+def test_keeps_our_contract(line: Any) -> None:
+    jaxrl.check_env(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["CartpoleBalance", "ReacherHard", "CheetahRun"])
+def test_steps_as_playground_does(name: str) -> None:
+    ours = jaxrl.make(f"mjx:{name}")
+    step, their_step = jax.jit(ours.step_env), jax.jit(ours.env.step)
+    obs, state = jax.jit(ours.reset)(jax.random.key(3))
+    their_state = jax.jit(ours.env.reset)(jax.random.PRNGKey(3))
+    np.testing.assert_allclose(obs, their_state.obs, atol=1e-5)
+    for t in range(20):
+        action = ours.action_space().sample(jax.random.key(t))
+        obs, state, reward, terminated, truncated, info = step(jax.random.key(t), state, action, None)
+        their_state = their_step(their_state, action)
+        np.testing.assert_allclose(obs, their_state.obs, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(reward, their_state.reward, rtol=1e-3, atol=1e-3)
+        assert bool(terminated) == bool(their_state.done)
+        assert not truncated
+        assert set(info) == set(their_state.metrics)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PendulumSwingup", "BallInCup"])
+def test_physical_environments_keep_our_contract(name: str) -> None:
+    jaxrl.check_env(jaxrl.make(f"mjx:{name}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
+def test_every_task_of_the_control_suite_can_be_made_and_drawn(name: str) -> None:
+    _is_drawn(jaxrl.make(f"mjx:{name}"))
+
+
+def test_options_are_those_of_the_config() -> None:
+    env = jaxrl.make("mjx:PendulumSwingup?episode_length=7&ctrl_dt=0.04&action_repeat=2")
+    assert (env.episode_length, env.action_repeat, env.env.dt) == (7, 2, 0.04)
+    assert env.env.mjx_model.impl.value == "jax"
+    _is_drawn(env)
+    with pytest.raises(TypeError, match=r"mjx:PendulumSwingup has no option 'mass'. It has .*episode_length"):
+        jaxrl.make("mjx:PendulumSwingup?mass=2")
+    with pytest.raises(ValueError, match="ctrl_dt must be a finite number"):
+        jaxrl.make("mjx:PendulumSwingup?ctrl_dt=soon")
+    flat = mjx._flat(registry.get_default_config("CartpoleBalance"))
+    assert {"episode_length", "vision_config.nworld"} <= set(flat)
+
+
+def test_names_and_refusals() -> None:
+    with pytest.raises(ValueError, match=r"MuJoCo Playground has no environment 'Cheetah'. Did you mean CheetahRun"):
+        jaxrl.make("mjx:Cheetah")
+    with pytest.raises(TypeError, match=r"as in from_mjx\(registry.load\(name\)\).* not a str"):
+        from_mjx("CheetahRun")
+    with pytest.raises(TypeError, match=r"takes an environment without BraxAutoResetWrapper: give env.unwrapped"):
+        from_mjx(wrapper.wrap_for_brax_training(Line()))
+
+
+def test_robots_that_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    if mjx_env.MENAGERIE_PATH.exists():
+        pytest.skip("they are here")
+
+    def fails() -> None:
+        raise subprocess.CalledProcessError(128, ["git", "clone"])
+
+    monkeypatch.setattr(mjx_env, "ensure_menagerie_exists", fails)
+    with pytest.raises(OSError, match=r"mjx:Go1JoystickFlatTerrain needs the robots of MuJoCo Menagerie, .*git clone "):
+        jaxrl.make("mjx:Go1JoystickFlatTerrain")
+
+
+@pytest.mark.slow
+def test_ppo_learns_to_balance() -> None:
+    env = "mjx:CartpoleBalance?episode_length=100"
+    config = ppo.Config(env=env, total_timesteps=150_000, num_envs=64, num_steps=32, lr=1e-3)
+    _, metrics = jax.jit(ppo.make_train(config))(jax.random.key(0))
+    assert metrics["return_sum"][-10:].sum() / metrics["episodes"][-10:].sum() > 80  # 100 is the best there is
+
+
+def _is_drawn(env: Any) -> None:
+    """Three states with the bodies where the model has them, which need no compilation, become a picture."""
+    _, state = jax.eval_shape(env.reset, jax.random.key(0))
+    state = jax.tree.map(lambda leaf: np.zeros((3, *leaf.shape), leaf.dtype), state)
+    pose = np.tile(env.env.mj_model.qpos0, (3, 1))
+    scene = env.draw(state._replace(env_state=state.env_state.replace(data=state.env_state.data.replace(qpos=pose))))
+    assert scene.num_frames == 3
+    assert len(np.unique(rasterise(scene, 160)[0].reshape(-1, 3), axis=0)) > 2
