@@ -36,6 +36,9 @@ with Extra("jaxmarl"):
 __all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "to_jaxmarl"]
 
 
+_MABRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")  # brax's bodies, shared
+
+
 def to_jaxmarl(env: MultiAgentEnvironment, params: Any = None) -> DictView:
     """`env` in the form that JaxMARL's scripts and wrappers expect: dicts of agents in and out, and still pure.
 
@@ -61,15 +64,21 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
         env: The environment that `jaxmarl.make` returned.
         time_limit: JaxMARL does not distinguish a time-out from an end. Given the number of steps after which its clock
             ends an episode, such ends are `truncated`, and their values are bootstrapped; else all are `terminated`.
+            MABrax says itself how long its episodes are.
 
     Raises:
         TypeError: `env` is not a JaxMARL environment, does not return dicts of agents, or the agents' spaces are too
-            different to fit in one array.
+            different to fit in one array; or it is one of MABrax that resets itself inside its steps.
         ValueError: `time_limit` is not a whole number of steps, at least 1.
     """
     if not isinstance(env, MultiAgentEnv):
         hint = "from_jaxmarl(jaxmarl.make(id)), or jaxrl.make of a name such as jaxmarl:overcooked"
         raise TypeError(f"from_jaxmarl takes one of JaxMARL's environments, as in {hint}; not a {type(env).__name__}.")
+    if getattr(env, "auto_reset", False):
+        kind = type(env).__name__
+        raise TypeError(f"from_jaxmarl resets environments itself; make this {kind} with auto_reset=False.")
+    if time_limit is None and (length := getattr(env, "episode_length", None)):
+        time_limit = -(-length // getattr(env, "action_repeat", 1))
     return FromJaxMARL(env, time_limit)
 
 
@@ -77,6 +86,8 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
     """`from_jaxmarl(jaxmarl.make(name, **options))`."""
     if name not in jaxmarl.registered_envs:
         raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, list(jaxmarl.registered_envs))}")
+    if name in _MABRAX:
+        options.setdefault("auto_reset", False)
     try:
         theirs = jaxmarl.make(name, **options)
     except (TypeError, AttributeError) as error:  # some look into what they are given before they check it

@@ -19,18 +19,29 @@ _STEP_SECONDS = 0.2  # of an environment step on screen
 
 
 def draw(env: Any, states: Any, name: str) -> Scene:
-    """Successive states of a JaxMARL environment (NumPy leaves `[F, …]`) as a scene named `name`.
+    """Successive states of a JaxMARL environment (NumPy leaves `[F, …]`) as a scene named `name`; MABrax's by us.
 
     Raises:
         NotImplementedError: JaxMARL cannot draw it.
         ImportError: matplotlib, Pillow or imageio is missing.
     """
     kinds = [kind.__name__ for kind in type(env).__mro__]
+    if "MABraxEnv" in kinds:
+        return _mabrax(env, states, name)
     for kind, frames in _FRAMES.items():
         if kind in kinds:
             return scene_of(frames(env, states), name, _STEP_SECONDS)
     why = next((why for kind, why in _WHY_NOT.items() if kind in kinds), "JaxMARL has no renderer for it")
     raise NotImplementedError(f"{name} has no picture: {why}.")
+
+
+def _mabrax(env: Any, states: Any, name: str) -> Scene:
+    from jaxrl.interop.mujoco_pictures import Poses, draw
+
+    steps = np.asarray(states.info["steps"]).astype(int) // env.action_repeat
+    seconds = float(env.env.dt) * env.action_repeat
+    poses = Poses(np.asarray(states.pipeline_state.q))
+    return draw(env.sys.mj_model, poses, np.asarray(states.reward), steps, name, seconds)
 
 
 def _overcooked(env: Any, states: Any) -> Iterator[np.ndarray]:

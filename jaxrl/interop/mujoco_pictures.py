@@ -69,8 +69,9 @@ def draw(model: Any, poses: Poses, reward: np.ndarray, steps: np.ndarray, name: 
     view = _ABOVE if _lies_flat(model) else _SIDE
     rods, root = _rods(model, poses, view)
     camera, edges = _framed(rods, root)
-    if view is _SIDE and (floor := _floor(model)) is not None:
-        edges[0, 1] = min(edges[0, 1], floor - 0.08 * (edges[1, 1] - edges[0, 1]))
+    floor, height = _floor(model), edges[1, 1] - edges[0, 1]
+    if view is _SIDE and floor is not None and floor > edges[0, 1] - height:  # it is not far below
+        edges[0, 1] = min(edges[0, 1], floor - 0.08 * height)
     edges = _shaped(edges)
     shapes = [*_ground(model, view, camera, edges), *_bodies(rods, camera, edges)]
     rewards = np.array([f"reward {value:+.2f}" for value in reward])

@@ -118,8 +118,11 @@ def test_physical_environments_keep_our_contract(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({*envs._envs} - {"fast", "swimmer"}))
-def test_every_environment_can_be_made_and_drawn(name: str) -> None:
-    _is_drawn(jaxrl.make(f"brax:{name}"))
+def test_every_environment_can_be_stepped_and_drawn(name: str) -> None:
+    env = jaxrl.make(f"brax:{name}")
+    _, state = jax.eval_shape(env.reset, jax.random.key(0))
+    jax.eval_shape(env.step, jax.random.key(0), state, np.zeros(env.action_space().shape))
+    _is_drawn(env)
 
 
 def test_swimming_needs_an_older_jax() -> None:

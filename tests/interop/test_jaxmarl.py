@@ -138,6 +138,16 @@ def test_stepping_through_us_equals_stepping_jaxmarl():
         assert not terminated
 
 
+@pytest.mark.slow
+def test_mabraxs_episodes_are_cut_and_begin_anew_here():
+    pytest.importorskip("brax")
+    env = jaxrl.make("jaxmarl:hopper_3x1?episode_length=4&action_repeat=2")
+    assert (env.num_agents, env.time_limit) == (3, 2)
+    jaxrl.check_env(env, num_steps=16)
+    with pytest.raises(TypeError, match=r"make this Hopper with auto_reset=False"):
+        jaxrl.make("jaxmarl:hopper_3x1?auto_reset=true")
+
+
 def test_unknown_names_and_libraries():
     with pytest.raises(ValueError, match=r"no environment 'overcook'. Did you mean overcooked"):
         jaxrl.make("jaxmarl:overcook")

@@ -30,26 +30,34 @@ class Line(MjxEnv):
         super().__init__(config_dict.create(ctrl_dt=0.1, sim_dt=0.1, episode_length=4, action_repeat=1))
 
     def reset(self, rng: jax.Array) -> State:
-        where = jax.random.uniform(rng)
+        where: Any = jax.random.uniform(rng)
         zero = jnp.zeros(())
-        return State(where, self._seen(where), zero, zero, {"where": where}, {"rng": rng})  # pyright: ignore[reportArgumentType]
+        return State(where, self._seen(where), zero, zero, {"where": where}, {"rng": rng})
 
-    def step(self, state: State, action: jax.Array) -> State:
-        where: Any = state.data + action[0]
+    def step(self, state: Any, action: jax.Array) -> State:
+        where = state.data + action[0]
         state.metrics["where"] = where
         done = (where > 2).astype(float)
-        return state.replace(data=where, obs=self._seen(where), reward=where, done=done)  # pyright: ignore[reportAttributeAccessIssue]
+        return state.replace(data=where, obs=self._seen(where), reward=where, done=done)
 
     def _seen(self, where: jax.Array) -> dict[str, jax.Array]:
         return {"state": jnp.sign(where)[None], "privileged_state": jnp.stack([where, where])}
 
-    action_size = property(lambda self: 1)  # pyright: ignore[reportAssignmentType]
+    @property
+    def action_size(self) -> int:
+        return 1
 
     @property
     def mj_model(self) -> Any:
         raise NotImplementedError("A point has no picture.")
 
-    xml_path = mjx_model = mj_model
+    @property
+    def mjx_model(self) -> Any:
+        return None
+
+    @property
+    def xml_path(self) -> str:
+        return ""
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +110,11 @@ def test_physical_environments_keep_our_contract(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
-def test_every_task_of_the_control_suite_can_be_made_and_drawn(name: str) -> None:
-    _is_drawn(jaxrl.make(f"mjx:{name}"))
+def test_every_task_of_the_control_suite_can_be_stepped_and_drawn(name: str) -> None:
+    env = jaxrl.make(f"mjx:{name}")
+    _, state = jax.eval_shape(env.reset, jax.random.key(0))
+    jax.eval_shape(env.step, jax.random.key(0), state, np.zeros(env.action_space().shape))
+    _is_drawn(env)
 
 
 def test_options_are_those_of_the_config() -> None:
