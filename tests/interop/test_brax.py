@@ -30,7 +30,7 @@ def reacher() -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["inverted_pendulum", "reacher?backend=positional", "hopper?backend=mjx"])
+@pytest.mark.parametrize("name", ["inverted_pendulum?backend=mjx", "reacher?backend=spring"])
 def test_steps_as_brax_does(name: str) -> None:
     ours = jaxrl.make(f"brax:{name}")
     theirs = ours.env
@@ -49,7 +49,7 @@ def test_steps_as_brax_does(name: str) -> None:
         assert not truncated
         assert set(info) == set(their_state.metrics)
         ends.append(bool(terminated))
-    assert any(ends) == (name == "inverted_pendulum")
+    assert any(ends) == name.startswith("inverted_pendulum")
 
 
 def test_time_outs_are_told_from_ends(fast: Any) -> None:
@@ -111,9 +111,8 @@ def test_keeps_our_contract(fast: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["inverted_pendulum", "reacher?backend=mjx", "ant?backend=spring"])
-def test_physical_environments_keep_our_contract(name: str) -> None:
-    jaxrl.check_env(jaxrl.make(f"brax:{name}"))
+def test_a_physical_environment_keeps_our_contract() -> None:
+    jaxrl.check_env(jaxrl.make("brax:inverted_pendulum?backend=spring"))
 
 
 @pytest.mark.slow
@@ -159,7 +158,7 @@ def test_names_and_options(fast: Any, reacher: Any) -> None:
 
 @pytest.mark.slow
 def test_ppo_learns_to_balance() -> None:
-    env = "brax:inverted_pendulum?episode_length=200&backend=mjx"
+    env = "brax:inverted_pendulum?episode_length=200&backend=spring"
     config = ppo.Config(env=env, total_timesteps=300_000, num_envs=64, num_steps=32, lr=1e-3)
     _, metrics = jax.jit(ppo.make_train(config))(jax.random.key(0))
     assert metrics["return_sum"][-10:].sum() / metrics["episodes"][-10:].sum() > 150  # 200 is the best there is

@@ -141,11 +141,19 @@ def test_stepping_through_us_equals_stepping_jaxmarl():
 @pytest.mark.slow
 def test_mabraxs_episodes_are_cut_and_begin_anew_here():
     pytest.importorskip("brax")
-    env = jaxrl.make("jaxmarl:hopper_3x1?episode_length=4&action_repeat=2")
-    assert (env.num_agents, env.time_limit) == (3, 2)
-    jaxrl.check_env(env, num_steps=16)
-    with pytest.raises(TypeError, match=r"make this Hopper with auto_reset=False"):
-        jaxrl.make("jaxmarl:hopper_3x1?auto_reset=true")
+    env = jaxrl.make("jaxmarl:ant_4x2?backend=spring&episode_length=4&action_repeat=2")
+    assert (env.num_agents, env.time_limit) == (4, 2)
+    step = jax.jit(env.step)
+    obs, state = jax.jit(env.reset)(jax.random.key(0))
+    action, start = jnp.zeros((4, *env.action_space().shape)), obs
+    for t in range(2):
+        obs, state, _, terminated, truncated, info = step(jax.random.key(t), state, action)
+        assert (bool(terminated), bool(truncated)) == (False, t == 1)
+        assert not np.array_equal(info["final_observation"], start)
+    assert not np.array_equal(obs, start)  # brax would begin every episode alike
+    assert env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)).captions[2].text.tolist() == ["step 0"]
+    with pytest.raises(TypeError, match=r"make this Ant with auto_reset=False"):
+        jaxrl.make("jaxmarl:ant_4x2?auto_reset=true")
 
 
 def test_unknown_names_and_libraries():

@@ -84,7 +84,7 @@ def test_keeps_our_contract(line: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["CartpoleBalance", "ReacherHard", "CheetahRun"])
+@pytest.mark.parametrize("name", ["CartpoleBalance", "ReacherHard"])
 def test_steps_as_playground_does(name: str) -> None:
     ours = jaxrl.make(f"mjx:{name}")
     step, their_step = jax.jit(ours.step_env), jax.jit(ours.env.step)
@@ -103,9 +103,8 @@ def test_steps_as_playground_does(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["PendulumSwingup", "BallInCup"])
-def test_physical_environments_keep_our_contract(name: str) -> None:
-    jaxrl.check_env(jaxrl.make(f"mjx:{name}"))
+def test_a_physical_environment_keeps_our_contract() -> None:
+    jaxrl.check_env(jaxrl.make("mjx:PendulumSwingup"))
 
 
 @pytest.mark.slow
