@@ -112,7 +112,7 @@ class _Series:
             return array.item()
         changes = np.flatnonzero(array[1:] != array[:-1]) + 1
         if not len(changes):
-            return array[0].item()
+            return array[:1].tolist()[0]
         values = array.tolist()
         few = len(changes) < self.num_frames / 4
         at = [0, *changes.tolist()]

@@ -9,7 +9,7 @@ from PIL import Image
 
 import jaxrl
 from jaxrl.interop.pictures import scene_of
-from jaxrl.render import rasterise
+from jaxrl.render import html, rasterise
 from jaxrl.render.scene import Picture, Scene
 
 
@@ -39,6 +39,13 @@ def test_frames_become_pictures_enlarged_in_whole_numbers() -> None:
         ["step 0", "step 1", "step 2"],
     ]
     assert tuple(rasterise(scene, 320)[2, 60, 100]) == (255, 0, 0)
+
+
+@pytest.mark.quick
+def test_a_page_shows_a_picture_that_never_changes() -> None:
+    page = html.encode(scene_of(np.zeros((2, 4, 8, 3), np.uint8), "theirs", step_seconds=0.5), frames_per_step=1)
+    [picture] = page["shapes"]
+    assert picture["png"].startswith("data:image/png;base64,")
 
 
 def test_gymnax_draws_its_own() -> None:
