@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
+from jaxrl.keys import abstract_key
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space, check_action
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "observed",
     "observed_space",
     "padded",
+    "raw_key",
     "split_agents",
     "split_mask",
     "stack_agents",
@@ -121,6 +123,14 @@ def narrow(function: Callable[..., Any], *args: Any) -> Any:
 def typed_key(key: jax.Array) -> jax.Array:
     """`key` as a typed key with the same bits, even if it was made by `jax.random.PRNGKey`."""
     return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
+
+
+def raw_key(key: jax.Array) -> jax.Array:
+    """`key` as an array of bits, for libraries that use some keys twice: `jax_debug_key_reuse` sees typed ones only.
+
+    A key of another kind than JAX's default stays as it is, because its bits would be taken for one of that kind.
+    """
+    return jax.random.key_data(key) if key.dtype == abstract_key().dtype else key
 
 
 class Stepper:
