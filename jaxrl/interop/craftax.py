@@ -1,0 +1,139 @@
+"""Craftax's and Craftax-Classic's environments as ours, `from_craftax(env)`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl import spaces
+from jaxrl.environment import Environment, Step, as_arrays
+from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.fields import typed
+from jaxrl.interop.common import Extra, narrow, observed, observed_space, raw_key
+from jaxrl.interop.pictures import scene_of, unstacked
+from jaxrl.keys import abstract_key
+from jaxrl.render.scene import Scene
+
+with Extra("craftax"):
+    from craftax.craftax_env import make_craftax_env_from_name
+    from craftax.environment_base.environment_bases import EnvironmentAutoReset, EnvironmentNoAutoReset
+
+__all__ = ["FromCraftax", "from_craftax", "make"]
+
+_NAMES = tuple(f"{game}-{seen}-v1" for game in ("Craftax", "Craftax-Classic") for seen in ("Symbolic", "Pixels"))
+_NO_LIMIT = np.int32(np.iinfo(np.int32).max)
+_STEP_SECONDS = 0.1  # of an environment step on screen
+
+
+def from_craftax(env: Any, params: Any = None) -> FromCraftax:
+    """A Craftax environment as one of ours, so that it can be trained on.
+
+    Observations are float32 arrays without bounds, pixels `[H, W, 3]` among them. Craftax counts running out of time as
+    an end; here it is `truncated`, and `terminated` whatever would also end the episode without `max_timesteps`. In the
+    step that ends an episode, `info` says which achievements it had: 100 or 0 each. JAX's 64-bit mode has no effect.
+
+    Args:
+        env: An environment that `make_craftax_env_from_name` returned, of either kind: its own auto-reset is not used.
+        params: The default parameters; None for the defaults of `env`.
+
+    Raises:
+        TypeError: `env` is not a Craftax environment.
+    """
+    if not isinstance(env, EnvironmentAutoReset | EnvironmentNoAutoReset):
+        hint = f"from_craftax(make_craftax_env_from_name({_NAMES[0]!r}, auto_reset=False))"
+        raise TypeError(
+            f"from_craftax takes one of Craftax's environments, as in {hint}, or jaxrl.make of a name such as "
+            f"craftax:{_NAMES[0]}; not a {type(env).__name__}."
+        )
+    return FromCraftax(env, params)
+
+
+def make(name: str, **options: Any) -> FromCraftax:
+    """The environment of that name; options are the fields of Craftax's `EnvParams` and `StaticEnvParams`."""
+    if name not in _NAMES:
+        raise UnknownNameError(f"craftax has no environment {name!r}. {nearest(name, _NAMES)}")
+    with _told_apart():
+        theirs: Any = make_craftax_env_from_name(name, auto_reset=False)
+        params, static = theirs.default_params, theirs.default_static_params()
+        if unknown := [option for option in options if option not in vars(params) | vars(static)]:
+            known = ", ".join(vars(params) | vars(static))
+            raise TypeError(f"craftax:{name} has no option {unknown[0]!r}. It has {known}.")
+        if changed := _fitting(static, options):
+            theirs = type(theirs)(dataclasses.replace(static, **changed))
+    env = from_craftax(theirs, dataclasses.replace(params, **_fitting(params, options)))
+    env.name = f"craftax:{name}"
+    return env
+
+
+class FromCraftax(Environment):
+    """See `from_craftax`."""
+
+    def __init__(self, env: Any, params: Any = None) -> None:
+        self.env = env
+        self.name = f"craftax:{env.name}"
+        self._default_params = as_arrays(env.default_params if params is None else params)
+        self._package = type(env).__module__.partition(".envs.")[0]  # the game's, craftax.craftax_classic for one
+        actions = importlib.import_module(f"{self._package}.constants").Action
+        self.action_names = tuple(action.name.lower().replace("_", " ") for action in actions)
+        obs, _ = jax.eval_shape(self.reset_env, abstract_key(), self._default_params)
+        self._observation_space = observed_space(obs)
+        self._action_space = spaces.Discrete(env.num_actions)
+
+    @property
+    def default_params(self) -> Any:
+        return self._default_params
+
+    def observation_space(self, params: Any = None) -> spaces.Space:
+        return self._observation_space
+
+    def action_space(self, params: Any = None) -> spaces.Space:
+        return self._action_space
+
+    def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
+        obs, state = narrow(self.env.reset_env, raw_key(key), params)
+        return observed(obs), state
+
+    def step_env(self, key: jax.Array, state: Any, action: jax.Array, params: Any) -> Step:
+        action = self._action_space.clip(action)
+        obs, state, reward, done, info = narrow(self.env.step_env, raw_key(key), state, action, params)
+        # Craftax does not say why an episode is over, but its rules do if they are asked again without the limit.
+        terminated = jnp.asarray(narrow(self.env.is_terminal, state, params.replace(max_timesteps=_NO_LIMIT)), bool)
+        truncated = jnp.asarray(done, bool) & ~terminated
+        info = {name: fact for name, fact in info.items() if name != "discount"}  # 0 at every end, time-outs included
+        return observed(obs), state, jnp.asarray(reward, jnp.float32), terminated, truncated, info
+
+    def observation(self, state: Any, params: Any = None) -> jax.Array:
+        return observed(narrow(self.env.get_obs, state))
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        paint = _painter(self._package)
+        return scene_of((np.asarray(paint(state)) for state in unstacked(states)), str(self.name), _STEP_SECONDS)
+
+
+def _fitting(fields: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that are fields of a dataclass, as values of the fields' own types."""
+    values = vars(fields)
+    return {name: typed(name, type(values[name]), value) for name, value in options.items() if name in values}
+
+
+@functools.cache
+def _painter(package: str) -> Callable[[Any], jax.Array]:
+    """The renderer of one of the two games, compiled: a state to uint8 `[H, W, 3]`."""
+    tiles = importlib.import_module(f"{package}.constants").BLOCK_PIXEL_SIZE_IMG
+    with _told_apart():
+        paint = importlib.import_module(f"{package}.renderer").make_craftax_pixel_renderer(tiles)
+    return jax.jit(lambda state: jnp.clip(paint(state), 0, 255).astype(jnp.uint8))
+
+
+def _told_apart() -> contextlib.AbstractContextManager[Any]:
+    """Craftax prints that it prepares its textures; that belongs beside the output of a program, not into it."""
+    return contextlib.redirect_stdout(sys.stderr)
