@@ -61,7 +61,7 @@ def make(name: str, **options: Any) -> FromCraftax:
     """The environment of that name; options are the fields of Craftax's `EnvParams` and `StaticEnvParams`."""
     if name not in _NAMES:
         raise UnknownNameError(f"craftax has no environment {name!r}. {nearest(name, _NAMES)}")
-    with _told_apart():
+    with _beside_output():
         theirs: Any = make_craftax_env_from_name(name, auto_reset=False)
         params, static = theirs.default_params, theirs.default_static_params()
         if unknown := [option for option in options if option not in vars(params) | vars(static)]:
@@ -129,11 +129,11 @@ def _fitting(fields: Any, options: dict[str, Any]) -> dict[str, Any]:
 def _painter(package: str) -> Callable[[Any], jax.Array]:
     """The renderer of one of the two games, compiled: a state to uint8 `[H, W, 3]`."""
     tiles = importlib.import_module(f"{package}.constants").BLOCK_PIXEL_SIZE_IMG
-    with _told_apart():
+    with _beside_output():
         paint = importlib.import_module(f"{package}.renderer").make_craftax_pixel_renderer(tiles)
     return jax.jit(lambda state: jnp.clip(paint(state), 0, 255).astype(jnp.uint8))
 
 
-def _told_apart() -> contextlib.AbstractContextManager[Any]:
-    """Craftax prints that it prepares its textures; that belongs beside the output of a program, not into it."""
+def _beside_output() -> contextlib.AbstractContextManager[Any]:
+    """Craftax prints that it prepares its textures; this moves that to the standard error."""
     return contextlib.redirect_stdout(sys.stderr)

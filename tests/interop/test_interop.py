@@ -21,6 +21,8 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete
         ("to_dm_env", "dm_env"),
         ("to_gymnax", "gymnax"),
         ("from_jaxmarl", "jaxmarl"),
+        ("from_craftax", "craftax"),
+        ("from_navix", "navix"),
     ],
 )
 def test_a_missing_library_is_named_with_the_line_that_installs_it(name, library, monkeypatch):
