@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import typed
-from jaxrl.interop.common import Extra, check_options
-from jaxrl.interop.physics import FromPhysics, check_unwrapped, to_type
+from jaxrl.interop.common import Extra
+from jaxrl.interop.options import fitting
+from jaxrl.interop.physics import FromPhysics, check_unwrapped
 
 with Extra("brax"):
     from brax import envs
@@ -58,12 +58,11 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
             f"brax:swimmer does not run with jax {jax.__version__}: brax computes the water's forces with an argument "
             f"that jnp.clip has no longer; MuJoCo Playground's is mjx:SwimmerSwimmer6."
         )
-    defaults = _defaults(envs._envs[name])
-    check_options(f"brax:{name}", options, [*defaults, "episode_length", "action_repeat"])
-    given = {option: typed(option, to_type(defaults[option]), value) for option, value in options.items()}
+    clock = {"episode_length": episode_length, "action_repeat": action_repeat}
+    given = fitting(f"brax:{name}", options, _defaults(envs._envs[name]) | clock)
     with jax.enable_x64(False):
         theirs = envs.get_environment(name, **given)
-    env = from_brax(theirs, episode_length=episode_length, action_repeat=action_repeat)
+    env = from_brax(theirs, **clock)
     env.name = f"brax:{name}"
     return env
 

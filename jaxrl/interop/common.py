@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +16,6 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space, check_action
 __all__ = [
     "Extra",
     "Stepper",
-    "check_options",
     "joined",
     "narrow",
     "observed",
@@ -43,13 +42,6 @@ class Extra:
         if isinstance(error, ImportError):
             extra = self.name.replace("_", "-")
             raise ImportError(f'This needs {self.name}: pip install "jaxrl[{extra}]"') from error
-
-
-def check_options(name: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise TypeError unless the environment `name` has each of the options `given`; the message lists the `known`."""
-    for option in given:
-        if option not in known:
-            raise TypeError(f"{name} has no option {option!r}. It has {', '.join(known)}.")
 
 
 def split_agents(env: MultiAgentEnvironment, obs: jax.Array) -> dict[str, jax.Array]:

@@ -17,8 +17,8 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import Environment, Step, as_arrays
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import typed
 from jaxrl.interop.common import Extra, narrow, observed, observed_space, raw_key
+from jaxrl.interop.options import fitting
 from jaxrl.interop.pictures import scene_of, unstacked
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -64,12 +64,11 @@ def make(name: str, **options: Any) -> FromCraftax:
     with _beside_output():
         theirs: Any = make_craftax_env_from_name(name, auto_reset=False)
         params, static = theirs.default_params, theirs.default_static_params()
-        if unknown := [option for option in options if option not in vars(params) | vars(static)]:
-            known = ", ".join(vars(params) | vars(static))
-            raise TypeError(f"craftax:{name} has no option {unknown[0]!r}. It has {known}.")
-        if changed := _fitting(static, options):
-            theirs = type(theirs)(dataclasses.replace(static, **changed))
-    env = from_craftax(theirs, dataclasses.replace(params, **_fitting(params, options)))
+        given = fitting(f"craftax:{name}", options, vars(params) | vars(static))
+        if fixed := {option: value for option, value in given.items() if option in vars(static)}:
+            theirs = type(theirs)(dataclasses.replace(static, **fixed))
+    changed = {option: value for option, value in given.items() if option in vars(params)}
+    env = from_craftax(theirs, dataclasses.replace(params, **changed))
     env.name = f"craftax:{name}"
     return env
 
@@ -117,12 +116,6 @@ class FromCraftax(Environment):
     def draw(self, states: Any, params: Any = None) -> Scene:
         paint = _painter(self._package)
         return scene_of((np.asarray(paint(state)) for state in unstacked(states)), str(self.name), _STEP_SECONDS)
-
-
-def _fitting(fields: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that are fields of a dataclass, as values of the fields' own types."""
-    values = vars(fields)
-    return {name: typed(name, type(values[name]), value) for name, value in options.items() if name in values}
 
 
 @functools.cache

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import typed
-from jaxrl.interop.common import Extra, check_options
-from jaxrl.interop.physics import FromPhysics, check_unwrapped, to_type
+from jaxrl.interop.common import Extra
+from jaxrl.interop.options import fitting
+from jaxrl.interop.physics import FromPhysics, check_unwrapped
 
 with Extra("mjx"):
     from mujoco_playground import MjxEnv, registry
@@ -59,8 +59,7 @@ def make(name: str, **options: Any) -> FromMjx:
         raise UnknownNameError(f"MuJoCo Playground has no environment {name!r}. {nearest(name, registry.ALL_ENVS)}")
     config = registry.get_default_config(name)
     defaults = _flat(config)
-    check_options(f"mjx:{name}", options, list(defaults))
-    given = {option: typed(option, to_type(defaults[option]), value) for option, value in options.items()}
+    given = fitting(f"mjx:{name}", options, defaults)
     if "impl" in defaults:
         given.setdefault("impl", "jax")
     try:

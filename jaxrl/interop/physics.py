@@ -13,11 +13,11 @@ from jaxrl import spaces
 from jaxrl.auto_reset import select
 from jaxrl.environment import Environment, Step
 from jaxrl.fields import as_whole
-from jaxrl.interop.common import narrow, observed, observed_space
+from jaxrl.interop.common import narrow, observed, observed_space, raw_key
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
-__all__ = ["FromPhysics", "PhysicsState", "check_unwrapped", "to_type"]
+__all__ = ["FromPhysics", "PhysicsState", "check_unwrapped"]
 
 _ENDING = ("EpisodeWrapper", "AutoResetWrapper", "VmapWrapper")  # how the names of both libraries' wrappers end
 
@@ -89,7 +89,7 @@ class FromPhysics(Environment):
 
     def _begun(self, key: jax.Array) -> Any:
         """The library's first state. Its keys are of the old kind: both use some twice, and keep others in states."""
-        return narrow(self.env.reset, jax.random.key_data(key))
+        return narrow(self.env.reset, raw_key(key))
 
     def _repeated(self, state: Any, action: jax.Array) -> tuple[Any, jax.Array]:
         """The state after a step of ours, and its reward."""
@@ -119,11 +119,6 @@ def check_unwrapped(env: Any, taker: str) -> None:
                 f"env.unwrapped, and episode_length and action_repeat to {taker}."
             )
         layer = vars(layer).get("env")
-
-
-def to_type(default: Any) -> Any:
-    """The annotation of an option with that default, for `jaxrl.fields.typed`; Any if it is not a plain value."""
-    return type(default) if isinstance(default, bool | int | float | str) else Any
 
 
 def _policys(obs: Any) -> Any:
