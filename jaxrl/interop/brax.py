@@ -24,8 +24,8 @@ def from_brax(env: Any, *, episode_length: int = 1000, action_repeat: int = 1) -
     """A brax environment as one of ours, so that it can be trained on.
 
     Actions are from -1 to 1. An episode in which brax says `done` is `terminated`. Of a dict of observations, those
-    other than `privileged_state` are observed, as one vector if there are several. JAX's 64-bit mode has no effect on
-    it.
+    other than `privileged_state` are observed, as one vector if there are several; that one is the `global_state`, for
+    a critic. JAX's 64-bit mode has no effect on it.
 
     Args:
         env: The environment that `brax.envs.get_environment` returned.

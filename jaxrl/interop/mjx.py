@@ -24,7 +24,8 @@ def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int 
     """An environment of MuJoCo Playground as one of ours, so that it can be trained on.
 
     Actions are from -1 to 1. An episode in which it says `done` is `terminated`. Of a dict of observations, those other
-    than `privileged_state` are observed, as one vector if there are several. JAX's 64-bit mode has no effect on it.
+    than `privileged_state` are observed, as one vector if there are several; that one is the `global_state`, for a
+    critic. JAX's 64-bit mode has no effect on it.
 
     Args:
         env: The environment that `mujoco_playground.registry.load` returned.

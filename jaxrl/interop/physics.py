@@ -19,6 +19,7 @@ from jaxrl.render.scene import Scene
 
 __all__ = ["FromPhysics", "PhysicsState", "check_unwrapped"]
 
+_PRIVILEGED = "privileged_state"
 _ENDING = ("EpisodeWrapper", "AutoResetWrapper", "VmapWrapper")  # how the names of both libraries' wrappers end
 
 
@@ -55,6 +56,7 @@ class FromPhysics(Environment):
         self.action_repeat = as_whole("action_repeat", action_repeat)
         state = jax.eval_shape(self._begun, abstract_key())
         self._observation_space = observed_space(_policys(state.obs))
+        self._knows_more = isinstance(state.obs, Mapping) and _PRIVILEGED in state.obs and len(state.obs) > 1
         self._action_space = spaces.Box(-1.0, 1.0, (int(env.action_size),))
 
     def observation_space(self, params: Any = None) -> spaces.Space:
@@ -74,6 +76,17 @@ class FromPhysics(Environment):
         truncated = (step >= self.episode_length) & ~terminated
         obs = observed(_policys(after.obs))
         return obs, PhysicsState(after, step), reward, terminated, truncated, dict(after.metrics)
+
+    @property
+    def has_global_state(self) -> bool:
+        """Whether the library has an observation that is for a critic alone."""
+        return self._knows_more
+
+    def global_state(self, state: PhysicsState, params: Any = None) -> jax.Array:
+        """What the library calls the privileged state, as one vector."""
+        if not self._knows_more:
+            return super().global_state(state, params)
+        return observed(jax.tree.leaves(state.env_state.obs[_PRIVILEGED]))
 
     def draw(self, states: PhysicsState, params: Any = None) -> Scene:
         from jaxrl.interop.mujoco_pictures import Poses, draw
@@ -125,7 +138,7 @@ def _policys(obs: Any) -> Any:
     """What the policy observes: not what is privileged, and a single entry of a dict as it is."""
     if not isinstance(obs, Mapping):
         return obs
-    open_to_it = {name: value for name, value in obs.items() if name != "privileged_state"} or dict(obs)
+    open_to_it = {name: value for name, value in obs.items() if name != _PRIVILEGED} or dict(obs)
     return next(iter(open_to_it.values())) if len(open_to_it) == 1 else open_to_it
 
 

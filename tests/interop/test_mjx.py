@@ -79,6 +79,14 @@ def test_time_outs_are_told_from_ends(line: Any, push: float, flags: list[tuple[
         assert float(info["where"]) == float(reward)
 
 
+def test_a_critic_may_know_what_is_privileged(line: Any) -> None:
+    obs, state = line.reset(jax.random.key(1))
+    where = float(state.env_state.data)
+    assert line.has_global_state
+    np.testing.assert_allclose(line.global_state(state), [where, where])
+    np.testing.assert_allclose(obs, [np.sign(where)])
+
+
 def test_keeps_our_contract(line: Any) -> None:
     jaxrl.check_env(line)
 
