@@ -158,10 +158,10 @@ def test_names_and_options(fast: Any, reacher: Any) -> None:
 
 @pytest.mark.slow
 def test_ppo_learns_to_balance() -> None:
-    env = "brax:inverted_pendulum?episode_length=200&backend=spring"
-    config = ppo.Config(env=env, total_timesteps=300_000, num_envs=64, num_steps=32, lr=1e-3)
+    env = "brax:inverted_pendulum?episode_length=100&backend=spring"
+    config = ppo.Config(env=env, total_timesteps=400_000, num_envs=64, num_steps=32, lr=1e-3)
     _, metrics = jax.jit(ppo.make_train(config))(jax.random.key(0))
-    assert metrics["return_sum"][-10:].sum() / metrics["episodes"][-10:].sum() > 150  # 200 is the best there is
+    assert metrics["return_sum"][-10:].sum() / metrics["episodes"][-10:].sum() > 90  # 100 is the best there is
 
 
 def _is_drawn(env: Any) -> None:
