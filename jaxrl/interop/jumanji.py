@@ -121,7 +121,7 @@ class FromJumanji(Environment):
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         state, timestep = narrow(self.env.reset, key)
-        return self._seen(timestep.observation), (state, self._legal(timestep))
+        return self._seen(timestep.observation), self._state(state, timestep)
 
     def step_env(self, key: jax.Array, state: Any, action: jax.Array, params: Any) -> Step:
         before = state[0].replace(key=key)
@@ -131,9 +131,9 @@ class FromJumanji(Environment):
         if self._endless is not None:
             again = before.replace(key=jax.random.clone(key))  # the same draws decide
             no_future &= narrow(_step, self._endless, again, action)[1].last()
-        obs, legal = self._seen(timestep.observation), self._legal(timestep)
+        obs, after = self._seen(timestep.observation), self._state(after, timestep)
         reward, info = self._reward(timestep.reward), dict(timestep.extras)
-        return obs, (after, legal), reward, over & no_future, over & ~no_future, info
+        return obs, after, reward, over & no_future, over & ~no_future, info
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return super().action_mask(state, params) if self._mask is None else state[1]
@@ -158,8 +158,12 @@ class FromJumanji(Environment):
             action = jnp.stack(jnp.unravel_index(action, self._mask.shape))
         return action.astype(self.env.action_spec.dtype)
 
+    def _state(self, state: Any, timestep: Any) -> tuple[Any, Any]:
+        """A state of jumanji, without the key that each step brings along, and the mask."""
+        return state.replace(key=None), self._legal(timestep)
+
     def _legal(self, timestep: Any) -> Any:
-        """The mask, which is kept in the state; nothing without one."""
+        """The mask; nothing without one."""
         return () if self._mask is None else timestep.observation.action_mask.astype(bool).reshape(-1)
 
     def _seen(self, obs: Any) -> jax.Array:

@@ -96,7 +96,7 @@ def test_agents_see_themselves_first() -> None:
 
 @pytest.mark.slow
 def test_one_reward_makes_a_team_and_a_view_is_an_agents_own() -> None:
-    warehouse = jaxrl.make("jumanji:RobotWarehouse-v0", num_agents=2, shelf_rows=1, column_height=2, time_limit=3)
+    warehouse = jaxrl.make("jumanji:RobotWarehouse-v0", num_agents=2, time_limit=3)
     for timestep, (obs, _, *rest) in side_by_side(warehouse, 3):
         np.testing.assert_array_equal(obs[:, :-1], timestep.observation.agents_view)
         if rest:
@@ -131,7 +131,6 @@ def test_pictures_are_jumanjis() -> None:
     pytest.importorskip("matplotlib")
     env = jaxrl.make("jumanji:Snake-v1", num_rows=4, num_cols=4)
     _, state = jax.jit(env.reset)(key(0))
-    state[0].key = jax.random.key_data(state[0].key)
     scene = env.draw(jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * 2), state))  # which is drawn once
     assert scene.num_frames == 2
     assert len(np.unique(rasterise(scene, 160)[0].reshape(-1, 3), axis=0)) > 3
@@ -174,14 +173,15 @@ def test_environments_keep_our_contract(name: str) -> None:
 def test_ppo_learns_a_maze() -> None:
     name = "jumanji:Maze-v0?num_rows=4&num_cols=4"
     config = ppo.Config(env=name, total_timesteps=200_000, num_envs=64, num_steps=32, lr=1e-3)
-    _, metrics = jax.jit(ppo.make_train(config))(key(0))
+    with jax.debug_key_reuse(False):  # jumanji's mazes use one twice
+        _, metrics = jax.jit(ppo.make_train(config))(key(0))
     assert metrics["return_sum"][-5:].sum() / metrics["episodes"][-5:].sum() > 0.9  # the target is always reached
 
 
 @pytest.mark.slow
 def test_ippo_learns_to_connect() -> None:
     name = "jumanji:Connector-v3?grid_size=5&num_agents=2&time_limit=15"
-    config = ippo.Config(env=name, total_timesteps=400_000, num_envs=64, num_steps=32, lr=1e-3)
+    config = ippo.Config(env=name, total_timesteps=150_000, num_envs=64, num_steps=32, lr=1e-3)
     _, metrics = jax.jit(ippo.make_train(config))(key(0))
     first, last = (
         metrics["return_sum"][span].sum() / metrics["episodes"][span].sum() for span in (slice(5), slice(-5, None))

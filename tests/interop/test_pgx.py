@@ -152,6 +152,6 @@ def test_ippo_learns_tic_tac_toe_against_a_random_player():
 
 @pytest.mark.slow
 def test_self_play_learns_tic_tac_toe():
-    config = self_play.Config(env="pgx:tic_tac_toe", total_timesteps=600_000, num_envs=64, num_steps=32, gamma=1.0)
+    config = self_play.Config(env="pgx:tic_tac_toe", total_timesteps=150_000, num_envs=64, num_steps=32, gamma=1.0)
     _, metrics = jax.jit(self_play.make_train(config))(jax.random.key(0))
     assert metrics["losses"]["score_against_past"][-10:].mean() > 0.5
