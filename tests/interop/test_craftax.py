@@ -15,6 +15,8 @@ from craftax.craftax_env import make_craftax_env_from_name
 from jaxrl.interop import from_craftax
 from jaxrl.render import rasterise
 
+pytestmark = pytest.mark.timeout(1800)  # a busy machine compiles for long, and Craftax may have to prepare textures
+
 CLASSIC = "Craftax-Classic-Symbolic-v1"
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
@@ -103,7 +105,6 @@ def test_starts_from_a_pool():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # without its cache, Craftax prepares textures for minutes
 def test_craftax_draws_its_own():
     env, reset, _ = classic()
     _, state = reset(jax.random.key(0), env.default_params)
