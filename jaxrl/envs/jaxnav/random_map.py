@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from jaxrl.envs.jaxnav.env import JaxNav
 from jaxrl.envs.jaxnav.geometry import circle_is_free, neighbours
 from jaxrl.envs.jaxnav.world import Params
-from jaxrl.envs.options import flag, whole
+from jaxrl.envs.options import flag, part, whole
 
 __all__ = ["RandomMap", "regions"]
 
@@ -25,6 +27,7 @@ class RandomMap(JaxNav):
         num_agents: N, the robots.
         width: W, the cells along x, the edge included; a cell is 1 m wide.
         height: H, the cells along y, likewise.
+        fill: The share of the inner cells that are walls at most; how many are, is drawn.
         reachable: Whether there is always a way to each goal. In JaxMARL, there need not be one.
         action_type: See `JaxNav`, like the following.
         num_beams: R.
@@ -41,6 +44,7 @@ class RandomMap(JaxNav):
         *,
         width: int = 11,
         height: int = 11,
+        fill: float = 0.3,
         reachable: bool = True,
         action_type: str = "continuous",
         num_beams: int = 200,
@@ -54,6 +58,7 @@ class RandomMap(JaxNav):
             lidar_range=lidar_range,
             max_steps=max_steps,
         )
+        self._default_params = dataclasses.replace(self._default_params, fill=np.float32(part("fill", fill)))
         self.shape = (whole("height", height, 5, 100), whole("width", width, 5, 100))
         self.reachable = flag("reachable", reachable)
         most = (self.shape[0] - 2) * (self.shape[1] - 2) // 6

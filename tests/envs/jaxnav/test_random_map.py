@@ -92,10 +92,9 @@ def test_regions_are_those_of_a_search():
             assert same == reached(walls, cell)
 
 
-def test_more_walls_are_a_parameter():
-    params = ENV.default_params
-    fuller = jax.tree.map(jnp.asarray, params.__class__(**{**vars(params), "fill": 0.6}))
-    _, state = jax.jit(jax.vmap(ENV.reset, (0, None)))(jax.random.split(jax.random.key(2), 256), fuller)
+def test_more_walls_are_an_option():
+    env = RandomMap(3, width=9, height=8, num_beams=4, fill=0.6)
+    _, state = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(2), 256))
     assert np.asarray(state.walls)[:, 1:-1, 1:-1].sum((1, 2)).max() > 15
 
 
@@ -104,6 +103,7 @@ def test_too_many_robots_and_options_out_of_range_are_refused():
         RandomMap(5, width=7, height=7)
     for options, sentence in (
         ({"width": 3}, "width must be a whole number from 5 to 100"),
+        ({"fill": 1.5}, "fill must be a number between 0 and 1"),
         ({"reachable": "perhaps"}, "reachable must be True or False"),
         ({"lidar_range": 0}, "lidar_range must be more than 0"),
         ({"action_type": "both"}, "action_type must be 'continuous' or 'discrete'"),
