@@ -63,8 +63,8 @@ def make(name: str, **options: Any) -> FromJumanji:
         theirs = registration.make(name)
     except OSError as error:
         raise OSError(
-            f"jumanji cannot make {name}, whose levels it downloads: {error}. Others can be given in Python, as in "
-            f"jaxrl.interop.from_jumanji(jumanji.make({name!r}, generator=ToyGenerator()))."
+            f"jumanji cannot make {name}, whose levels it downloads: {error} Others can be given in Python: "
+            f"jaxrl.interop.from_jumanji(jumanji.make({name!r}, generator=…)), such as the ToyGenerator of its Sokoban."
         ) from error
     env = from_jumanji(_with_options(name, theirs, options) if options else theirs)
     env.name = f"jumanji:{name}"

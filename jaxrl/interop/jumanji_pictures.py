@@ -28,8 +28,8 @@ def draw(env: Any, states: Any, name: str) -> Scene:
         raise NotImplementedError(f"{name} has no picture: jumanji has no renderer for it.")
     each = unstacked(jax.tree.map(jnp.asarray, states))
     frames = _animated(env, [each[0], *each])  # some animations leave out the first state
-    if len(frames) > len(each) + 1:  # Tetris shows full lines before they vanish
-        frames = [_animated(env, [state, state])[-1] for state in each]
+    if len(frames) not in (len(each), len(each) + 1):
+        raise NotImplementedError(f"{name} has no picture: jumanji shows how pieces fall, and not a frame a state.")
     return scene_of(frames[-len(each) :], name, _STEP_SECONDS)
 
 

@@ -147,6 +147,7 @@ class FromPgxGame(FromPgx, MultiAgentEnvironment):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         self.agents = tuple(f"player_{player}" for player in range(env.num_players))
+        self.action_names = (*map(str, range(self._num_moves)), "wait")
 
     @property
     def teams(self) -> tuple[int, ...]:
