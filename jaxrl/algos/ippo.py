@@ -176,6 +176,20 @@ PRESETS: dict[str, Config] = {
         normalise_reward=True,
         share_torso=False,
     ),
+    # Larger steps without a bonus for entropy learn to stand still, which is safe, before they find a goal.
+    "jaxnav": Config(
+        env="jaxnav/random",
+        total_timesteps=10_000_000,
+        reset="pool",
+        num_steps=64,
+        optimizer="adam",
+        lr=3e-4,
+        anneal_lr=False,
+        gae_lambda=0.95,
+        clip_eps=0.2,
+        ent_coef=0.01,
+        normalise_reward=True,
+    ),
     # Config of JaxMARL's ippo_rnn_smax.
     "jaxmarl": Config(
         optimizer="adam",
