@@ -114,7 +114,8 @@ def load_named(place: str, attribute: str, hint: str = "") -> Any:
             ) from error
     if not hasattr(module, attribute):
         names = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        raise UnknownNameError(f"There is no {attribute!r} in {place}. {nearest(attribute, names)}")
+        advice = nearest(attribute, names) if names else f"Write ./FILE.py:NAME for what is in a file{hint}."
+        raise UnknownNameError(f"There is no {attribute!r} in {place}. {advice}")
     return getattr(module, attribute)
 
 

@@ -53,7 +53,13 @@ def split_agents(env: MultiAgentEnvironment, obs: jax.Array) -> dict[str, jax.Ar
 
 
 def stack_agents(env: MultiAgentEnvironment, actions: Mapping[str, Any]) -> jax.Array:
-    """A dict of actions as `action[N, …]`, padded with zeros if an agent's own space is smaller."""
+    """A dict of actions as `action[N, …]`, padded with zeros if an agent's own space is smaller.
+
+    Raises:
+        ValueError: An agent has no action.
+    """
+    if missing := [agent for agent in env.agents if agent not in actions]:
+        raise ValueError(f"{env.name} needs an action for each agent, and there is none for {', '.join(missing)}.")
     space = env.action_space()
     return jnp.stack(
         [

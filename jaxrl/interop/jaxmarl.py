@@ -195,10 +195,10 @@ class FromJaxMARL(MultiAgentEnvironment):
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
         obs, state = jax.eval_shape(partial(narrow, env.reset), abstract_key())
-        if not isinstance(obs, dict):
+        if not isinstance(obs, dict) or not set(self._names) <= set(obs):
             raise TypeError(
                 f"from_jaxmarl takes environments that return dicts of agents, and {env.name} returns another tree: "
-                f"{jax.tree.structure(obs)}."
+                f"{jax.tree.structure(obs)}. Its agents are {self._names}."
             )
         own: list[spaces.Space] = [observed_space(obs[name]) for name in self._names]
         acts = [_action_space(env.action_space(name)) for name in self._names]

@@ -176,3 +176,15 @@ def test_unknown_names_and_libraries():
         pytest.raises(TypeError, match="dicts of agents, and MGinTheGrid returns another tree"),
     ):
         jaxrl.make("jaxmarl:storm_np")
+    with (
+        jax.debug_key_reuse(False),
+        pytest.raises(TypeError, match=r"returns another tree: .* Its agents are \[0, 1"),
+    ):
+        jaxrl.make("jaxmarl:storm")
+
+
+def test_an_agent_without_an_action_is_named():
+    env = to_jaxmarl(jaxrl.make("mpe/simple_spread"))
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="an action for each agent, and there is none for agent_1, agent_2"):
+        env.step_env(jax.random.key(0), state, {"agent_0": jnp.int32(0)})
