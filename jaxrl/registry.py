@@ -148,14 +148,22 @@ def canonical(env_id: str) -> str:
 
 def list_envs(pattern: str = "*") -> list[str]:
     """The registered names that match a shell pattern (a bare word matches anywhere), sorted; otherwise, those with an
-    alias that matches. Capitals make no difference.
+    alias that matches. Capitals make no difference. `brax:` and so on lists another library's, `brax:*walk*` some.
+
+    Raises:
+        ImportError: The pattern names a library that is not installed.
     """
     _load()
+    library, colon, rest = pattern.partition(":")
+    foreign = colon and library in _LIBRARIES
+    pattern = f"{pattern}*" if foreign and not rest else pattern
     pattern = pattern.lower() if any(c in pattern for c in "*?[") else f"*{pattern.lower()}*"
 
     def matches(name: str) -> bool:
         return fnmatch.fnmatchcase(name.lower(), pattern)
 
+    if foreign:
+        return sorted(filter(matches, importlib.import_module("jaxrl.interop").foreign_names(library)))
     aliased = {name for alias, name in _ALIASES.items() if matches(alias)}
     return sorted(filter(matches, _FACTORIES)) or sorted(aliased)
 

@@ -18,7 +18,8 @@ class EnvsFlags:
     """List the environments."""
 
     pattern: tyro.conf.Positional[str] = "*"
-    """Which environments to list, e.g. smax or 'smax/3s*'; or one of your own, ./my_env.py:MyEnv."""
+    """Which environments to list, e.g. smax or 'smax/3s*', or another library's, brax:; or one of your own,
+    ./my_env.py:MyEnv."""
 
 
 def main(argv: list[str]) -> int:
@@ -31,6 +32,10 @@ def main(argv: list[str]) -> int:
     pattern = flags.pattern
     exact = canonical(pattern)  # an alias, or a name with options, is one environment
     name, options, _ = exact.partition("?")
+    _, colon, within = pattern.partition(":")
+    if colon and (not within or "*" in within) and (foreign := list_envs(pattern)):
+        print(*foreign, sep="\n")  # to make them all would take minutes
+        return 0
     one = exact != pattern or (options and name in list_envs()) or ":" in pattern or pattern.endswith(".py")
     names = [exact] if one else list_envs(pattern)
     if not names:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jaxrl.interop.pgx import from_pgx
 
 __all__ = [
+    "foreign_names",
     "from_brax",
     "from_craftax",
     "from_gymnax",
@@ -55,6 +56,15 @@ def make_foreign(library: str, name: str, **options: Any) -> Environment:
     """
     module = importlib.import_module(f"jaxrl.interop.{library}")
     return module.make(name, **options)
+
+
+def foreign_names(library: str) -> list[str]:
+    """What `make` takes for the environments of `library`, such as `brax:ant`.
+
+    Raises:
+        ImportError: The library is not installed.
+    """
+    return [f"{library}:{name}" for name in importlib.import_module(f"jaxrl.interop.{library}").names()]
 
 
 def __getattr__(name: str) -> Any:

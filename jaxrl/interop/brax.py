@@ -17,7 +17,7 @@ from jaxrl.interop.physics import FromPhysics, check_unwrapped
 with Extra("brax"):
     from brax import envs
 
-__all__ = ["FromBrax", "from_brax", "make"]
+__all__ = ["FromBrax", "from_brax", "make", "names"]
 
 
 def from_brax(env: Any, *, episode_length: int = 1000, action_repeat: int = 1) -> FromBrax:
@@ -43,6 +43,11 @@ def from_brax(env: Any, *, episode_length: int = 1000, action_repeat: int = 1) -
     return FromBrax(env, f"brax:{type(env.unwrapped).__name__.lower()}", episode_length, action_repeat)
 
 
+def names() -> list[str]:
+    """What brax calls its environments."""
+    return list(envs._envs)
+
+
 def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **options: Any) -> FromBrax:
     """`from_brax(brax.envs.get_environment(name, **options))`, such as `backend="spring"`.
 
@@ -51,8 +56,8 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
         TypeError: It has no such option.
         NotImplementedError: It does not run with this version of jax.
     """
-    if name not in envs._envs:
-        raise UnknownNameError(f"brax has no environment {name!r}. {nearest(name, list(envs._envs))}")
+    if name not in names():
+        raise UnknownNameError(f"brax has no environment {name!r}. {nearest(name, names())}")
     if name == "swimmer" and "a_min" not in inspect.signature(jnp.clip).parameters:
         raise NotImplementedError(
             f"brax:swimmer does not run with jax {jax.__version__}: brax computes the water's forces with an argument "

@@ -27,7 +27,7 @@ with Extra("craftax"):
     from craftax.craftax_env import make_craftax_env_from_name
     from craftax.environment_base.environment_bases import EnvironmentAutoReset, EnvironmentNoAutoReset
 
-__all__ = ["FromCraftax", "from_craftax", "make"]
+__all__ = ["FromCraftax", "from_craftax", "make", "names"]
 
 _NAMES = tuple(f"{game}-{seen}-v1" for game in ("Craftax", "Craftax-Classic") for seen in ("Symbolic", "Pixels"))
 _NO_LIMIT = np.int32(np.iinfo(np.int32).max)
@@ -57,10 +57,15 @@ def from_craftax(env: Any, params: Any = None) -> FromCraftax:
     return FromCraftax(env, params)
 
 
+def names() -> list[str]:
+    """What Craftax calls its environments."""
+    return list(_NAMES)
+
+
 def make(name: str, **options: Any) -> FromCraftax:
     """The environment of that name; options are the fields of Craftax's `EnvParams` and `StaticEnvParams`."""
-    if name not in _NAMES:
-        raise UnknownNameError(f"craftax has no environment {name!r}. {nearest(name, _NAMES)}")
+    if name not in names():
+        raise UnknownNameError(f"craftax has no environment {name!r}. {nearest(name, names())}")
     with _beside_output():
         theirs: Any = make_craftax_env_from_name(name, auto_reset=False)
         params, static = theirs.default_params, theirs.default_static_params()

@@ -25,7 +25,7 @@ with Extra("gymnax"):
     from gymnax.environments import environment
     from gymnax.environments import spaces as their_spaces
 
-__all__ = ["FromGymnax", "GymnaxEnv", "from_gymnax", "make", "to_gymnax"]
+__all__ = ["FromGymnax", "GymnaxEnv", "from_gymnax", "make", "names", "to_gymnax"]
 
 
 _CLASSIC = ("Acrobot-v1", "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0")
@@ -63,10 +63,15 @@ def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
     return FromGymnax(env, params)
 
 
+def names() -> list[str]:
+    """What gymnax calls its environments."""
+    return list(gymnax.registered_envs)
+
+
 def make(name: str, **options: Any) -> FromGymnax:
     """`from_gymnax(*gymnax.make(name, **options))`; options that are parameters of the environment change those."""
-    if name not in gymnax.registered_envs:
-        raise UnknownNameError(f"gymnax has no environment {name!r}. {nearest(name, list(gymnax.registered_envs))}")
+    if name not in names():
+        raise UnknownNameError(f"gymnax has no environment {name!r}. {nearest(name, names())}")
     theirs, params = gymnax.make(name)
     kinds = {field: type(value) for field, value in vars(params).items() if field in options}
     changed = {field: typed(field, kind, options.pop(field)) for field, kind in kinds.items()}

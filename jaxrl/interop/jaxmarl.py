@@ -33,7 +33,7 @@ with Extra("jaxmarl"):
     from jaxmarl.environments import spaces as their_spaces
     from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 
-__all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "to_jaxmarl"]
+__all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "names", "to_jaxmarl"]
 
 
 _MABRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")  # brax's bodies, shared
@@ -82,10 +82,15 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
     return FromJaxMARL(env, time_limit)
 
 
+def names() -> list[str]:
+    """What JaxMARL calls its environments."""
+    return list(jaxmarl.registered_envs)
+
+
 def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJaxMARL:
     """`from_jaxmarl(jaxmarl.make(name, **options))`."""
-    if name not in jaxmarl.registered_envs:
-        raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, list(jaxmarl.registered_envs))}")
+    if name not in names():
+        raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, names())}")
     if name in _MABRAX:
         options.setdefault("auto_reset", False)
     try:

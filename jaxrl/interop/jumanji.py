@@ -24,7 +24,7 @@ with Extra("jumanji"):
     from jumanji import env as their_env
     from jumanji import registration, specs
 
-__all__ = ["FromJumanji", "FromJumanjiTeam", "from_jumanji", "make"]
+__all__ = ["FromJumanji", "FromJumanjiTeam", "from_jumanji", "make", "names"]
 
 _MOST_ACTIONS = 10_000  # of several choices as one: FlatPack has 8100
 _ENDLESS = 2**31 - 1
@@ -54,11 +54,15 @@ def from_jumanji(env: Any) -> FromJumanji:
     return FromJumanji(env) if num_agents(env) is None else FromJumanjiTeam(env)
 
 
+def names() -> list[str]:
+    """What Jumanji calls its environments."""
+    return sorted(registration.registered_environments())
+
+
 def make(name: str, **options: Any) -> FromJumanji:
     """`from_jumanji(jumanji.make(name, **options))`; options of the generator of its problems count as well."""
-    known = registration.registered_environments()
-    if name not in known:
-        raise UnknownNameError(f"jumanji has no environment {name!r}. {nearest(name, sorted(known))}")
+    if name not in names():
+        raise UnknownNameError(f"jumanji has no environment {name!r}. {nearest(name, names())}")
     try:
         theirs = registration.make(name)
     except OSError as error:

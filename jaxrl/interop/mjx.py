@@ -17,7 +17,7 @@ with Extra("mjx"):
     from mujoco_playground import MjxEnv, registry
     from mujoco_playground._src.mjx_env import MENAGERIE_PATH
 
-__all__ = ["FromMjx", "from_mjx", "make"]
+__all__ = ["FromMjx", "from_mjx", "make", "names"]
 
 
 def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int | None = None) -> FromMjx:
@@ -48,6 +48,11 @@ def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int 
     return FromMjx(env, f"mjx:{type(env.unwrapped).__name__}", length, repeat)
 
 
+def names() -> list[str]:
+    """What MuJoCo Playground calls its environments."""
+    return list(registry.ALL_ENVS)
+
+
 def make(name: str, **options: Any) -> FromMjx:
     """`from_mjx(registry.load(name))` with `options` in its config; a dot leads inside, as in `noise_config.level=0`.
 
@@ -56,8 +61,8 @@ def make(name: str, **options: Any) -> FromMjx:
     Raises:
         ConnectionError: The robot's files are not here and cannot be downloaded.
     """
-    if name not in registry.ALL_ENVS:
-        raise UnknownNameError(f"MuJoCo Playground has no environment {name!r}. {nearest(name, registry.ALL_ENVS)}")
+    if name not in names():
+        raise UnknownNameError(f"MuJoCo Playground has no environment {name!r}. {nearest(name, names())}")
     config = registry.get_default_config(name)
     defaults = _flat(config)
     given = fitting(f"mjx:{name}", options, defaults)

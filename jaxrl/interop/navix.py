@@ -23,7 +23,7 @@ with Extra("navix"):
     from navix.environments import KeyCorridor
     from navix.rendering.cache import RenderingCache
 
-__all__ = ["FromNavix", "from_navix", "make"]
+__all__ = ["FromNavix", "from_navix", "make", "names"]
 
 # What Navix declares is too low: its player is number 10. A cell is (kind, colour, direction or state of a door).
 _CELL = (10, 5, 3)
@@ -58,10 +58,15 @@ def from_navix(env: Any) -> FromNavix:
     return FromNavix(env)
 
 
+def names() -> list[str]:
+    """What Navix calls its environments."""
+    return list(navix.registry())
+
+
 def make(name: str, *, observation: str = "symbolic", **options: Any) -> FromNavix:
     """`from_navix(navix.make(name, **options))`; `observation` is the name of one of Navix's observation functions."""
-    if name not in navix.registry():
-        raise UnknownNameError(f"navix has no environment {name!r}. {nearest(name, navix.registry())}")
+    if name not in names():
+        raise UnknownNameError(f"navix has no environment {name!r}. {nearest(name, names())}")
     if observation not in _BOUNDS:
         raise UnknownNameError(f"navix has no observation {observation!r}. {nearest(observation, _BOUNDS)}")
     options = {"observation_fn": getattr(observations, observation), **options}

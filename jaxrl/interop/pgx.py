@@ -21,7 +21,7 @@ from jaxrl.spaces import Box, Discrete
 with Extra("pgx"):
     import pgx
 
-__all__ = ["FromPgx", "FromPgxGame", "from_pgx", "make"]
+__all__ = ["FromPgx", "FromPgxGame", "from_pgx", "make", "names"]
 
 _SIZES = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}  # what the name says and the class does not
 
@@ -47,11 +47,15 @@ def from_pgx(env: Any) -> FromPgx:
     return FromPgx(env) if env.num_players == 1 else FromPgxGame(env)
 
 
+def names() -> list[str]:
+    """What Pgx calls its games."""
+    return list(pgx.available_envs())
+
+
 def make(name: str, **options: Any) -> FromPgx:
     """`from_pgx(pgx.make(name))`; options are those of the game's class, such as the `size` of Hex."""
-    games: tuple[str, ...] = pgx.available_envs()
-    if name not in games:
-        why = f"pgx has no game {name!r}. {nearest(name, games)}"
+    if name not in names():
+        why = f"pgx has no game {name!r}. {nearest(name, names())}"
         if name in get_args(pgx.EnvId):
             why = (
                 f"pgx has {name!r} only with a file of results; load it in Python: "

@@ -64,7 +64,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("plan toy --memory-gb nan", "--memory-gb must be a finite number"),
         ("eval --seed -1", "--seed must be a whole number from 0 to 4294967295, got -1"),
         ("render --seed 4294967296", "--seed must be a whole number from 0 to 4294967295"),
-        ("train ippo --preset jaxmral", "ippo has no preset 'jaxmral'. Did you mean jaxmarl?"),
+        ("train ippo --preset jaxmral", "ippo has no preset 'jaxmral'. Did you mean jaxmarl"),
         ("train toy --num-seeds 0", "num_seeds must be at least 1"),
         ("train toy --eval-every -5", "eval_every must be positive"),
         ("train toy --keep-checkpoints 0", "keep_checkpoints must be at least 1"),
@@ -141,6 +141,19 @@ def test_environments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     own = "jaxrl.envs.classic.cartpole:CartPole"
     main(["envs", own])
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [[own, "–", "4", "2"]]
+
+
+def test_another_librarys_environments_are_listed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gymnax")
+    main(["envs", "gymnax:*cartpole*"])
+    assert capsys.readouterr().out.split() == ["gymnax:CartPole-v1"]
+    main(["envs", "gymnax:"])
+    listed = capsys.readouterr().out.split()
+    assert {"gymnax:CartPole-v1", "gymnax:Breakout-MinAtar"} < set(listed)
+    assert listed == sorted(listed)
+    with pytest.raises(SystemExit):
+        main(["envs", "gymnax:CartPole*-v7"])
+    assert "gymnax has no environment 'CartPole*-v7'. Did you mean CartPole-v1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
