@@ -76,6 +76,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "simple_spread by return": spread_by_return,
         "memory": lambda: runs("memory", fields=("memory",)),
         "quadrotor": lambda: runs("quadrotor"),
+        "jaxnav": lambda: won_by_run("jaxnav"),
         "social games": lambda: runs("social", timed=True),
         "kitchens": lambda: team_runs("overcooked"),
         "kitchens, strangers": lambda: strangers("coord_ring"),
