@@ -21,16 +21,7 @@ _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
-_LIBRARIES = (
-    "brax",
-    "craftax",
-    "gymnax",
-    "jaxmarl",
-    "jumanji",
-    "mjx",
-    "navix",
-    "pgx",
-)  # the libraries whose environments can be made by name
+_LIBRARIES = ("brax", "craftax", "gymnax", "jaxmarl", "jumanji", "mjx", "navix", "pgx")  # each a file of interop
 _ONLY_IN_JAXMARL = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 _OTHER_RULES = {"storm_2p": "storm", "storm_np": "storm?num_agents=4"}  # JaxMARL's ids, and what comes closest here
 _OBJECT = "object"  # the place of environments that are objects of this process

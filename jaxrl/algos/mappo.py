@@ -88,18 +88,12 @@ PRESETS: dict[str, Config] = {
     "hanabi": Config(**HANABI, critic_hidden=(128, 128), agents_per_step=1),
     # PPO's, with a critic that knows what pushes the drone.
     "quadrotor": Config(
-        env="quadrotor/hover",
-        total_timesteps=3_000_000,
-        num_envs=64,
-        num_steps=128,
-        num_minibatches=8,
-        lr=1e-3,
+        **ppo.QUADROTOR,
         optimizer="adam",
         gae_lambda=0.95,
         clip_eps=0.2,
         clip_value=False,
         ent_coef=0.0,
-        normalise_obs=True,
         normalise_reward=True,
     ),
     # Config of JaxMARL's mappo_rnn_smax.

@@ -57,6 +57,17 @@ class Config(OnPolicyConfig):
 
 _MOUNTAIN_CAR: dict[str, Any] = {"num_steps": 256, "gae_lambda": 0.98, "normalise_obs": True}
 
+# Which mappo has as well.
+QUADROTOR: dict[str, Any] = {
+    "env": "quadrotor/hover",
+    "total_timesteps": 3_000_000,
+    "num_envs": 64,
+    "num_steps": 128,
+    "num_minibatches": 8,
+    "lr": 1e-3,
+    "normalise_obs": True,
+}
+
 PRESETS: dict[str, Config] = {
     "default": Config(),
     "acrobot": Config(env="classic/acrobot", total_timesteps=300_000, ent_coef=0.01),
@@ -75,15 +86,7 @@ PRESETS: dict[str, Config] = {
         memory="gru",
         memory_size=128,
     ),
-    "quadrotor": Config(
-        env="quadrotor/hover",
-        total_timesteps=3_000_000,
-        num_envs=64,
-        num_steps=128,
-        num_minibatches=8,
-        lr=1e-3,
-        normalise_obs=True,
-    ),
+    "quadrotor": Config(**QUADROTOR),
     # Many gradient steps on small minibatches; with tanh instead of relu it gets a third as much on Asterix.
     "minatar": Config(
         env="minatar/breakout",

@@ -54,8 +54,9 @@ def make_foreign(library: str, name: str, **options: Any) -> Environment:
         ValueError: The library has no such environment.
         ImportError: The library is not installed.
     """
-    module = importlib.import_module(f"jaxrl.interop.{library}")
-    return module.make(name, **options)
+    env = importlib.import_module(f"jaxrl.interop.{library}").make(name, **options)
+    env.name = f"{library}:{name}"
+    return env
 
 
 def foreign_names(library: str) -> list[str]:

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.interop.common import Extra
-from jaxrl.interop.options import fitting
+from jaxrl.interop.options import check_name, defaults, fitting
 from jaxrl.interop.physics import FromPhysics, check_unwrapped
 
 with Extra("brax"):
@@ -56,20 +55,19 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
         TypeError: It has no such option.
         NotImplementedError: It does not run with this version of jax.
     """
-    if name not in names():
-        raise UnknownNameError(f"brax has no environment {name!r}. {nearest(name, names())}")
+    check_name("brax", name, names())
     if name == "swimmer" and "a_min" not in inspect.signature(jnp.clip).parameters:
         raise NotImplementedError(
             f"brax:swimmer does not run with jax {jax.__version__}: brax computes the water's forces with an argument "
             f"that jnp.clip has no longer; MuJoCo Playground's is mjx:SwimmerSwimmer6."
         )
     clock = {"episode_length": episode_length, "action_repeat": action_repeat}
-    given = fitting(f"brax:{name}", options, _defaults(envs._envs[name]) | clock)
+    own = defaults(envs.PipelineEnv) | defaults(envs._envs[name])  # which most hand on
+    del own["sys"]  # the bodies, which the class itself decides
+    given = fitting(f"brax:{name}", options, own | clock)
     with jax.enable_x64(False):
         theirs = envs.get_environment(name, **given)
-    env = from_brax(theirs, **clock)
-    env.name = f"brax:{name}"
-    return env
+    return from_brax(theirs, **clock)
 
 
 class FromBrax(FromPhysics):
@@ -80,10 +78,3 @@ class FromBrax(FromPhysics):
         if system is None:
             raise NotImplementedError(f"{self.name} has no picture: it has no bodies.")
         return system.mj_model, np.asarray(states.pipeline_state.q), ()
-
-
-def _defaults(kind: type) -> dict[str, Any]:
-    """The options of an environment's class and their defaults, also those that it hands on."""
-    handed_on = inspect.signature(envs.PipelineEnv).parameters.values()
-    own = inspect.signature(kind).parameters.values()
-    return {p.name: p.default for p in (*handed_on, *own) if p.default is not p.empty}

@@ -14,6 +14,7 @@ from jaxrl.keys import abstract_key
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space, check_action
 
 __all__ = [
+    "Adapted",
     "Extra",
     "Stepper",
     "joined",
@@ -27,6 +28,19 @@ __all__ = [
     "stack_agents",
     "typed_key",
 ]
+
+
+class Adapted(Environment):
+    """Another library's environment as one of ours, whose spaces no parameter changes; subclasses say which."""
+
+    _observation_space: Space
+    _action_space: Space
+
+    def observation_space(self, params: Any = None) -> Space:
+        return self._observation_space
+
+    def action_space(self, params: Any = None) -> Space:
+        return self._action_space
 
 
 class Extra:

@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import spaces
-from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.interop.common import Extra, narrow, observed, observed_space, raw_key
-from jaxrl.interop.options import fitting
+from jaxrl.environment import Step, as_arrays
+from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
+from jaxrl.interop.options import check_name, fitting
 from jaxrl.interop.pictures import scene_of, unstacked
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -64,8 +63,7 @@ def names() -> list[str]:
 
 def make(name: str, **options: Any) -> FromCraftax:
     """The environment of that name; options are the fields of Craftax's `EnvParams` and `StaticEnvParams`."""
-    if name not in names():
-        raise UnknownNameError(f"craftax has no environment {name!r}. {nearest(name, names())}")
+    check_name("craftax", name, names())
     with _beside_output():
         theirs: Any = make_craftax_env_from_name(name, auto_reset=False)
         params, static = theirs.default_params, theirs.default_static_params()
@@ -73,12 +71,10 @@ def make(name: str, **options: Any) -> FromCraftax:
         if fixed := {option: value for option, value in given.items() if option in vars(static)}:
             theirs = type(theirs)(dataclasses.replace(static, **fixed))
     changed = {option: value for option, value in given.items() if option in vars(params)}
-    env = from_craftax(theirs, dataclasses.replace(params, **changed))
-    env.name = f"craftax:{name}"
-    return env
+    return from_craftax(theirs, dataclasses.replace(params, **changed))
 
 
-class FromCraftax(Environment):
+class FromCraftax(Adapted):
     """See `from_craftax`."""
 
     def __init__(self, env: Any, params: Any = None) -> None:
@@ -95,12 +91,6 @@ class FromCraftax(Environment):
     @property
     def default_params(self) -> Any:
         return self._default_params
-
-    def observation_space(self, params: Any = None) -> spaces.Space:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> spaces.Space:
-        return self._action_space
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         obs, state = narrow(self.env.reset_env, raw_key(key), params)

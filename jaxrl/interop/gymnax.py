@@ -13,9 +13,9 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays, check_environment
-from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import typed
-from jaxrl.interop.common import Extra, narrow, observed, observed_space, typed_key
+from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, typed_key
+from jaxrl.interop.options import check_name
 from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -70,8 +70,7 @@ def names() -> list[str]:
 
 def make(name: str, **options: Any) -> FromGymnax:
     """`from_gymnax(*gymnax.make(name, **options))`; options that are parameters of the environment change those."""
-    if name not in names():
-        raise UnknownNameError(f"gymnax has no environment {name!r}. {nearest(name, names())}")
+    check_name("gymnax", name, names())
     theirs, params = gymnax.make(name)
     kinds = {field: type(value) for field, value in vars(params).items() if field in options}
     changed = {field: typed(field, kind, options.pop(field)) for field, kind in kinds.items()}
@@ -81,9 +80,7 @@ def make(name: str, **options: Any) -> FromGymnax:
         raise TypeError(
             f"gymnax cannot make {name} of these options: {error}. Its parameters are {', '.join(vars(params))}."
         ) from error
-    env = from_gymnax(theirs, dataclasses.replace(params, **changed))
-    env.name = f"gymnax:{name}"
-    return env
+    return from_gymnax(theirs, dataclasses.replace(params, **changed))
 
 
 class GymnaxEnv(environment.Environment):
@@ -134,7 +131,7 @@ class GymnaxEnv(environment.Environment):
         return _theirs(self.env.observation_space(params))
 
 
-class FromGymnax(Environment):
+class FromGymnax(Adapted):
     """See `from_gymnax`."""
 
     intended = ("same_start", "unused_params")  # for example, gymnax's CartPole has a mass that it never uses
@@ -156,12 +153,6 @@ class FromGymnax(Environment):
     @property
     def default_params(self) -> Any:
         return self._default_params
-
-    def observation_space(self, params: Any = None) -> spaces.Space:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> spaces.Space:
-        return self._action_space
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         obs, state = narrow(self.env.reset_env, key, params)

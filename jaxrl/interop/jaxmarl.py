@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole
 from jaxrl.interop.common import (
+    Adapted,
     Extra,
     joined,
     narrow,
@@ -25,6 +25,7 @@ from jaxrl.interop.common import (
     stack_agents,
     typed_key,
 )
+from jaxrl.interop.options import check_name
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
@@ -89,8 +90,7 @@ def names() -> list[str]:
 
 def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJaxMARL:
     """`from_jaxmarl(jaxmarl.make(name, **options))`."""
-    if name not in names():
-        raise UnknownNameError(f"jaxmarl has no environment {name!r}. {nearest(name, names())}")
+    check_name("jaxmarl", name, names())
     if name in _MABRAX:
         options.setdefault("auto_reset", False)
     try:
@@ -100,9 +100,7 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
             f"jaxmarl cannot make {name} of these options: {error}. What needs more than numbers and text can be made "
             f"in Python: jaxrl.interop.from_jaxmarl(jaxmarl.make({name!r}, …))."
         ) from error
-    env = from_jaxmarl(theirs, time_limit)
-    env.name = f"jaxmarl:{name}"
-    return env
+    return from_jaxmarl(theirs, time_limit)
 
 
 class ViewState(NamedTuple):
@@ -190,7 +188,7 @@ class TheirState(NamedTuple):
     step: jax.Array
 
 
-class FromJaxMARL(MultiAgentEnvironment):
+class FromJaxMARL(Adapted, MultiAgentEnvironment):
     """See `from_jaxmarl`."""
 
     def __init__(self, env: Any, time_limit: int | None = None) -> None:
@@ -211,12 +209,6 @@ class FromJaxMARL(MultiAgentEnvironment):
         self._action_spaces = dict(zip(self.agents, acts, strict=True))
         self._observation_space, self._action_space = joined(own), joined(acts)
         self._legal = _legal(env, state)
-
-    def observation_space(self, params: Any = None) -> spaces.Space:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> spaces.Space:
-        return self._action_space
 
     @property
     def agent_observation_spaces(self) -> dict[str, spaces.Space]:

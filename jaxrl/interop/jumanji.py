@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
-from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.interop.common import Extra, narrow
+from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.interop.common import Adapted, Extra, narrow
 from jaxrl.interop.jumanji_views import num_agents, seen, seen_by_each
-from jaxrl.interop.options import defaults, fitting
+from jaxrl.interop.options import check_name, defaults, fitting
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
@@ -61,8 +60,7 @@ def names() -> list[str]:
 
 def make(name: str, **options: Any) -> FromJumanji:
     """`from_jumanji(jumanji.make(name, **options))`; options of the generator of its problems count as well."""
-    if name not in names():
-        raise UnknownNameError(f"jumanji has no environment {name!r}. {nearest(name, names())}")
+    check_name("jumanji", name, names())
     try:
         theirs = registration.make(name)
     except OSError as error:
@@ -70,9 +68,7 @@ def make(name: str, **options: Any) -> FromJumanji:
             f"jumanji cannot make {name}, whose levels it downloads: {error} Others can be given in Python: "
             f"jaxrl.interop.from_jumanji(jumanji.make({name!r}, generator=…)), such as the ToyGenerator of its Sokoban."
         ) from error
-    env = from_jumanji(_with_options(name, theirs, options) if options else theirs)
-    env.name = f"jumanji:{name}"
-    return env
+    return from_jumanji(_with_options(name, theirs, options) if options else theirs)
 
 
 def _with_options(name: str, theirs: Any, options: dict[str, Any]) -> Any:
@@ -98,7 +94,7 @@ def _value(generator: Any, option: str) -> Any:
     return getattr(generator, option, getattr(generator, f"_{option}", None))
 
 
-class FromJumanji(Environment):
+class FromJumanji(Adapted):
     """See `from_jumanji`."""
 
     intended = ("same_start",)  # Pac-Man
@@ -116,12 +112,6 @@ class FromJumanji(Environment):
         agent_axes = 1 if isinstance(self, MultiAgentEnvironment) else 0
         shape = jax.eval_shape(self._seen, begun.observation).shape[agent_axes:]
         self._observation_space = Box(-np.inf, np.inf, shape)
-
-    def observation_space(self, params: Any = None) -> Space:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> Space:
-        return self._action_space
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         state, timestep = narrow(self.env.reset, key)

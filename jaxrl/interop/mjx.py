@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.interop.common import Extra
-from jaxrl.interop.options import fitting
+from jaxrl.interop.options import check_name, fitting
 from jaxrl.interop.physics import FromPhysics, check_unwrapped
 
 with Extra("mjx"):
@@ -61,8 +60,7 @@ def make(name: str, **options: Any) -> FromMjx:
     Raises:
         ConnectionError: The robot's files are not here and cannot be downloaded.
     """
-    if name not in names():
-        raise UnknownNameError(f"MuJoCo Playground has no environment {name!r}. {nearest(name, names())}")
+    check_name("MuJoCo Playground", name, names())
     config = registry.get_default_config(name)
     defaults = _flat(config)
     given = fitting(f"mjx:{name}", options, defaults)
@@ -79,9 +77,7 @@ def make(name: str, **options: Any) -> FromMjx:
             f"network, git clone https://github.com/google-deepmind/mujoco_menagerie, and put it at {MENAGERIE_PATH}. "
             f"The tasks of the DM Control Suite, such as mjx:CartpoleBalance, do without it."
         ) from error
-    env = from_mjx(theirs)
-    env.name = f"mjx:{name}"
-    return env
+    return from_mjx(theirs)
 
 
 class FromMjx(FromPhysics):

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import spaces
-from jaxrl.environment import Environment, Step
+from jaxrl.environment import Step
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import as_whole, typed
-from jaxrl.interop.common import Extra, narrow, observed, observed_space, raw_key
+from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
+from jaxrl.interop.options import check_name
 from jaxrl.interop.pictures import scene_of
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -65,8 +66,7 @@ def names() -> list[str]:
 
 def make(name: str, *, observation: str = "symbolic", **options: Any) -> FromNavix:
     """`from_navix(navix.make(name, **options))`; `observation` is the name of one of Navix's observation functions."""
-    if name not in names():
-        raise UnknownNameError(f"navix has no environment {name!r}. {nearest(name, names())}")
+    check_name("navix", name, names())
     if observation not in _BOUNDS:
         raise UnknownNameError(f"navix has no observation {observation!r}. {nearest(observation, _BOUNDS)}")
     options = {"observation_fn": getattr(observations, observation), **options}
@@ -81,12 +81,10 @@ def make(name: str, *, observation: str = "symbolic", **options: Any) -> FromNav
             f"navix cannot make {name} of these options: {error}. It has observation, max_steps, penality_coeff "
             f"and, in Python, reward_fn, termination_fn, transitions_fn, action_set, observation_fn, observation_space."
         ) from error
-    env = from_navix(theirs)
-    env.name = f"navix:{name}"
-    return env
+    return from_navix(theirs)
 
 
-class FromNavix(Environment):
+class FromNavix(Adapted):
     """See `from_navix`. Its states are Navix's timesteps, without what the state and the keys of steps determine."""
 
     intended = ("same_start",)  # for example, Navix-Empty-5x5-v0 has nothing to draw at random
@@ -103,12 +101,6 @@ class FromNavix(Environment):
         obs = jax.eval_shape(lambda key: narrow(self._begun, key)[0], abstract_key())
         self._observation_space = self._space(obs)
         self._action_space = spaces.Discrete(len(env.action_set))
-
-    def observation_space(self, params: Any = None) -> spaces.Space:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> spaces.Space:
-        return self._action_space
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         return narrow(self._begun, key)

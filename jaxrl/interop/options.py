@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import typed
 
-__all__ = ["defaults", "fitting"]
+__all__ = ["check_name", "defaults", "fitting"]
 
 _PLAIN = (bool, int, float, str)
+
+
+def check_name(library: str, name: str, known: Sequence[str]) -> None:
+    """Raise UnknownNameError unless the library has an environment of that name; the message has the nearest."""
+    if name not in known:
+        raise UnknownNameError(f"{library} has no environment {name!r}. {nearest(name, known)}")
 
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.auto_reset import select
-from jaxrl.environment import Environment, Step
+from jaxrl.environment import Step
 from jaxrl.fields import as_whole
-from jaxrl.interop.common import narrow, observed, observed_space, raw_key
+from jaxrl.interop.common import Adapted, narrow, observed, observed_space, raw_key
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
@@ -30,7 +30,7 @@ class PhysicsState(NamedTuple):
     step: jax.Array
 
 
-class FromPhysics(Environment):
+class FromPhysics(Adapted):
     """An environment with `reset(key)` and `step(state, action)` as brax has them, as one of ours.
 
     Both libraries leave the clock to a wrapper, so it is here: an episode is truncated after `episode_length` of the
@@ -58,12 +58,6 @@ class FromPhysics(Environment):
         self._observation_space = observed_space(_policys(state.obs))
         self._knows_more = isinstance(state.obs, Mapping) and _PRIVILEGED in state.obs and len(state.obs) > 1
         self._action_space = spaces.Box(-1.0, 1.0, (int(env.action_size),))
-
-    def observation_space(self, params: Any = None) -> spaces.Space:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> spaces.Space:
-        return self._action_space
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, PhysicsState]:
         state = self._begun(key)

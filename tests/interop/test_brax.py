@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from physical import blank, check_drawn, steps_alike
 
 import jaxrl
 
@@ -15,7 +16,6 @@ from brax.envs.wrappers.training import EpisodeWrapper
 
 from jaxrl.algos import ppo
 from jaxrl.interop import from_brax
-from jaxrl.render import rasterise
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +33,7 @@ def reacher() -> Any:
 @pytest.mark.parametrize("name", ["inverted_pendulum?backend=mjx", "reacher?backend=spring"])
 def test_steps_as_brax_does(name: str) -> None:
     ours = jaxrl.make(f"brax:{name}")
-    theirs = ours.env
-    step, their_step = jax.jit(ours.step_env), jax.jit(theirs.step)
-    obs, state = jax.jit(ours.reset)(jax.random.key(3))
-    their_state = jax.jit(theirs.reset)(jax.random.PRNGKey(3))
-    np.testing.assert_allclose(obs, their_state.obs, atol=1e-5)
-    ends = []
-    for t in range(30):
-        action = ours.action_space().sample(jax.random.key(t))
-        obs, state, reward, terminated, truncated, info = step(jax.random.key(t), state, action, None)
-        their_state = their_step(their_state, action)
-        np.testing.assert_allclose(obs, their_state.obs, rtol=1e-3, atol=1e-3)
-        np.testing.assert_allclose(reward, their_state.reward, rtol=1e-3, atol=1e-3)
-        assert bool(terminated) == bool(their_state.done)
-        assert not truncated
-        assert set(info) == set(their_state.metrics)
-        ends.append(bool(terminated))
+    ends = steps_alike(ours, 30)
     assert any(ends) == name.startswith("inverted_pendulum")
 
 
@@ -165,15 +150,12 @@ def test_ppo_learns_to_balance() -> None:
 
 
 def _is_drawn(env: Any) -> None:
-    scene = env.draw(_standing(env, 3))
-    assert scene.num_frames == 3
-    assert len(np.unique(rasterise(scene, 160)[0].reshape(-1, 3), axis=0)) > 2
+    check_drawn(env, _standing(env, 3))
 
 
 def _standing(env: Any, frames: int) -> Any:
-    """That many states with the bodies where the model has them, which need no compilation."""
-    _, state = jax.eval_shape(env.reset, jax.random.key(0))
-    state = jax.tree.map(lambda leaf: np.zeros((frames, *leaf.shape), leaf.dtype), state)
+    """That many states with the bodies where the model has them."""
+    state = blank(env, frames)
     if not hasattr(env.env, "sys"):
         return state
     pose = np.tile(env.env.sys.mj_model.qpos0, (frames, 1))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from physical import blank, check_drawn, steps_alike
 
 import jaxrl
 
@@ -17,7 +18,6 @@ from mujoco_playground._src import mjx_env, wrapper
 
 from jaxrl.algos import ppo
 from jaxrl.interop import from_mjx, mjx
-from jaxrl.render import rasterise
 
 
 class Line(MjxEnv):
@@ -94,20 +94,7 @@ def test_keeps_our_contract(line: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["CartpoleBalance", "ReacherHard"])
 def test_steps_as_playground_does(name: str) -> None:
-    ours = jaxrl.make(f"mjx:{name}")
-    step, their_step = jax.jit(ours.step_env), jax.jit(ours.env.step)
-    obs, state = jax.jit(ours.reset)(jax.random.key(3))
-    their_state = jax.jit(ours.env.reset)(jax.random.PRNGKey(3))
-    np.testing.assert_allclose(obs, their_state.obs, atol=1e-5)
-    for t in range(20):
-        action = ours.action_space().sample(jax.random.key(t))
-        obs, state, reward, terminated, truncated, info = step(jax.random.key(t), state, action, None)
-        their_state = their_step(their_state, action)
-        np.testing.assert_allclose(obs, their_state.obs, rtol=1e-3, atol=1e-3)
-        np.testing.assert_allclose(reward, their_state.reward, rtol=1e-3, atol=1e-3)
-        assert bool(terminated) == bool(their_state.done)
-        assert not truncated
-        assert set(info) == set(their_state.metrics)
+    steps_alike(jaxrl.make(f"mjx:{name}"), 20)
 
 
 @pytest.mark.slow
@@ -167,10 +154,6 @@ def test_ppo_learns_to_balance() -> None:
 
 
 def _is_drawn(env: Any) -> None:
-    """Three states with the bodies where the model has them, which need no compilation, become a picture."""
-    _, state = jax.eval_shape(env.reset, jax.random.key(0))
-    state = jax.tree.map(lambda leaf: np.zeros((3, *leaf.shape), leaf.dtype), state)
-    pose = np.tile(env.env.mj_model.qpos0, (3, 1))
-    scene = env.draw(state._replace(env_state=state.env_state.replace(data=state.env_state.data.replace(qpos=pose))))
-    assert scene.num_frames == 3
-    assert len(np.unique(rasterise(scene, 160)[0].reshape(-1, 3), axis=0)) > 2
+    """Three states with the bodies where the model has them."""
+    state, pose = blank(env, 3), np.tile(env.env.mj_model.qpos0, (3, 1))
+    check_drawn(env, state._replace(env_state=state.env_state.replace(data=state.env_state.data.replace(qpos=pose))))

@@ -146,7 +146,7 @@ class JaxNav(MultiAgentEnvironment):
 
     def _observation(self, state: State, seen: jax.Array, params: Params) -> jax.Array:
         way = state.goal - state.position
-        distance = jnp.minimum(jnp.sqrt(jnp.sum(way**2, axis=1)), self.lidar_range)
+        distance = jnp.minimum(jnp.linalg.norm(way, axis=1), self.lidar_range)
         bearing = wrapped(jnp.arctan2(way[:, 1], way[:, 0]) - state.heading)
         own: tuple[Any, ...] = (
             state.velocity[:, 0] / params.max_speed - 0.5,

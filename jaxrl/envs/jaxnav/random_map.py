@@ -137,8 +137,8 @@ def regions(walls: jax.Array) -> jax.Array:
 def _fits(pair: jax.Array, others: jax.Array, around: jax.Array, region: jax.Array | None, params: Params) -> jax.Array:
     """Whether a start and its goal are clear of walls and of those of the other robots, and not too close."""
     start, goal = pair
-    apart = jnp.sqrt(jnp.sum((others - pair) ** 2, axis=-1)) > 2 * params.start_clearance
-    fits = jnp.all(apart) & (jnp.sum((start - goal) ** 2) > (2 * params.goal_clearance) ** 2)
+    apart = jnp.linalg.norm(others - pair, axis=-1) > 2 * params.start_clearance
+    fits = jnp.all(apart) & (jnp.linalg.norm(start - goal) > 2 * params.goal_clearance)
     fits &= circle_is_free(start, params.start_clearance, around) & circle_is_free(goal, params.goal_clearance, around)
     if region is None:
         return fits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +39,7 @@ def advance(state: State, order: jax.Array, params: Params) -> State:
         heading=heading,
         velocity=jnp.where(still[:, None], 0.0, velocity),
         crashed=state.crashed | crashes,
-        arrived=state.arrived | (_distance(position, state.goal) <= params.goal_radius),
+        arrived=state.arrived | (jnp.linalg.norm(position - state.goal, axis=1) <= params.goal_radius),
         step=state.step + 1,
     )
 
@@ -54,8 +53,8 @@ def reward(before: State, after: State, nearest: jax.Array, params: Params) -> j
         nearest: How near the nearest thing is to each robot's centre, by lidar after the step, `[N]`.
         params: The weights.
     """
-    progress = _distance(before.position, before.goal) - _distance(after.position, after.goal)
-    goal = jnp.where(after.arrived, params.reward_goal, params.reward_progress * progress)
+    was, now = (jnp.linalg.norm(each.position - each.goal, axis=1) for each in (before, after))
+    goal = jnp.where(after.arrived, params.reward_goal, params.reward_progress * (was - now))
     own = (
         jnp.where(before.arrived, 0.0, goal)
         + params.reward_crash * (after.crashed & ~before.crashed)
@@ -63,7 +62,3 @@ def reward(before: State, after: State, nearest: jax.Array, params: Params) -> j
         + params.reward_near * (nearest <= params.near_distance)
     )
     return params.own_share * own + (1 - params.own_share) * own.mean()
-
-
-def _distance(a: Any, b: Any) -> jax.Array:
-    return jnp.sqrt(jnp.sum((a - b) ** 2, axis=-1))
