@@ -15,7 +15,18 @@ from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.source_file import class_reference, load_named
 
-__all__ = ["canonical", "list_envs", "lives_here", "make", "name_of", "own_code", "own_params", "register"]
+__all__ = [
+    "canonical",
+    "list_envs",
+    "lives_here",
+    "make",
+    "name_of",
+    "own_code",
+    "own_params",
+    "parse_options",
+    "register",
+    "spelled",
+]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
@@ -81,7 +92,7 @@ def make(env_id: str, **options: Any) -> Any:
     _load()
     name, _, query = env_id.partition("?")
     name = _ALIASES.get(name, name)
-    options = {**_parse(query), **options}
+    options = {**parse_options(query), **options}
     place, colon, attribute = name.rpartition(":")
     if name in _FACTORIES:
         factory = _factory(name)
@@ -89,7 +100,7 @@ def make(env_id: str, **options: Any) -> Any:
         return _object(attribute)
     elif colon and place in _LIBRARIES:
         env = importlib.import_module("jaxrl.interop").make_foreign(place, attribute, **options)
-        _label(env, made_as=_spelled(name, options))
+        _label(env, made_as=spelled(name, options))
         return env
     elif colon:
         factory = _own_factory(place, attribute)
@@ -102,7 +113,7 @@ def make(env_id: str, **options: Any) -> Any:
     env = factory(**_FIXED.get(name, {}), **options)
     if not isinstance(env, Environment):
         raise TypeError(f"{name} returns a {type(env).__name__}; it must return an environment.")
-    _label(env, name=name, made_as=_spelled(name, options))
+    _label(env, name=name, made_as=spelled(name, options))
     return env
 
 
@@ -267,15 +278,15 @@ def _label(env: Environment, **texts: str) -> None:
             object.__setattr__(env, attribute, text)
 
 
-def _spelled(name: str, options: dict[str, Any]) -> str:
-    """The inverse of `_parse`, after the name; empty if an option cannot be written in a name."""
+def spelled(name: str, options: dict[str, Any]) -> str:
+    """The inverse of `parse_options`, after the name; empty if an option cannot be written in a name."""
     if not all(isinstance(value, bool | int | float | str) for value in options.values()):
         return ""
     query = "&".join(f"{option}={value}" for option, value in options.items())
     return f"{name}?{query}" if query else name
 
 
-def _parse(query: str) -> dict[str, Any]:
+def parse_options(query: str) -> dict[str, Any]:
     """`"a=1&b=x"` as `{"a": 1, "b": "x"}`: numbers and booleans are recognised, all else stays text."""
     options: dict[str, Any] = {}
     for pair in filter(None, query.split("&")):

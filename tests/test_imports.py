@@ -28,6 +28,7 @@ FLOORS = [
         "algorithm",
         "source_file",
         "durable",
+        "text_map",
     },
     {"environment"},
     {"checked", "vector", "wrappers", "replay", "deploy"},

@@ -122,7 +122,7 @@ def test_an_option_without_a_default_is_asked_for():
 
 
 def test_query_values_are_numbers_booleans_or_text():
-    assert registry._parse("a=1&b=2.5&c=true&d=False&e=closest") == {
+    assert registry.parse_options("a=1&b=2.5&c=true&d=False&e=closest") == {
         "a": 1,
         "b": 2.5,
         "c": True,

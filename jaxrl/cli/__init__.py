@@ -29,6 +29,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl arena RUN RUN… [scripted]     all against all: scores, Elo ratings, a picture
   jaxrl play ENV [--with RUN]   play yourself, with a trained partner
+  jaxrl edit ENV                draw a map of your own, e.g. jaxrl edit overcooked/cramped_room
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -84,6 +85,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "report": "report:main",
     "arena": "arena:main",
     "play": "play:main",
+    "edit": "edit:main",
     "envs": "envs:main",
     "bench": "bench:main",
     "doctor": "doctor:main",

@@ -1,10 +1,11 @@
-"""A person plays, with trained partners: `jaxrl play`.
+"""A person plays, with trained partners: `jaxrl play`, in worlds of their own: `jaxrl edit`.
 
-`Session` is the game without a terminal, `Words` what can be typed, `Screen` what is shown.
+`Session` is the game and `Editor` the map without a terminal, `Words` what can be typed, `Screen` what is shown.
 """
 
+from jaxrl.play.editor import Editor
 from jaxrl.play.screen import Screen
 from jaxrl.play.session import Session, Turn
 from jaxrl.play.words import Words
 
-__all__ = ["Screen", "Session", "Turn", "Words"]
+__all__ = ["Editor", "Screen", "Session", "Turn", "Words"]

@@ -1,4 +1,4 @@
-"""How a moment is shown in a terminal: in words, as a picture of coloured half blocks, or in letters."""
+"""How a moment is shown in a terminal: in words, as a picture of coloured half blocks, or in letters; and a sketch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from jaxrl.play.editor import Editor
 from jaxrl.play.session import Session, Turn
 from jaxrl.render import scene as shapes
 from jaxrl.render.raster import Painted, pillow
 
-__all__ = ["Screen", "captions", "facts", "half_blocks"]
+__all__ = ["Screen", "captions", "facts", "half_blocks", "sketched"]
 
 _MARK = "#ff4fd8"
+_TILE_COLORS = ("yellow", "cyan", "green", "magenta", "bright_blue", "red")
 _WIDEST, _MOST_FACTS = 80, 12
 _BESIDES = 12  # lines that a picture leaves for everything else
 
@@ -151,3 +153,17 @@ def _things(scene: shapes.Scene, frame: int) -> Iterator[str]:
 
 def _in_words(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def sketched(editor: Editor, colors: bool) -> Text:
+    """The map in letters; the cell that the next key changes is bright, or in brackets without colours."""
+    text, tiles = Text(), list(editor.map.tiles)
+    for y, row in enumerate(editor.sketch.rows):
+        for x, tile in enumerate(row):
+            here, letter = (y, x) == (editor.sketch.y, editor.sketch.x), "·" if tile in " ." else tile
+            color = None if tile in (" ", ".", editor.map.wall) else _TILE_COLORS[tiles.index(tile) % len(_TILE_COLORS)]
+            style = Style(color=color, bold=color is not None, reverse=here) if colors else Style()
+            text.append(f"[{letter}]" if here and not colors else f" {letter} ", style)
+        text.append("\n")
+    text.right_crop(1)
+    return text

@@ -1,13 +1,14 @@
 """Robots that find their way by lidar: `jaxrl.make("jaxnav/random")` and `jaxrl.make("jaxnav/corner2")`."""
 
 from jaxrl.envs.jaxnav.env import JaxNav
-from jaxrl.envs.jaxnav.maps import MAPS, Map, NamedMap
+from jaxrl.envs.jaxnav.maps import MAPS, Map, NamedMap, parse_map
 from jaxrl.envs.jaxnav.random_map import RandomMap
 from jaxrl.envs.jaxnav.world import Params, State
 from jaxrl.registry import register
 
-__all__ = ["MAPS", "JaxNav", "Map", "NamedMap", "Params", "RandomMap", "State"]
+__all__ = ["MAPS", "JaxNav", "Map", "NamedMap", "Params", "RandomMap", "State", "parse_map"]
 
 register("jaxnav/random", RandomMap, aliases=("jaxnav",))
+register("jaxnav/own", NamedMap)
 for _name, _map in MAPS.items():
     register(f"jaxnav/{_name}", NamedMap, aliases=(_map.origin,), options={"map": _name})

@@ -1,4 +1,4 @@
-"""`jaxnav/<map>`: maps by hand, JaxMARL's test cases."""
+"""`jaxnav/<map>`: maps by hand, JaxMARL's test cases and your own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from jaxrl.envs.jaxnav.env import JaxNav
 from jaxrl.envs.jaxnav.geometry import wrapped
 from jaxrl.envs.jaxnav.world import Params
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.text_map import TextMap, as_rows
 
-__all__ = ["MAPS", "Map", "NamedMap"]
+__all__ = ["MAPS", "Map", "NamedMap", "parse_map"]
+
+_ROBOTS, _GOALS = "123456789", "abcdefghi"
+_TILES = {
+    "#": "wall",
+    ".": "floor",
+    **{robot: f"robot {robot}" for robot in _ROBOTS},
+    **{goal: f"goal of robot {robot}" for robot, goal in zip(_ROBOTS, _GOALS, strict=True)},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,34 +57,62 @@ class Map:
         return np.array([[cell == "#" for cell in row] for row in self.rows])
 
 
+def parse_map(text: str) -> Map:
+    """The map that a text draws, from the top: a line per row, or rows separated by `|`.
+
+    Robots begin in the middle of their cells and look to their goals.
+
+    Args:
+        text: # wall, . floor, 1 to 9 the robots, a to i their goals.
+
+    Raises:
+        ValueError: Something in it means nothing, it is not closed, or a robot or its goal is missing.
+    """
+    rows = as_rows(text)[::-1]
+    found: dict[str, tuple[float, float]] = {}
+    for y, row in enumerate(rows):
+        for x, tile in enumerate(row):
+            if tile not in _TILES:
+                raise ValueError(f"{tile!r} means nothing in a map; there are # . 1 to 9, and a to i for their goals.")
+            if tile in found:
+                raise ValueError(f"{tile} ({_TILES[tile]}) stands in the map twice.")
+            if tile not in "#.":
+                found[tile] = (x + 0.5, y + 0.5)
+    count = max([1, *(1 + (_ROBOTS + _GOALS).index(tile) % len(_ROBOTS) for tile in found)])
+    for tile in (*_ROBOTS[:count], *_GOALS[:count]):
+        if tile not in found:
+            raise ValueError(f"The map has no {tile} ({_TILES[tile]}).")
+    starts, goals = ([found[tile] for tile in tiles[:count]] for tiles in (_ROBOTS, _GOALS))
+    headed = [(x, y, math.atan2(v - y, u - x)) for (x, y), (u, v) in zip(starts, goals, strict=True)]
+    return Map(tuple(rows), tuple(headed), tuple(goals))
+
+
 class NamedMap(JaxNav):
     """The same map, starts and goals in every episode.
 
     Args:
-        map: One of `MAPS`, by its name, or a `Map` of your own.
+        map: One of `MAPS`, by its name, a text (see `parse_map`), or a `Map`.
         action_type: See `JaxNav`, like the following.
         num_beams: R.
         lidar_range: In metres.
         max_steps: Steps after which an episode is truncated.
 
     Raises:
-        ValueError: An option is out of its range, or there is no such map.
+        ValueError: An option is out of its range, there is no such map, or the text draws none.
     """
 
     intended = ("same_start", "unused_params")  # some parameters are for random maps
 
     def __init__(
         self,
-        map: str | Map,
+        map: str | Map = "blank",
         *,
         action_type: str = "continuous",
         num_beams: int = 200,
         lidar_range: float = 6.0,
         max_steps: int = 500,
     ) -> None:
-        if isinstance(map, str) and map not in MAPS:
-            raise UnknownNameError(f"There is no map {map!r}. {nearest(map, list(MAPS))}")
-        self.map = MAPS[map] if isinstance(map, str) else map
+        self.map = _find_map(map) if isinstance(map, str) else map
         super().__init__(
             len(self.map.starts),
             action_type=action_type,
@@ -83,6 +120,21 @@ class NamedMap(JaxNav):
             lidar_range=lidar_range,
             max_steps=max_steps,
         )
+
+    @property
+    def text_map(self) -> TextMap:
+        """The map as text, with starts and goals in the middle of their cells.
+
+        Raises:
+            NotImplementedError: A text cannot show it: it has more than nine robots, or two things in one cell.
+        """
+        cells = [["#" if wall else "." for wall in row] for row in self.map.walls]
+        places = [*self.map.starts, *self.map.goals]
+        if self.num_agents > len(_ROBOTS) or len({(int(x), int(y)) for x, y, *_ in places}) < len(places):
+            raise NotImplementedError("A text cannot show this map: two things share a cell, or there are ten robots.")
+        for tile, (x, y, *_) in zip(_ROBOTS[: self.num_agents] + _GOALS[: self.num_agents], places, strict=True):
+            cells[int(y)][int(x)] = tile
+        return TextMap("jaxnav/own", "map", tuple("".join(row) for row in cells[::-1]), _TILES, "#", _ROBOTS + _GOALS)
 
     def level(self, key: jax.Array, params: Params) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         starts = jnp.asarray(self.map.starts, jnp.float32)
@@ -92,6 +144,15 @@ class NamedMap(JaxNav):
             jnp.asarray(self.map.goals, jnp.float32),
             jnp.asarray(self.map.walls),
         )
+
+
+def _find_map(name: str) -> Map:
+    """The map of that name, or the one that the text draws."""
+    if name in MAPS:
+        return MAPS[name]
+    if "|" in name or "\n" in name:
+        return parse_map(name)
+    raise UnknownNameError(f"There is no map {name!r}. {nearest(name, list(MAPS))} Or draw one, row by row.")
 
 
 def _box(width: int, height: int) -> tuple[str, ...]:

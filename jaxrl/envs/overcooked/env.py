@@ -15,13 +15,14 @@ from jaxrl.envs.options import one_of, whole
 from jaxrl.envs.overcooked.board import board
 from jaxrl.envs.overcooked.draw import draw
 from jaxrl.envs.overcooked.items import ORDERS, value_of
-from jaxrl.envs.overcooked.layout import find_layout
+from jaxrl.envs.overcooked.layout import COOKS, TILES, find_layout
 from jaxrl.envs.overcooked.observe import channels, grid, highest, vector, vector_size
 from jaxrl.envs.overcooked.rules import INTERACT, Params, State, cook, move, work, worth_a_dish
 from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked.start import Start, begin
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
+from jaxrl.text_map import TextMap
 
 __all__ = ["Overcooked"]
 
@@ -88,6 +89,13 @@ class Overcooked(MultiAgentEnvironment):
     def teams(self) -> tuple[int, ...]:
         """One team: all get the same for a soup, and in training, each adds its own shaped reward."""
         return (0,) * self.num_agents
+
+    @property
+    def text_map(self) -> TextMap:
+        """The kitchen as text."""
+        cooks = {cook: f"cook {cook}" for cook in COOKS}
+        rows = self.layout.rows(COOKS[: self.num_agents])
+        return TextMap("overcooked", "layout", rows, TILES | cooks, "X", COOKS)
 
     @property
     def channels(self) -> tuple[str, ...]:

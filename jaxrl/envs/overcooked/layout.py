@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import NoReturn
 
 import numpy as np
 
 from jaxrl.envs.overcooked.items import DISH, ONION, TOMATO
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.text_map import as_rows
 
-__all__ = ["LAYOUTS", "TILES", "Layout", "find_layout", "parse_layout", "read_rows"]
+__all__ = ["COOKS", "LAYOUTS", "TILES", "Layout", "find_layout", "parse_layout", "read_rows"]
 
 # Carroll et al. 2019, https://arxiv.org/abs/1910.05789
 LAYOUTS = {
@@ -55,7 +56,8 @@ LAYOUTS = {
 TILES = {"P": "pot", "X": "counter", "O": "onions", "T": "tomatoes", "D": "dishes", "S": "serving", " ": "floor"}
 """What the characters of a layout mean, besides the cooks' numbers; in the order of an observation's channels."""
 
-_COOKS = "123456789"
+COOKS = "123456789"
+"""The characters of the cooks."""
 _SOURCES = {"O": ONION, "T": TOMATO, "D": DISH}
 
 
@@ -73,6 +75,12 @@ class Layout:
     def cells(self, tile: str) -> np.ndarray:
         """The numbers of the cells with that tile, int32."""
         return np.flatnonzero(self.tiles == tile).astype(np.int32)
+
+    def rows(self, cooks: Sequence[str]) -> tuple[str, ...]:
+        """The text that draws it, with these characters for the cooks."""
+        tiles = self.tiles.copy()
+        tiles[self.starts] = list(cooks)
+        return tuple("".join(row) for row in tiles.reshape(self.height, self.width).tolist())
 
     @property
     def sources(self) -> np.ndarray:
@@ -97,13 +105,13 @@ def find_layout(layout: str) -> Layout:
 
 
 def parse_layout(text: str) -> Layout:
-    """The kitchen that a text draws: a line per row, or rows separated by `|`; spaces around a row do not count.
+    """The kitchen that a text draws: a line per row, or rows separated by `|`, see `as_rows`.
 
     Raises:
         ValueError: Something is wrong with it; the message points at the character.
     """
     known = ", ".join(f"{'a space' if tile == ' ' else tile} ({meaning})" for tile, meaning in TILES.items())
-    rows = read_rows(text, {*TILES, *_COOKS}, {" ", *_COOKS}, f"there are {known}, and 1 to 9 for the cooks", "X")
+    rows = read_rows(text, {*TILES, *COOKS}, {" ", *COOKS}, f"there are {known}, and 1 to 9 for the cooks", "X")
     tiles = np.array([list(row) for row in rows]).reshape(-1)
     for needed in ("P", "D", "S"):
         if needed not in tiles:
@@ -119,7 +127,7 @@ def read_rows(text: str, tiles: Set[str], floor: Set[str], known: str, counter: 
     """The rows of a closed kitchen, all of the same width.
 
     Args:
-        text: A line per row, or rows separated by `|`; spaces around a row do not count.
+        text: A line per row, or rows separated by `|`, see `as_rows`.
         tiles: The characters that there are.
         floor: Those on which cooks walk.
         known: What the message says about the characters that there are.
@@ -128,8 +136,7 @@ def read_rows(text: str, tiles: Set[str], floor: Set[str], known: str, counter: 
     Raises:
         ValueError: Something is wrong with it; the message points at the character.
     """
-    rows = [row.strip() for row in text.replace("|", "\n").split("\n")]
-    rows = [row for row in rows if row]
+    rows = as_rows(text)
     for y, row in enumerate(rows):
         for x, tile in enumerate(row):
             if tile not in tiles:

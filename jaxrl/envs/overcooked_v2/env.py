@@ -16,12 +16,14 @@ from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked_v2.board import board
 from jaxrl.envs.overcooked_v2.draw import draw
 from jaxrl.envs.overcooked_v2.items import PLATE
-from jaxrl.envs.overcooked_v2.layout import find_kitchen
+from jaxrl.envs.overcooked_v2.kitchens import KITCHENS
+from jaxrl.envs.overcooked_v2.layout import INGREDIENTS, TILES, find_kitchen
 from jaxrl.envs.overcooked_v2.observe import channels, grid, highest
 from jaxrl.envs.overcooked_v2.rules import INTERACT, Params, State, move, tick, work
 from jaxrl.envs.overcooked_v2.start import Start, begin, draw_recipe
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
+from jaxrl.text_map import TextMap
 
 __all__ = ["OvercookedV2"]
 
@@ -83,6 +85,7 @@ class OvercookedV2(MultiAgentEnvironment):
             if not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}.")
         self.kitchen, self.view, self.by_hand = find_kitchen(layout, recipes), view, cooking == "by_hand"
+        self._recipes = KITCHENS[layout][1] if recipes is None and layout in KITCHENS else recipes
         self.start: Start = start
         self.renews, self.shows_delivery = new_recipe == "delivery", flag("shows_delivery", shows_delivery)
         numbers = str(mixed).split(",") if mixed != "" else []
@@ -100,6 +103,14 @@ class OvercookedV2(MultiAgentEnvironment):
     def teams(self) -> tuple[int, ...]:
         """One team: all get the same for a soup, and in training, each adds its own shaped reward."""
         return (0,) * self.num_agents
+
+    @property
+    def text_map(self) -> TextMap:
+        """The kitchen as text."""
+        ingredients = {digit: f"ingredient {digit}" for digit in INGREDIENTS}
+        others = {} if self._recipes is None else {"recipes": self._recipes}
+        rows = self.kitchen.rows("A" * self.num_agents)
+        return TextMap("overcooked_v2", "layout", rows, TILES | ingredients, "W", "A", others)
 
     @property
     def channels(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from jaxrl.envs.overcooked_v2.items import PLATE, ingredient, recipe
 from jaxrl.envs.overcooked_v2.kitchens import KITCHENS
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["TILES", "Kitchen", "find_kitchen", "parse_kitchen"]
+__all__ = ["INGREDIENTS", "TILES", "Kitchen", "find_kitchen", "parse_kitchen"]
 
 TILES = {
     "W": "counter",
@@ -25,6 +25,9 @@ TILES = {
     "A": "cook",
 }
 """What the characters mean, besides the digits, which are ingredients; the first six in the order of the channels."""
+
+INGREDIENTS = "0123456789"
+"""The characters of the piles of ingredients."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,13 +82,12 @@ def parse_kitchen(text: str, recipes: str | int | None = None) -> Kitchen:
         ValueError: Something is wrong with it; the message points at the character.
     """
     known = ", ".join(f"{'a space' if tile == ' ' else tile} ({meaning})" for tile, meaning in TILES.items())
-    digits = set("0123456789")
-    rows = read_rows(text.replace("O", "0"), {*TILES, *digits}, {" ", "A"}, f"there are {known}, and digits", "W")
+    rows = read_rows(text.replace("O", "0"), {*TILES, *INGREDIENTS}, {" ", "A"}, f"there are {known}, and digits", "W")
     tiles = np.array([list(row) for row in rows]).reshape(-1)
     for needed in "APBX":
         if needed not in tiles:
             raise ValueError(f"The layout has no {needed} ({TILES[needed]}).")
-    piles = [int(tile) for tile in tiles.tolist() if tile in digits]
+    piles = [int(tile) for tile in tiles.tolist() if tile in INGREDIENTS]
     if not piles:
         raise ValueError("The layout has no ingredients (digits).")
     if recipes is None and "R" not in tiles:

@@ -1,0 +1,124 @@
+"""A map that is drawn key by key."""
+
+import pytest
+
+import jaxrl
+from jaxrl.play import Editor
+from jaxrl.play.screen import sketched
+from jaxrl.registry import list_envs
+
+ROOM = "overcooked?layout=XXPXX|O1 2O|X   X|XDXSX"
+
+
+def typed(editor: Editor, *keys: str) -> Editor:
+    for key in keys:
+        editor.type(key)
+    return editor
+
+
+def test_a_character_goes_into_the_cell_and_the_next_cell_follows():
+    editor = typed(Editor(ROOM), "right", "T", "T")
+    assert editor.sketch.rows[0] == "XTTXX"
+    assert (editor.sketch.y, editor.sketch.x) == (0, 3)
+
+
+def test_the_cell_stays_in_the_map():
+    editor = typed(Editor(ROOM), "up", "left", *["down"] * 9, *["right"] * 9)
+    assert (editor.sketch.y, editor.sketch.x) == (3, 4)
+    assert typed(editor, "D").sketch.rows[3] == "XDXSD"
+
+
+@pytest.mark.parametrize("key", [" ", ".", "\x7f", "floor"])
+def test_each_of_these_is_the_floor(key: str):
+    assert typed(Editor(ROOM), "down", "right", key).sketch.rows[1] == "O  2O"
+
+
+def test_a_meaning_stands_for_its_character():
+    assert typed(Editor(ROOM), "pot").sketch.rows[0] == "PXPXX"
+
+
+def test_a_new_column_has_walls_and_floor_but_nothing_that_stands_on_it():
+    editor = typed(Editor(ROOM), "right", "]")
+    assert editor.sketch.rows == ("XXXPXX", "O 1 2O", "X    X", "XXDXSX")
+
+
+def test_a_new_row_has_walls_and_floor_but_nothing_that_stands_on_it():
+    editor = typed(Editor(ROOM), "down", "}")
+    assert editor.sketch.rows == ("XXPXX", "X   X", "O1 2O", "X   X", "XDXSX")
+
+
+def test_rows_and_columns_go_and_the_cell_stays_in_the_map():
+    editor = typed(Editor(ROOM), *["right"] * 4, *["down"] * 3, "[", "{")
+    assert editor.sketch.rows == ("XXPX", "O1 2", "X   ")
+    assert (editor.sketch.y, editor.sketch.x) == (2, 3)
+
+
+def test_the_last_row_stays():
+    editor = typed(Editor(ROOM), *["{"] * 3)
+    with pytest.raises(ValueError, match="all that is left"):
+        editor.type("{")
+    assert editor.sketch.rows == ("XDXSX",)
+
+
+def test_changes_are_taken_back_one_by_one():
+    editor = typed(Editor(ROOM), "P", "}", "[", "down", "u", "u", "u")
+    assert editor.name == ROOM
+    with pytest.raises(ValueError, match="nothing to take back"):
+        editor.type("u")
+
+
+def test_an_unknown_character_changes_nothing_and_says_what_there_is():
+    editor = Editor(ROOM)
+    with pytest.raises(ValueError, match=r"no 'Z'.*P pot.*1 to 9 cook.*arrows move"):
+        editor.type("Z")
+    assert editor.name == ROOM
+
+
+def test_what_the_rules_forbid_is_a_problem_until_it_is_mended():
+    editor = typed(Editor(ROOM), "floor")
+    assert editor.problem is not None
+    assert "row 1, column 1" in editor.problem
+    assert typed(editor, "left", "X").problem is None
+
+
+def test_an_unfinished_map_can_be_taken_up_again():
+    editor = typed(Editor(ROOM), *["right"] * 4, "floor", "down", "left", "floor")
+    again = Editor(editor.name)
+    assert again.sketch.rows == editor.sketch.rows == ("XXPX ", "O1  O", "X   X", "XDXSX")
+    assert again.problem == editor.problem is not None
+
+
+def test_short_rows_are_filled_with_walls():
+    assert Editor("overcooked?layout=XXPXX|O1").sketch.rows == ("XXPXX", "O1XXX")
+
+
+def test_other_options_stay_and_kitchens_keep_their_recipes():
+    assert "max_steps=30" in Editor(f"{ROOM}&max_steps=30").name
+    kitchen = Editor("overcooked_v2/grounded_coord_simple?view=2")
+    assert kitchen.problem is None
+    env = jaxrl.make(kitchen.name)
+    assert env.view == 2
+    assert (env.kitchen.recipes == jaxrl.make("overcooked_v2/grounded_coord_simple").kitchen.recipes).all()
+
+
+@pytest.mark.parametrize("name", list_envs("overcooked*"))
+def test_the_name_of_an_unchanged_kitchen_makes_the_same_kitchen(name: str):
+    before, after = jaxrl.make(name), jaxrl.make(Editor(name).name)
+    kitchens = [getattr(env, "kitchen", None) or env.layout for env in (before, after)]
+    assert (kitchens[0].tiles == kitchens[1].tiles).all()
+    assert sorted(kitchens[0].starts) == sorted(kitchens[1].starts)
+    assert before.observation_space() == after.observation_space()
+
+
+def test_other_environments_are_refused():
+    with pytest.raises(ValueError, match=r"smax/3m is not a text; edit overcooked"):
+        Editor("smax/3m")
+    with pytest.raises(NotImplementedError, match="two things share a cell"):
+        Editor("jaxnav/blank_cross2")
+
+
+def test_the_cell_is_bright_or_in_brackets():
+    editor = typed(Editor(ROOM), "right")
+    assert sketched(editor, colors=False).plain.splitlines()[0] == " X [X] P  X  X "
+    bright = [span for span in sketched(editor, colors=True).spans if getattr(span.style, "reverse", False)]
+    assert [(span.start, span.end) for span in bright] == [(3, 6)]
