@@ -11,7 +11,6 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.acting.agent import Agent, Networks
 from jaxrl.acting.central import global_state_size
@@ -21,7 +20,7 @@ from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.nn.distributions import MaybeUniform, maybe_uniform
+from jaxrl.nn.continuous import MaybeUniform, maybe_uniform
 from jaxrl.nn.heads import ValueHead, bounds_of
 from jaxrl.nn.sharing import per_agent
 from jaxrl.rl.optimizer import gradient_step
@@ -34,7 +33,6 @@ __all__ = [
     "critic_loss",
     "explore",
     "learn_part",
-    "own_numbers",
     "part_of",
     "predictions_of",
     "q_of",
@@ -142,14 +140,6 @@ def box_of(env: MultiAgentEnvironment) -> Box:
     space = env.action_space()
     assert isinstance(space, Box)  # the configuration refuses others
     return space
-
-
-def own_numbers(env: MultiAgentEnvironment) -> np.ndarray:
-    """Which numbers of an action are an agent's own and not padding: bool `[N, *space.shape]`."""
-    own = np.zeros((env.num_agents, *box_of(env).shape), bool)
-    for i, agent in enumerate(env.agents):
-        own[i, *map(slice, env.agent_action_spaces[agent].shape)] = True
-    return own
 
 
 def part_of(params: Any, *names: str) -> Any:

@@ -18,10 +18,12 @@ from jaxrl.algos import ppo
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.learning import OptimizerName
 from jaxrl.algos.network_config import has_memory
+from jaxrl.algos.on_policy import own_numbers
 from jaxrl.algos.policy_config import PolicyLayer
 from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
+from jaxrl.spaces import Box
 
 __all__ = ["HANABI", "KITCHENS", "PRESETS", "Config", "TeamConfig", "make", "make_train"]
 
@@ -65,6 +67,11 @@ class TeamConfig(TeamLayer, PolicyLayer):
             raise ValueError(
                 f"agents_per_step={count} draws from agents that share their parameters, and those of {self.env} have "
                 f"{max(param_sets) + 1} sets; use sharing=all, or agents_per_step=0."
+            )
+        if count and isinstance(env.action_space(), Box) and not own_numbers(env).all():
+            raise ValueError(
+                f"agents_per_step={count} draws from agents whose actions have equally many numbers, unlike those of "
+                f"{self.env}; use agents_per_step=0."
             )
         return env
 

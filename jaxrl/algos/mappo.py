@@ -25,6 +25,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
 from jaxrl.algos.network_config import beside_own_critics
+from jaxrl.algos.on_policy import counted
 from jaxrl.checked import Allowed, check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
@@ -193,7 +194,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
         if observation.global_state is not None:  # acting alone needs no critic
             critic_carry, prediction = criticise(params["critic"], carry[1], observation.global_state, reset)
             prediction = prediction[:, :, : observation.agent_mask.shape[-1]]  # `agents_per_step` of one team
-        return (actor_carry, critic_carry), policy, prediction
+        return (actor_carry, critic_carry), counted(policy, env), prediction
 
     by_set = {"actor": True, "critic": False}
     return Networks(init, apply, lambda n: (carry_of(n, env.num_agents), carry_of(n, *team_axis)), by_set=by_set)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.acting.agent import Agent, Networks, next_rollout, rollout_policy
 from jaxrl.acting.collector import Observation
@@ -20,12 +21,14 @@ from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
 from jaxrl.acting.rollout import Policy, Transition, draw_by_shard
 from jaxrl.algorithm import Metrics
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.nn.continuous import Counted
 from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.rl.advantage import bootstrap_values
 from jaxrl.rl.devices import num_devices, num_side_by_side, psum
 from jaxrl.rl.epochs import update_epochs
+from jaxrl.spaces import Box
 
-__all__ = ["Experience", "collect", "draw_agents", "learn", "own_networks"]
+__all__ = ["Experience", "collect", "counted", "draw_agents", "learn", "own_networks", "own_numbers"]
 
 
 ENTITIES_AT_ONCE = 16384
@@ -204,3 +207,22 @@ def own_networks(
         return mapped(params, carry, observation.obs, reset, observation.action_mask)
 
     return Networks(lambda key: init_param_sets(init, key, param_sets), apply, lambda n: new_carry(n, env.num_agents))
+
+
+def counted(policy: Any, env: MultiAgentEnvironment) -> Any:
+    """The policy `[..., N]` without what pads the actions of some agents to the size of the others'.
+
+    Padding has a density and an entropy, but neither is the agent's: it is never executed.
+    """
+    space = env.action_space()
+    if not isinstance(space, Box) or own_numbers(env).all():
+        return policy
+    return Counted(policy, own_numbers(env), len(space.shape))
+
+
+def own_numbers(env: MultiAgentEnvironment) -> np.ndarray:
+    """Which numbers of an action in a box are an agent's own and not padding: bool `[N, *space.shape]`."""
+    own = np.zeros((env.num_agents, *env.action_space().shape), bool)
+    for i, agent in enumerate(env.agents):
+        own[i, *map(slice, env.agent_action_spaces[agent].shape)] = True
+    return own

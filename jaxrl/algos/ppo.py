@@ -21,7 +21,7 @@ from jaxrl.acting.normaliser import Normaliser
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.on_policy import collect, draw_agents, learn, own_networks
+from jaxrl.algos.on_policy import collect, counted, draw_agents, learn, own_networks
 from jaxrl.checked import check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
@@ -241,7 +241,13 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
         one = initial_carry(config.memory, config.memory_size, batch_shape)
         return (one,) if config.share_torso else (one, one)
 
-    return own_networks(network, carry_of, env, param_sets)
+    networks = own_networks(network, carry_of, env, param_sets)
+
+    def apply(*inputs: Any) -> tuple[Any, Any, jax.Array]:
+        carry, policy, prediction = networks.apply(*inputs)
+        return carry, counted(policy, env), prediction
+
+    return networks._replace(apply=apply)
 
 
 def make(config: Config, loss: Any = loss) -> Algorithm:

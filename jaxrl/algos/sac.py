@@ -28,13 +28,13 @@ from jaxrl.algos.actor_critic import (
     critic_loss,
     explore,
     learn_part,
-    own_numbers,
     part_of,
     predictions_of,
     q_of,
 )
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
+from jaxrl.algos.on_policy import own_numbers
 from jaxrl.checked import POSITIVE, Allowed, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name

@@ -26,7 +26,7 @@ from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_w
 from jaxrl.checked import NOT_NEGATIVE, Allowed, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
-from jaxrl.nn.distributions import MaybeUniform
+from jaxrl.nn.continuous import MaybeUniform
 from jaxrl.nn.heads import DeterministicHead
 from jaxrl.rl.devices import device_index, num_devices
 from jaxrl.rl.optimizer import new_opt_state

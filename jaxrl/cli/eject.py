@@ -69,6 +69,7 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "actor_critics": "Networks",
     "box_of": "Networks",
     "own_numbers": "Networks",
+    "counted": "Networks",
     "part_of": "Networks",
     "q_of": "Networks",
     "_new_carry": "Networks",

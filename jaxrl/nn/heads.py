@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn import distributions
+from jaxrl.nn import continuous, distributions
 from jaxrl.nn.dense import Dense, weights
 from jaxrl.nn.entities import Pointed, choices
 from jaxrl.nn.orthogonal import orthogonal
@@ -145,11 +145,11 @@ class GaussianHead(nn.Module):
         std = jnp.exp(weights(self, "log_std", nn.initializers.zeros_init(), shape))
         low, high = bounds_of(self.space)
         if self.squash:
-            return distributions.SquashedNormal(mean, std, low, high, len(shape))
+            return continuous.SquashedNormal(mean, std, low, high, len(shape))
         bounded = spanned(self.space)
         low, high = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
         center, half = jnp.asarray((high + low) / 2), jnp.asarray((high - low) / 2)
-        return distributions.normal(center + half * mean, half * std, len(shape))
+        return continuous.normal(center + half * mean, half * std, len(shape))
 
 
 class SquashedHead(nn.Module):
@@ -163,14 +163,14 @@ class SquashedHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> distributions.SquashedNormal:
+    def __call__(self, features: jax.Array) -> continuous.SquashedNormal:
         shape = self.space.shape
         features = MLP(self.sizes, self.activation)(features)
         outputs = Dense(2 * int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         mean, spread = (part.reshape(*features.shape[:-1], *shape) for part in jnp.split(outputs, 2, axis=-1))
         offset = np.float32(np.log(-_LEAST / _MOST))  # of the sigmoid at which the logarithm is 0
         log_std = _LEAST + (_MOST - _LEAST) * jax.nn.sigmoid(spread + offset)
-        return distributions.SquashedNormal(mean, jnp.exp(log_std), *bounds_of(self.space), len(shape))
+        return continuous.SquashedNormal(mean, jnp.exp(log_std), *bounds_of(self.space), len(shape))
 
 
 class DeterministicHead(nn.Module):
@@ -181,14 +181,14 @@ class DeterministicHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> distributions.Noisy:
+    def __call__(self, features: jax.Array) -> continuous.Noisy:
         shape, (low, high) = self.space.shape, bounds_of(self.space)
         features = MLP(self.sizes, self.activation)(features)
         outputs = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         within = jnp.tanh(outputs.reshape(*features.shape[:-1], *shape))
         bounds = (jnp.broadcast_to(bound, within.shape) for bound in (low, high))
         action = jnp.asarray((high + low) / 2) + (high - low) / 2 * within
-        return distributions.Noisy(action, *bounds).with_noise(0.0)
+        return continuous.Noisy(action, *bounds).with_noise(0.0)
 
 
 class QHead(nn.Module):

@@ -16,7 +16,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.algos import sac, td3
 from jaxrl.algos.actor_critic import critic_loss, predictions_of
 from jaxrl.algos.off_policy import bootstrap_steps
-from jaxrl.nn.distributions import Noisy
+from jaxrl.nn.continuous import Noisy
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.value import C51
 

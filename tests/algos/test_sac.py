@@ -16,7 +16,7 @@ from jaxrl.algorithm import scan_updates
 from jaxrl.algos import off_policy, sac
 from jaxrl.algos.off_policy import Learner
 from jaxrl.environment import Environment
-from jaxrl.nn.distributions import SquashedNormal
+from jaxrl.nn.continuous import SquashedNormal
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.spaces import Box, Space

@@ -14,7 +14,7 @@ from replayed import SMALL, first_step, slope, windows
 
 from jaxrl.algos import td3
 from jaxrl.algos.off_policy import Learner
-from jaxrl.nn.distributions import Noisy
+from jaxrl.nn.continuous import Noisy
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.train.programs import member_keys
