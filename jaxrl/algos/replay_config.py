@@ -91,7 +91,7 @@ class ReplayLayer(LearningLayer):
 
     def waiting(self, update: jax.Array) -> jax.Array:
         """Whether learning has not started yet, given the number of updates before."""
-        return update < -(-self.learning_starts // self.steps_per_update)
+        return update < self.updates_before_learning
 
     def warnings(self) -> list[str]:
         """What the user should know when a run begins, one sentence each."""

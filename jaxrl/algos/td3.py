@@ -23,7 +23,7 @@ from jaxrl.algos import off_policy
 from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, predictions_of, q_of
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
-from jaxrl.checked import NOT_NEGATIVE, Allowed, check_config
+from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.continuous import MaybeUniform
@@ -74,6 +74,9 @@ class Config(BoxLayer):
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
     allowed: ClassVar[dict[str, Allowed]] = dict.fromkeys(
         ("exploration_noise", "exploration_noise_min", "target_noise", "noise_clip"), NOT_NEGATIVE
+    )
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("exploration_noise_min", ("num_envs",), lambda c, _: c.num_envs > 1, "use several environments"),
     )
 
     def __post_init__(self) -> None:

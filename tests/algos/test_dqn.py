@@ -118,6 +118,13 @@ def test_learning_starts_when_it_should_and_until_then_actions_are_random(alone)
     assert [int(num_stored(state.replay)) for state in states] == [0, 4, 8, 12, 16, 16, 16]
 
 
+def test_actions_stay_random_until_the_buffer_has_whole_windows():
+    """With `learning_starts=0`, it still waits for the 5 steps of the window in each of the 4 environments."""
+    config = dqn.Config(**SMALL | {"n_step": 4, "learning_starts": 0})
+    assert (config.window, config.updates_before_learning) == (5, 2)
+    assert [bool(config.waiting(jnp.int32(update))) for update in range(4)] == [True, True, False, False]
+
+
 def test_a_target_begins_as_the_learned_network_and_follows_it():
     config = dqn.Config(**SMALL, tau=0.25, target_update_interval=2)  # two gradient steps an update: one move
     _, states, _ = updates(config, 3)

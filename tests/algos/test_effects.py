@@ -48,6 +48,13 @@ def test_what_has_no_effect_is_refused_and_the_cure_works(module, asked, cure):
     module.make(module.Config(**{**around, **asked, **cure}))
 
 
+def test_noise_that_grows_over_environments_needs_several():
+    alone = {"num_envs": 1, "num_steps": 8, "total_timesteps": 2048, "exploration_noise_min": 0.05}
+    with pytest.raises(ValueError, match=r"exploration_noise_min=0.05 has no effect with num_envs=1; leave it at None"):
+        td3.make(td3.Config(**alone))
+    td3.make(td3.Config(**alone | {"num_envs": 2}))
+
+
 WITH_NETWORK = [
     *((module, "classic/cartpole") for module in (ppo, pqn, dqn, stream_q)),
     *((module, "classic/pendulum") for module in (sac, td3, stream_ac)),

@@ -120,6 +120,11 @@ class ParticleEnv(MultiAgentEnvironment):
         obs, reward = self._observe(state, params), self.reward(state, params)
         return obs, state, reward, jnp.zeros_like(truncated), truncated, {}
 
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether actions are discrete."""
+        return self.action_type == "discrete"
+
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
         """Bool `[N, A]`: each agent's own actions, in any state."""
         if self.action_type == "continuous":

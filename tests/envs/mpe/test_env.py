@@ -54,6 +54,7 @@ def test_spaces(env, name):
     assert env.action_space() == Discrete(max(discrete))
     assert list(smooth.agent_action_spaces.values()) == [Box(0.0, 1.0, (n,)) for n in continuous]
     assert smooth.action_space() == Box(0.0, 1.0, (max(continuous),))
+    assert (env.has_action_mask, smooth.has_action_mask) == (True, False)
 
 
 @pytest.mark.parametrize("name", ROLES)
