@@ -120,7 +120,7 @@ def test_learning_starts_when_it_should_and_until_then_actions_are_random(alone)
 
 def test_actions_stay_random_until_the_buffer_has_whole_windows():
     """With `learning_starts=0`, it still waits for the 5 steps of the window in each of the 4 environments."""
-    config = dqn.Config(**SMALL | {"n_step": 4, "learning_starts": 0})
+    config = dqn.Config(**{**SMALL, "n_step": 4, "learning_starts": 0})
     assert (config.window, config.updates_before_learning) == (5, 2)
     assert [bool(config.waiting(jnp.int32(update))) for update in range(4)] == [True, True, False, False]
 

@@ -49,10 +49,10 @@ def test_what_has_no_effect_is_refused_and_the_cure_works(module, asked, cure):
 
 
 def test_noise_that_grows_over_environments_needs_several():
-    alone = {"num_envs": 1, "num_steps": 8, "total_timesteps": 2048, "exploration_noise_min": 0.05}
+    alone: dict[str, Any] = {"num_envs": 1, "total_timesteps": 2048, "exploration_noise_min": 0.05}
     with pytest.raises(ValueError, match=r"exploration_noise_min=0.05 has no effect with num_envs=1; leave it at None"):
         td3.make(td3.Config(**alone))
-    td3.make(td3.Config(**alone | {"num_envs": 2}))
+    td3.make(td3.Config(**{**alone, "num_envs": 2}))
 
 
 WITH_NETWORK = [
