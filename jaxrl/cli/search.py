@@ -13,6 +13,7 @@ from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
+from jaxrl.cli.flags import RecordFlags
 from jaxrl.cli.sweep import MANY_VALUES, read_space, value_text
 from jaxrl.cli.train import new_run_dir
 
@@ -29,7 +30,7 @@ METHOD is random (the default), grid, halving, pbt or optuna. The best point is 
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchFlags:
+class SearchFlags(RecordFlags):
     """How to run the search."""
 
     preset: str | None = None
@@ -46,16 +47,6 @@ class SearchFlags:
     """Members to train at the same time; left out, all that share a program."""
     run_dir: Path | None = None
     """Output folder; a new one under runs/ if left out. A folder with this search, unfinished, is continued."""
-    log_every: int | None = None
-    """Updates per row of metrics.jsonl; left out, there are at most 500 rows."""
-    eval_episodes: int = 512
-    """Episodes per evaluation."""
-    checkpoint_every_updates: int | None = None
-    """Updates between checkpoints; one is always saved at the end of a group."""
-    checkpoint_every_minutes: float | None = None
-    """Minutes between checkpoints."""
-    quiet: bool = False
-    """Show nothing during training."""
 
 
 def main(argv: list[str]) -> int:

@@ -17,7 +17,8 @@ from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.cli.train import LoggerFlags, MeshFlags, StartFlags, new_run_dir, parse_flags
+from jaxrl.cli.flags import LoggerFlags, MeshFlags, RecordFlags, StartFlags
+from jaxrl.cli.train import new_run_dir, parse_flags
 from jaxrl.display import right_aligned
 
 __all__ = ["MANY_VALUES", "main", "read_space", "value_text"]
@@ -42,7 +43,7 @@ _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepFlags(StartFlags, LoggerFlags):
+class SweepFlags(RecordFlags, StartFlags, LoggerFlags):
     """How to run the sweep."""
 
     preset: str | None = None
@@ -57,18 +58,8 @@ class SweepFlags(StartFlags, LoggerFlags):
     """Devices to use; left out, as many of the visible ones as possible."""
     run_dir: Path | None = None
     """Output folder; a new one under runs/ if left out. A folder with this sweep, unfinished, is continued."""
-    log_every: int | None = None
-    """Updates per row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_every: int | None = None
     """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
-    eval_episodes: int = 512
-    """Episodes per evaluation."""
-    checkpoint_every_updates: int | None = None
-    """Updates between checkpoints; one is always saved at the end of a group."""
-    checkpoint_every_minutes: float | None = None
-    """Minutes between checkpoints."""
-    quiet: bool = False
-    """Show nothing during training."""
 
 
 def main(argv: list[str]) -> int:

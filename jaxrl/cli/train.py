@@ -19,17 +19,14 @@ from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import has_accelerator, use_cores
+from jaxrl.cli.flags import LoggerFlags, MeshFlags, RecordFlags, StartFlags
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.cli.numbers import WHOLE
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.synonyms import check_synonyms
-from jaxrl.train.loggers import Kind, Names
 
 __all__ = [
-    "LoggerFlags",
-    "MeshFlags",
-    "StartFlags",
     "given_fields",
     "main",
     "new_run_dir",
@@ -48,89 +45,22 @@ ALGO is {names}, or a file such as ./my_ppo.py.
 
 
 @dataclasses.dataclass(frozen=True)
-class MeshFlags:
-    """Devices along each axis."""
-
-    member: int = 0
-    """Devices to spread the seeds over; 0 chooses automatically."""
-    data: int = 0
-    """Devices to spread the environments of a seed over; 0 chooses automatically."""
-
-
-@dataclasses.dataclass(frozen=True)
-class LoggerFlags:
-    """Where metrics go."""
-
-    logger: Kind = "jsonl"
-    """Logger in addition to metrics.jsonl. wandb stays offline unless you are logged in."""
-    logger_names: Names = "jaxrl"
-    """The logger's names for metrics; the tools of Open RL Benchmark read cleanrl."""
-    logger_per_seed: bool = False
-    """One wandb run or TensorBoard folder for each seed, instead of one with the mean over all of them."""
-
-    def chosen_logger(self) -> dict[str, Any]:
-        """The fields of `LoggerOptions`."""
-        return {"kind": self.logger, "names": self.logger_names, "per_seed": self.logger_per_seed}
-
-
-@dataclasses.dataclass(frozen=True)
-class StartFlags:
-    """What to start from."""
-
-    init_from: Path | None = None
-    """Start from the parameters of this run, which must have the same spaces and networks. RUN:2 is the seed with index
-    2."""
-    init_learner: bool = False
-    """With --init-from: take over the optimiser and the normalisers too."""
-    init_best: bool = False
-    """With --init-from: start from its best checkpoint instead of its last one."""
-    init_member: int | None = None
-    """With --init-from: the index of the seed to start from in a run with several."""
-    trust: bool = False
-    """With --init-from: execute the module that the run names, although it is not part of jaxrl and the run was not
-    made here."""
-
-    def chosen_start(self) -> Any:
-        """The `InitFrom` that they stand for; None without a run.
-
-        Raises:
-            ValueError: A flag needs a run.
-        """
-        given = (self.init_learner, self.init_best, self.init_member, self.trust)
-        if self.init_from is None:
-            if given != (False, False, None, False):
-                raise ValueError("--init-learner, --init-best, --init-member and --trust need a run: --init-from RUN.")
-            return None
-        from jaxrl.train.start import InitFrom
-
-        return InitFrom(self.init_from, *given)
-
-
-@dataclasses.dataclass(frozen=True)
-class RunFlags(StartFlags, LoggerFlags):
+class RunFlags(RecordFlags, StartFlags, LoggerFlags):
     """How to run the training."""
 
     preset: str | None = None
     """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     num_seeds: int = 1
     """Seeds to train side by side; the m-th has seed + m."""
-    mesh: MeshFlags = MeshFlags()
+    mesh: MeshFlags = dataclasses.field(default_factory=MeshFlags)
     """Devices to use; left out, as many of the visible ones as possible."""
     run_dir: Path | None = None
     """Output folder; a new one under runs/ if left out."""
-    log_every: int | None = None
-    """Updates per row of metrics.jsonl; left out, there are at most 500 rows."""
     eval_every: int | None = None
     """Updates between greedy evaluations; left out, there is one at the start and one at the end."""
-    eval_episodes: int = 512
-    """Episodes per evaluation."""
     stop_at: float | None = None
     """End training when a greedy evaluation reaches this win rate (or return, where there is no win rate), averaged
     over the seeds. Without --eval-every there are then 20 evaluations."""
-    checkpoint_every_updates: int | None = None
-    """Updates between checkpoints, in addition to those by time; one is always saved at the end."""
-    checkpoint_every_minutes: float | None = None
-    """Minutes between checkpoints; left out, 5."""
     keep_checkpoints: int = 3
     """How many of the newest checkpoints to keep."""
     on_nan: Literal["stop", "skip"] = "stop"
@@ -139,8 +69,6 @@ class RunFlags(StartFlags, LoggerFlags):
     """First measure how much of training is rollout and how much optimisation; compiles one more program."""
     pictures: bool = True
     """Make curve.png, replay.gif and replay.html at the end."""
-    quiet: bool = False
-    """Show nothing during training."""
     hosts: Annotated[HostFlags, tyro.conf.arg(name="")] = dataclasses.field(default_factory=HostFlags)
     """Other processes of the same run."""
 
