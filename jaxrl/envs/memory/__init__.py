@@ -9,16 +9,20 @@ from typing import Any
 from jaxrl.envs.memory.autoencode import Autoencode
 from jaxrl.envs.memory.bandit import MultiarmedBandit
 from jaxrl.envs.memory.battleship import Battleship
+from jaxrl.envs.memory.concentration import Concentration
 from jaxrl.envs.memory.control import PartialCartPole, PartialPendulum
 from jaxrl.envs.memory.count import CountRecall, HigherLower
+from jaxrl.envs.memory.minesweeper import MineSweeper
 from jaxrl.envs.memory.repeat import RepeatFirst, RepeatPrevious
 from jaxrl.registry import register
 
 __all__ = [
     "Autoencode",
     "Battleship",
+    "Concentration",
     "CountRecall",
     "HigherLower",
+    "MineSweeper",
     "MultiarmedBandit",
     "PartialCartPole",
     "PartialPendulum",
@@ -33,12 +37,18 @@ _NOISE = ({"noise": 0.1}, {"noise": 0.2}, {"noise": 0.3})
 _TASKS: dict[str, tuple[str, Any, tuple[dict[str, Any], ...]]] = {
     "Autoencode": ("autoencode", Autoencode, _DECKS),
     "Battleship": ("battleship", Battleship, ({}, {"size": 10}, {"size": 12})),
+    "Concentration": ("concentration", Concentration, ({}, {"num_decks": 2}, {"kinds": "ranks"})),
     "CountRecall": (
         "count_recall",
         CountRecall,
         ({}, {"num_decks": 2, "kinds": "suits"}, {"num_decks": 4, "kinds": "ranks"}),
     ),
     "HigherLower": ("higher_lower", HigherLower, _DECKS),
+    "MineSweeper": (
+        "minesweeper",
+        MineSweeper,
+        ({}, {"size": 6, "num_mines": 6}, {"size": 8, "num_mines": 10}),
+    ),
     "MultiarmedBandit": (
         "multiarmed_bandit",
         MultiarmedBandit,

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.environment import Step
+from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.memory.board import BoardGame, Params
 from jaxrl.envs.memory.cards import one_hot
 from jaxrl.envs.memory.draw import draw_battleship
-from jaxrl.envs.options import flag, whole
+from jaxrl.envs.options import whole
 from jaxrl.render.scene import Scene
-from jaxrl.spaces import Box, Discrete
+from jaxrl.spaces import Box
 
-__all__ = ["Battleship", "Params", "State", "place_ships"]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Params:
-    """What may vary."""
-
-    max_steps: Any
+__all__ = ["Battleship", "State", "place_ships"]
 
 
 @jax.tree_util.register_dataclass
@@ -44,7 +36,7 @@ class State:
     step: jax.Array
 
 
-class Battleship(Environment):
+class Battleship(BoardGame):
     """Sink all ships with few shots, knowing of each shot whether it hits. Equal to POPGym's Battleship.
 
     Observation bool `[1]`: whether the last shot was a hit; with `observe_action`, also its row and its column, one-hot
@@ -72,7 +64,8 @@ class Battleship(Environment):
         max_steps: int | None = None,
         observe_action: bool = True,
     ) -> None:
-        self.size = whole("size", size, 2)
+        size = whole("size", size, 2)
+        super().__init__(size, size**2 if max_steps is None else max_steps, observe_action)
         self.ships = tuple(whole("ships", length, 1, self.size) for length in ships)
         # Of the places in rows that share no cell, each cell of another ship can block one.
         room = [sum(self.ships[:i]) < self.size * (self.size // length) for i, length in enumerate(self.ships)]
@@ -80,21 +73,9 @@ class Battleship(Environment):
             raise ValueError(
                 f"ships={ships!r} must be one or more that always find room; take fewer, or a larger size."
             )
-        self._observes_action = flag("observe_action", observe_action)
-        steps = self.size**2 if max_steps is None else whole("max_steps", max_steps)
-        self._default_params = as_arrays(Params(steps))
-
-    @property
-    def default_params(self) -> Params:
-        return self._default_params
 
     def observation_space(self, params: Params | None = None) -> Box:
-        return Box(0, 1, (1 + 2 * self.size * self._observes_action,), bool)
-
-    def action_space(self, params: Params | None = None) -> Discrete:
-        return Discrete(self.size**2)
-
-    split_key = same_key  # steps draw nothing
+        return Box(0, 1, (1 + 2 * self.size * self.observes_action,), bool)
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         ship = place_ships(uniform_rows(key, len(self.ships)), self.size, self.ships).reshape(-1)
@@ -120,12 +101,7 @@ class Battleship(Environment):
 
     def observation(self, state: State, params: Params | None = None) -> jax.Array:
         """Bool `[1]`, or `[1 + 2 W]` with the last shot."""
-        parts = [state.hit[None]]
-        if self._observes_action:
-            fired = state.target >= 0
-            row, column = state.target // self.size, state.target % self.size
-            parts += [fired & one_hot(row, self.size), fired & one_hot(column, self.size)]
-        return jnp.concatenate(parts)
+        return jnp.concatenate([state.hit[None], self.seen_cell(state.target)])
 
     def text(self, state: State, viewer: int = 0, params: Params | None = None) -> str:
         """One state as text, as the player knows it: without the ships, which pictures show."""

@@ -10,20 +10,27 @@ from jaxrl.envs.memory.cards import RANKS, SUITS
 from jaxrl.render.scene import Caption, Circle, Rect, Scene, Shape, Text, Tip
 
 __all__ = [
+    "ROW",
     "draw_autoencode",
     "draw_bandit",
     "draw_battleship",
+    "draw_concentration",
     "draw_count_recall",
     "draw_higher_lower",
+    "draw_minesweeper",
     "draw_repeat_first",
     "draw_repeat_previous",
 ]
 
 _BOARD, _INK, _DIM, _AROUND = "#1c2738", "#e6edf7", "#6b7a94", "#0f141d"
+_OPEN = "#3b4d6b"
 _RIGHT, _WRONG = "#57ab5a", "#e5534b"
-_KINDS = ("#4da3ff", "#f2cc60", "#4dd0c8", "#ff8f6b")  # of suits; kinds of other cards look alike
+_KINDS = ("#4da3ff", "#f2cc60", "#4dd0c8", "#ff8f6b")
+_FILLS = {2: ("#a3b1c8", "#f0716a"), 4: _KINDS}  # of black and red, and of suits; kinds of other cards look alike
 _MOST = 9
 """Cards of a row, at most."""
+ROW = 13
+"""Cards of a row on a table."""
 
 
 def draw_repeat_first(name: str, states: Any) -> Scene:
@@ -68,6 +75,26 @@ def draw_count_recall(name: str, states: Any, kinds: tuple[str, ...], each: int)
     return _scene(name, states, shapes, (-0.2, -1.1, width + 0.2, 1.9))
 
 
+def draw_concentration(name: str, states: Any, kinds: tuple[str, ...]) -> Scene:
+    """The cards on the table; those that were seen and lie face down are faint. Frames are around those of a try.
+
+    Args:
+        name: The title.
+        states: Those of the episode.
+        kinds: The names of the kinds.
+    """
+    kind, shown, found = (np.asarray(leaf) for leaf in (states.kind, states.shown, states.found))
+    shapes: list[Shape] = []
+    for place in range(kind.shape[1]):
+        x, y = 1.1 * (place % ROW), -1.5 * (place // ROW)
+        tried = np.where(shown[:, place] & ~found[:, place], 1.0, 0.0)
+        shapes.append(Rect(x=x - 0.05, y=y - 0.05, width=1.1, height=1.5, fill=_INK, corner=0.12, alpha=tried))
+        shapes.append(Rect(x=x, y=y, width=1.0, height=1.4, fill=_BOARD, corner=0.1))
+        shapes += _card(x, y, kind[:, place], kinds, size=0.3, alpha=np.where(shown[:, place], 1.0, 0.4))
+    bottom = -1.5 * (kind.shape[1] // ROW - 1)
+    return _scene(name, states, shapes, (-0.3, bottom - 0.3, 1.1 * ROW + 0.2, 1.8))
+
+
 def draw_higher_lower(name: str, states: Any) -> Scene:
     """The newest card; bars tell how many of each rank are still to come."""
     left, rank = np.asarray(states.left), np.asarray(states.rank)
@@ -97,7 +124,7 @@ def draw_bandit(name: str, states: Any) -> Scene:
     steps = np.asarray(states.step)
     count = np.array([f"{a} of {b} paid" for a, b in zip(won.tolist(), steps.tolist(), strict=True)])
     view = (-0.2, -0.2, arms + 0.2, arms / 2 + 0.2)
-    return Scene(frames, view, tuple(shapes), (Caption(name), Caption(count)), _AROUND, step_seconds=0.15)
+    return Scene(frames, view, tuple(shapes), _captions(name, count, states)[:2], _AROUND, step_seconds=0.15)
 
 
 def draw_battleship(name: str, states: Any, size: int) -> Scene:
@@ -113,15 +140,53 @@ def draw_battleship(name: str, states: Any, size: int) -> Scene:
     for cell in range(size**2):
         x, y = cell % size, size - 1 - cell // size
         fill = np.where(ship[:, cell], np.where(shot[:, cell], _WRONG, _DIM), _BOARD)
-        last = np.where(target == cell, 1.0, 0.0)
-        shapes.append(Rect(x=x, y=y, width=1.0, height=1.0, fill=_INK, corner=0.12, alpha=last))
-        shapes.append(Rect(x=x + 0.06, y=y + 0.06, width=0.88, height=0.88, fill=fill, corner=0.1))
+        shapes += _tile(x, y, fill, target == cell)
         missed = np.where(shot[:, cell] & ~ship[:, cell], 1.0, 0.0)
         shapes.append(Circle(x=x + 0.5, y=y + 0.5, radius=0.18, stroke=_INK, stroke_width=0.06, alpha=missed))
-    hits = (ship & shot).sum(1)
-    text = np.array([f"{a} of {b} cells hit" for a, b in zip(hits.tolist(), ship.sum(1).tolist(), strict=True)])
-    captions = (Caption(name), Caption(text), Caption(_steps(states)))
-    return Scene(len(ship), (-0.2, -0.2, size + 0.2, size + 0.2), tuple(shapes), captions, _AROUND, step_seconds=0.2)
+    return _board(name, states, shapes, size, ship & shot, ship, "hit")
+
+
+def draw_minesweeper(name: str, states: Any, size: int) -> Scene:
+    """The board: open cells tell how many mines are beside them; mines are discs; a frame is around the last cell.
+
+    Args:
+        name: The title.
+        states: Those of the episode.
+        size: Cells of a row.
+    """
+    mine, opened, target = np.asarray(states.mine), np.asarray(states.opened), np.asarray(states.target)
+    around = np.pad(mine.reshape(-1, size, size), ((0, 0), (1, 1), (1, 1))).astype(int)
+    shapes: list[Shape] = []
+    for cell in range(size**2):
+        row, column = divmod(cell, size)
+        x, y = column, size - 1 - row
+        is_open, is_mine = opened[:, cell], mine[:, cell]
+        fill = np.where(is_open, np.where(is_mine, _WRONG, _OPEN), _BOARD)
+        shapes += _tile(x, y, fill, target == cell)
+        count = around[:, row : row + 3, column : column + 3].sum((1, 2)).astype(str)
+        alpha = np.where(is_open & ~is_mine, 1.0, 0.0)
+        shapes.append(Text(x=x + 0.5, y=y + 0.5, text=count, size=0.42, fill=_INK, alpha=alpha))
+        color = np.where(is_open, _AROUND, _DIM)
+        shapes.append(Circle(x=x + 0.5, y=y + 0.5, radius=0.2, fill=color, alpha=np.where(is_mine, 1.0, 0.0)))
+    return _board(name, states, shapes, size, opened & ~mine, ~mine, "open")
+
+
+def _tile(x: float, y: float, fill: np.ndarray, last: np.ndarray) -> list[Shape]:
+    """A cell of a board; a border is around it where `[F]` it is the last one."""
+    return [
+        Rect(x=x, y=y, width=1.0, height=1.0, fill=_INK, corner=0.12, alpha=np.where(last, 1.0, 0.0)),
+        Rect(x=x + 0.06, y=y + 0.06, width=0.88, height=0.88, fill=fill, corner=0.1),
+    ]
+
+
+def _board(
+    name: str, states: Any, shapes: list[Shape], size: int, done: np.ndarray, wanted: np.ndarray, verb: str
+) -> Scene:
+    """A game on a board; the caption counts the cells `[F, W W]` that are done, of those that are wanted."""
+    counts = done.sum(1).tolist(), wanted.sum(1).tolist()
+    text = np.array([f"{a} of {b} cells {verb}" for a, b in zip(*counts, strict=True)])
+    view = (-0.2, -0.2, size + 0.2, size + 0.2)
+    return Scene(len(done), view, tuple(shapes), _captions(name, text, states), _AROUND, step_seconds=0.2)
 
 
 def _rows(rows: list[tuple[str, np.ndarray]]) -> list[Shape]:
@@ -137,14 +202,16 @@ def _rows(rows: list[tuple[str, np.ndarray]]) -> list[Shape]:
     return shapes
 
 
-def _card(x: float, y: float, kind: np.ndarray, kinds: tuple[str, ...]) -> list[Shape]:
+def _card(
+    x: float, y: float, kind: np.ndarray, kinds: tuple[str, ...], size: float = 0.2, alpha: Any = 1.0
+) -> list[Shape]:
     """A card `[F]` with the name of its kind; none where the kind is -1."""
-    names = np.array([kinds[number] for number in kind.tolist()])
-    colors = np.array([_KINDS[number % 4] if len(kinds) == 4 else _KINDS[0] for number in kind.tolist()])
-    alpha = np.where(kind >= 0, 1.0, 0.0)
+    fills = _FILLS.get(len(kinds), _KINDS[:1] * len(kinds))
+    names, colors = (np.array([options[number] for number in kind.tolist()]) for options in (kinds, fills))
+    alpha = np.where(kind >= 0, alpha, 0.0)
     return [
         Rect(x=x, y=y, width=1.0, height=1.4, fill=colors, corner=0.1, alpha=alpha),
-        Text(x=x + 0.5, y=y + 0.7, text=names, size=0.2, fill=_AROUND, alpha=alpha),
+        Text(x=x + 0.5, y=y + 0.7, text=names, size=size, fill=_AROUND, alpha=alpha),
     ]
 
 
@@ -155,9 +222,10 @@ def _scene(name: str, states: Any, shapes: list[Shape], view: tuple[float, float
     text = np.array([f"{a} right, {b} wrong" for a, b in zip(*counts, strict=True)])
     x, y = view[2] - 0.15, view[3] - 0.12
     mark = Circle(x=x, y=y, radius=0.08, fill=np.where(right > 0, _RIGHT, _WRONG), alpha=np.where(right == 0, 0.0, 1.0))
-    captions = (Caption(name), Caption(text), Caption(_steps(states)))
-    return Scene(len(right), view, (*shapes, mark), captions, _AROUND, step_seconds=0.4)
+    return Scene(len(right), view, (*shapes, mark), _captions(name, text, states), _AROUND, step_seconds=0.4)
 
 
-def _steps(states: Any) -> np.ndarray:
-    return np.array([f"step {step}" for step in np.asarray(states.step).tolist()])
+def _captions(name: str, text: np.ndarray, states: Any) -> tuple[Caption, ...]:
+    """The task without its family, so that the long names leave room for the text `[F]`; and the step."""
+    steps = np.array([f"step {step}" for step in np.asarray(states.step).tolist()])
+    return Caption(name.removeprefix("memory/")), Caption(text), Caption(steps)

@@ -1,4 +1,4 @@
-"""What lock-step with POPGym cannot show: how cards, arms, ships and noise are drawn."""
+"""What lock-step with POPGym cannot show: how cards, arms, ships, mines and noise are drawn."""
 
 import collections
 import dataclasses
@@ -16,6 +16,7 @@ import jaxrl
 from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.memory.battleship import place_ships
 from jaxrl.envs.memory.cards import deal
+from jaxrl.envs.memory.minesweeper import place_mines
 from jaxrl.render.scene import Text
 from tests.envs.memory.popgym_replay import play
 
@@ -56,6 +57,31 @@ def test_an_episode_shows_the_whole_deck(name):
     obs = play(name, seed=3, steps=cards - 1).obs
     parts = obs.reshape(cards, -1, len(env.kinds)).sum(0)
     np.testing.assert_array_equal(parts, cards // len(env.kinds))
+
+
+@pytest.mark.parametrize(("kinds", "alike"), [("colors", 25 / 51), ("ranks", 3 / 51)])
+def test_cards_on_a_table_lie_as_after_shuffling(kinds, alike):
+    env: Any = jaxrl.make("memory/concentration", kinds=kinds)
+    deck = len(env.kinds)
+
+    def table(key: jax.Array) -> jax.Array:
+        """The kinds of all cards, turned one after the other from one in the middle on."""
+        key_reset, key_turns = jax.random.split(key)
+        turns = (7 + np.arange(52)) % 52, jax.random.split(key_turns, 52)
+
+        def turn(state: Any, turn: Any) -> Any:
+            return env.step_env(turn[1], state, turn[0], env.default_params)[1], None
+
+        return jax.lax.scan(turn, env.reset(key_reset)[1], turns)[0].kind
+
+    keys = jax.random.split(jax.random.key(0), 4000)
+    tables = np.asarray(jax.jit(jax.vmap(table))(keys))
+    for kind in range(deck):
+        np.testing.assert_array_equal((tables == kind).sum(-1), 52 // deck)
+    for place, other in ((7, 8), (0, 51), (20, 40)):
+        assert p_value(tables[:, place].tolist(), dict.fromkeys(range(deck), 1 / deck)) > 1e-3
+        same = (tables[:, place] == tables[:, other]).tolist()
+        assert p_value(same, {True: alike, False: 1 - alike}) > 1e-3
 
 
 def test_the_suit_to_name_does_not_show():
@@ -115,6 +141,35 @@ def test_ships_lie_as_by_trial_and_error(ships):
     assert p_value(drawn, dict(chances)) > 1e-3
 
 
+def test_mines_lie_anywhere():
+    env: Any = jaxrl.make("memory/minesweeper")
+    keys = jax.random.split(jax.random.key(0), 30_000)
+    boards = np.asarray(jax.jit(jax.vmap(lambda key: env.reset(key)[1].mine))(keys))
+    pairs = list(itertools.combinations(range(16), 2))
+    assert p_value([tuple(np.flatnonzero(board).tolist()) for board in boards], dict.fromkeys(pairs, 1 / 120)) > 1e-3
+    draws = uniform_rows(keys, 3).T
+    boards = np.asarray(jax.jit(jax.vmap(lambda numbers: place_mines(numbers, 5)))(draws))
+    triples = list(itertools.combinations(range(5), 3))
+    assert p_value([tuple(np.flatnonzero(board).tolist()) for board in boards], dict.fromkeys(triples, 1 / 10)) > 1e-3
+
+
+def test_even_the_largest_and_smallest_draws_place_all_mines():
+    for draw in (0.0, 1 - 2.0**-24):
+        for size, mines in ((2, 1), (4, 2), (6, 6), (7, 46), (8, 10), (16, 99)):
+            assert int(place_mines(jnp.full(mines, draw, jnp.float32), size**2).sum()) == mines
+
+
+def test_minesweeper_counts_the_mines_beside_a_cell():
+    env: Any = jaxrl.make("memory/minesweeper_hard")
+    _, state = env.reset(jax.random.key(3))
+    board = np.pad(np.asarray(state.mine).reshape(8, 8), 1)
+    step = jax.jit(lambda cell: env.step_env(jax.random.key(0), state, cell, env.default_params)[0])
+    for row, column in itertools.product(range(8), repeat=2):
+        obs = np.asarray(step(jnp.int32(8 * row + column)))
+        assert obs[:10].argmax() == board[row : row + 3, column : column + 3].sum()
+        assert np.flatnonzero(obs[10:]).tolist() == [row, 8 + column]
+
+
 def test_battleship_ends_when_all_ships_are_sunk():
     env: Any = jaxrl.make("memory/battleship", size=3, ships=(1, 2))
     _, state = env.reset(jax.random.key(0))
@@ -157,6 +212,9 @@ def test_noise_is_a_parameter(name):
         ("multiarmed_bandit", {"num_arms": 1}, "num_arms must be a whole number of at least 2"),
         ("battleship", {"size": 4, "ships": (4, 4, 4, 4, 4)}, "take fewer, or a larger size"),
         ("battleship", {"ships": ()}, "take fewer, or a larger size"),
+        ("concentration", {"kinds": "suits"}, "kinds must be 'colors' or 'ranks'"),
+        ("minesweeper", {"num_mines": 14}, "num_mines must be a whole number from 1 to 13"),
+        ("minesweeper", {"max_steps": 0}, "max_steps must be a whole number of at least 1"),
         ("battleship", {"ships": (9,)}, "ships must be a whole number from 1 to 8"),
         ("position_only_cartpole", {"noise": -0.1}, "noise must be a number of at least 0"),
         ("position_only_cartpole", {"observe": "both"}, "observe must be 'position' or 'velocity'"),
@@ -167,12 +225,12 @@ def test_wrong_options_are_explained(name, options, message):
         jaxrl.make(f"memory/{name}", **options)
 
 
-@pytest.mark.parametrize("name", ["multiarmed_bandit", "battleship"])
-def test_the_last_action_can_be_left_out(name):
+@pytest.mark.parametrize(("name", "size"), [("multiarmed_bandit", 1), ("battleship", 1), ("minesweeper", 3)])
+def test_the_last_action_can_be_left_out(name, size):
     env: Any = jaxrl.make(f"memory/{name}", observe_action=False)
     obs, state = env.reset(jax.random.key(0))
-    assert obs.shape == env.observation_space().shape == (1,)
-    assert env.step(jax.random.key(1), state, jnp.int32(0))[0].shape == (1,)
+    assert obs.shape == env.observation_space().shape == (size,)
+    assert env.step(jax.random.key(1), state, jnp.int32(0))[0].shape == (size,)
 
 
 @pytest.mark.parametrize("name", jaxrl.list_envs("memory/*_hard"))
@@ -199,14 +257,20 @@ def test_pictures(name):
         ("higher_lower", r"The card is \w+\. Is the next .*", r"((Right|Wrong)\. )?The card is \w+\. Is the next .*"),
         ("multiarmed_bandit", r"No arm was pulled yet\.", r"Arm 0 (paid|did not pay)\."),
         ("battleship", r"No shot was fired yet\.", r"The shot at row 0, column 0 was a (hit|miss)\."),
+        ("concentration", r"Turn a card\.\s+0\s+1\s.*\s51", r"Turn another card\.\s+\[(black|red)\]\s+1\s.*\s51"),
+        (
+            "minesweeper",
+            r"No cell was opened yet\.",
+            r"The cell at row 0, column 0 (is a mine|has \d mines? beside it)\.",
+        ),
     ],
 )
 def test_words_tell_a_player_what_the_observation_shows(name, begins, goes_on):
     env: Any = jaxrl.make(f"memory/{name}")
     _, state = env.reset(jax.random.key(0))
-    assert re.fullmatch(begins, env.text(state))
-    _, state, *_ = env.step(jax.random.key(1), state, jnp.int32(0))
-    assert re.fullmatch(goes_on, env.text(state))
+    assert re.fullmatch(begins, env.text(state), re.DOTALL)
+    state = env.step_env(jax.random.key(1), state, jnp.int32(0), env.default_params)[1]
+    assert re.fullmatch(goes_on, env.text(state), re.DOTALL)
 
 
 def test_the_words_of_a_whole_recital():
