@@ -13,6 +13,7 @@ from jaxrl.cli import EXIT_FAILED, EXIT_STOPPED
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.train import new_run_dir
+from jaxrl.errors import DivergedError
 
 __all__ = ["rerun_run"]
 
@@ -43,10 +44,16 @@ def rerun_run(argv: list[str]) -> int:
     run_dir = flags.run_dir or new_run_dir(f"rerun-{run.about['algorithm']}", run.config.env)
     for sentence in warnings_for(run.about):
         print(f"Not the same as then: {sentence}", file=sys.stderr)
-    result = rerun(run, run_dir, flags.quiet)
-    if result.stopped:
+    try:
+        stopped = rerun(run, run_dir, flags.quiet).stopped
+    except DivergedError as error:
+        if run.about["status"] != "diverged":
+            raise
+        print(f"It diverges again: {error}", file=sys.stderr)
+        stopped = None
+    if stopped not in (None, "goal"):
         again = f"jaxrl resume {shlex.quote(str(run_dir))}"
-        print(f"Stopped by {result.stopped}; all is saved. Continue with: {again}", file=sys.stderr)
+        print(f"Stopped by {stopped}; all is saved. Continue with: {again}", file=sys.stderr)
         return EXIT_STOPPED
     before, after = run.folder.metrics.read(), type(run.folder)(run_dir).metrics.read()
     found = compare_rows(before, after)

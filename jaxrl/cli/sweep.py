@@ -27,7 +27,7 @@ MANY_VALUES = """\
 Flags of the algorithm take several values:
   --lr 1e-4 3e-4 1e-3         values
   --ent-coef 1e-4:1e-1:log    a range (without :log its numbers are uniform, not their logarithms)
-  --hidden 64,64 128,128      values that are lists are written with commas
+  --hidden 64,64 128,128      values that are lists are written with commas, lists of one as 64, 128,
   --anneal-lr True False      switches can be tried both ways"""
 
 _USAGE = f"""\
@@ -39,6 +39,7 @@ All combinations are trained, with --samples draws from each range.
 `jaxrl sweep ALGO --help` lists all flags.
 """
 
+_TEXTS = ("env", "params", "network", "policies", "policy_hyperparams")  # in which a comma separates nothing
 _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
 
@@ -149,8 +150,8 @@ def read_space(
         elif isinstance(defaults[field], int | float) and any("," in value for value in values):
             apart = " ".join(word for value in values for word in value.strip("[]").split(",") if word)
             raise ValueError(f"{flag} takes values with spaces in between: {flag} {apart}.")
-        elif field != "env" and any("," in value for value in values):
-            choices[i] = [[flag, *value.split(",")] for value in values]
+        elif field not in _TEXTS and any("," in value for value in values):
+            choices[i] = [[flag, *filter(None, value.split(","))] for value in values]
         elif len(values) > 1 and not isinstance(defaults[field], tuple):
             choices[i] = [_one(flag, value, defaults[field]) for value in values]
         if len(choices.get(i, ())) > 1:

@@ -227,13 +227,14 @@ def given_fields(argv: list[str]) -> set[str]:
 
 
 def _value_in(argv: list[str], flag: str) -> str | None:
-    """The value of a flag that is needed before parsing because the other flags' defaults depend on it."""
-    for i, word in enumerate(argv):
-        if word == flag and i + 1 < len(argv):
-            return argv[i + 1]
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2]
-    return None
+    """The last value of a flag that is needed before parsing, because the defaults of other flags depend on it."""
+    value = None
+    for word, following in itertools.pairwise([*argv, ""]):
+        if word == flag:
+            value = following
+        elif word.startswith(f"{flag}="):
+            value = word.partition("=")[2]
+    return value or None
 
 
 def new_run_dir(algo: str, env: str) -> Path:

@@ -88,12 +88,12 @@ def _watch_sweep(folder: Path, flags: WatchFlags) -> int:
             print(f"{group.name} of {folder}")
             follower = _watch(group, flags)
             done.add(group)
-            if flags.once:
-                return 0
-            if follower.gone:
+            if follower.gone and not flags.once:
                 return 1
-        if status != "running":
-            return 0 if status == "finished" else 1
+        if status == "failed":
+            print(f"The sweep in {folder} has failed; where it ran, an error says why.")
+        if status != "running" or flags.once:
+            return 0 if status in ("running", "finished") else 1
         time.sleep(flags.every)
 
 

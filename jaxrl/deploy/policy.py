@@ -101,7 +101,7 @@ class Policy:
         obs, mask, reset = (None if x is None else of_batch(x) for x in (obs, action_mask, reset))
         carry = jax.tree.map(of_batch, carry)
         if mask is not None and self._mask is not None:
-            mask = _broadcast("action_mask", mask, (obs.shape[0], *self._mask.shape))
+            mask = _broadcast("action_mask", mask.astype(bool), (obs.shape[0], *self._mask.shape))
         if reset is not None:
             reset = _broadcast("reset", reset, obs.shape[:1])
         state, whole = self._needed.state(params), None if carry is None else self._needed.whole(carry, obs.shape[0])

@@ -23,6 +23,7 @@ __all__ = [
     "observed_space",
     "padded",
     "raw_key",
+    "sampling_mask",
     "split_agents",
     "split_mask",
     "stack_agents",
@@ -87,6 +88,11 @@ def split_mask(env: MultiAgentEnvironment, mask: Any) -> dict[str, Any]:
     """`mask[N, A]` as a dict of agents, each cut to its own actions."""
     own = env.agent_action_spaces.items()
     return {agent: mask[i, : space.n] for i, (agent, space) in enumerate(own) if isinstance(space, Discrete)}
+
+
+def sampling_mask(mask: jax.Array) -> jax.Array:
+    """A mask as Gymnasium's spaces take it to draw from: int8, 1 where it is True."""
+    return mask.astype(jnp.int8)
 
 
 def padded(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -208,7 +214,7 @@ class Stepper:
         return key, state, obs, reward, terminated, truncated, {**info, **self._look(state, params)}
 
     def _look(self, state: Any, params: Any) -> dict[str, jax.Array]:
-        facts = {"action_mask": self.env.action_mask(state, params)} if self._masked else {}
+        facts = {"action_mask": sampling_mask(self.env.action_mask(state, params))} if self._masked else {}
         if isinstance(self.env, MultiAgentEnvironment):
             facts["alive"] = self.env.agent_mask(state, params)
         return facts

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.interop.common import Extra, Stepper
+from jaxrl.interop.common import Extra, Stepper, sampling_mask
 from jaxrl.spaces import check_action
 from jaxrl.vector import VectorEnv
 
@@ -143,7 +143,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         return key, state, obs, reward, terminated, truncated, {**info, **self._look(state, params)}, final
 
     def _look(self, state: Any, params: Any) -> dict[str, jax.Array]:
-        return {"action_mask": self.venv.action_mask(state, params)} if self._masked else {}
+        return {"action_mask": sampling_mask(self.venv.action_mask(state, params))} if self._masked else {}
 
 
 def space_of(space: spaces.Space) -> gymnasium.Space:

@@ -129,6 +129,6 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         shared = {name: value for name, value in facts.items() if name not in ("action_mask", "alive")}
         infos = {}
         for agent, alive in zip(self.env.agents, facts["alive"], strict=True):
-            own = {"action_mask": masks[agent].astype(np.int8)} if masks else {}
+            own = {"action_mask": masks[agent]} if masks else {}
             infos[agent] = {**shared, **own, "alive": bool(alive)}
         return infos

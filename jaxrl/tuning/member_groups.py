@@ -18,16 +18,18 @@ from jaxrl.train.folder.continuation import Stage, decide
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.intervals import Intervals
-from jaxrl.train.members import describe_member, traced_fields
+from jaxrl.train.members import Members, describe_member, traced_fields
 from jaxrl.train.metrics import columns, flat_row, metric_of
 from jaxrl.train.programs import Programs
 from jaxrl.train.run import SearchRun
+from jaxrl.train.start import InitFrom, Start
 from jaxrl.tuning.search_space import Point
 
 __all__ = [
     "MemberGroup",
     "Row",
     "check_groups",
+    "check_start",
     "chosen_seeds",
     "curve_means",
     "make_groups",
@@ -100,6 +102,14 @@ def check_groups(groups: Sequence[MemberGroup], options: dict[str, Any]) -> None
         Intervals(group.config.num_updates, **{name: options[name] for name in names})
         group.config.make_env()
         choose_mesh(group.config, len(group.members), options["mesh"])
+
+
+def check_start(algorithm: ModuleType, groups: Sequence[MemberGroup], init_from: InitFrom | None) -> None:
+    """Raise the errors of `fit` about the run to start from, for the groups that have not begun."""
+    for group in groups:
+        if group.folder is None or not group.folder.path.exists():
+            members = Members.of(group.config, group.members)
+            Start(algorithm.make(group.config), group.config, members, init_from, alike=False).check()
 
 
 def train_groups(

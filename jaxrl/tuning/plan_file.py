@@ -89,7 +89,11 @@ def recorded(
             about = _continued(file, what, config, about, plan)
         record = PlanFile(file, about)
         record.write("running")
-        yield record
+        try:
+            yield record
+        except BaseException:
+            record.write("failed")  # for those who watch
+            raise
 
 
 def _continued(file: Path, what: str, config: Any, about: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from jaxrl.errors import MissingExtraError
 from jaxrl.train.devices.mesh import MeshShape
 from jaxrl.train.loggers import Logger
 from jaxrl.train.start import InitFrom
-from jaxrl.tuning.member_groups import MemberGroup, Row, check_groups, chosen_seeds, make_groups, train_groups
+from jaxrl.tuning.member_groups import (
+    MemberGroup,
+    Row,
+    check_groups,
+    check_start,
+    chosen_seeds,
+    make_groups,
+    train_groups,
+)
 from jaxrl.tuning.plan_file import PlanFile, named_intervals, recorded
 from jaxrl.tuning.search_space import describe_space, points, read_space
 
@@ -113,6 +121,7 @@ def sweep(
     start = InitFrom(init_from) if isinstance(init_from, str | Path) else init_from
     options = {**intervals, "init_from": start, "mesh": mesh, "logger": logger, "quiet": quiet}
     check_groups(groups, options)
+    check_start(algorithm, groups, start)
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
     plan |= {} if start is None else {"init_from": start.to_json()}

@@ -147,6 +147,11 @@ def test_presets_are_defaults_that_flags_override(workplace: Path) -> None:
     assert (config["total_timesteps"], config["lr"], config["sizes"]) == (160, 0.5, [7, 8])
 
 
+def test_of_a_flag_that_stands_twice_the_last_one_counts(workplace: Path) -> None:
+    main(["train", "toy", "--run-dir", "a", "--preset", "default", "--preset=long", *QUICK])
+    assert json.loads((workplace / "a" / "run.json").read_text())["config"]["total_timesteps"] == 160
+
+
 def test_what_to_type_next_is_quoted_for_a_shell(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
     main(["train", "toy", "--run-dir", "my runs/a", "--eval-episodes", "8", "--no-pictures"])
     assert "\n  jaxrl eval 'my runs/a'\n  jaxrl render 'my runs/a' --out team.gif\n" in capsys.readouterr().out

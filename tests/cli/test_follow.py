@@ -122,6 +122,16 @@ def test_the_groups_of_a_sweep_are_watched_one_after_the_other(
     assert [line for line in lines if line.startswith("group")] == ["group-001 of sweep", "group-002 of sweep"]
 
 
+def test_a_sweep_without_groups_is_not_waited_for(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = workplace / "sweep"
+    sweep.mkdir()
+    (sweep / "sweep.json").write_text(json.dumps({"status": "running"}))
+    main(["watch", "sweep", "--once"])
+    (sweep / "sweep.json").write_text(json.dumps({"status": "failed"}))
+    assert code_of("watch", "sweep") == 1
+    assert "The sweep in sweep has failed" in capsys.readouterr().out
+
+
 def test_there_must_be_something_to_watch(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
     assert code_of("watch", "nowhere") == 2
     assert "nowhere holds no run" in capsys.readouterr().err
@@ -136,6 +146,21 @@ def test_there_must_be_something_to_watch(capsys: pytest.CaptureFixture[str], wo
 def test_a_rerun_brings_the_same_numbers(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["rerun", str(run), "--run-dir", "again", "--quiet"])
     assert "Reproduced: 10 rows of metrics are the same, bit for bit." in capsys.readouterr().out
+
+
+def test_a_run_that_reached_its_goal_is_compared_too(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", "toy", "--run-dir", "goal", "--stop-at", "0.01", "--eval-episodes", "8", "--no-pictures", "--quiet"])
+    main(["rerun", "goal", "--run-dir", "again", "--quiet"])
+    assert "Reproduced: " in capsys.readouterr().out
+
+
+def test_a_run_that_diverged_is_compared_too(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = ["train", "toy", "--nan-at", "3", "--eval-episodes", "8", "--no-pictures", "--quiet"]
+    assert code_of(*train, "--run-dir", "diverged") == 1
+    main(["rerun", "diverged", "--run-dir", "again", "--quiet"])
+    out, err = capsys.readouterr()
+    assert "Reproduced: " in out
+    assert "It diverges again: After update 3 of 10" in err
 
 
 def test_other_numbers_are_told_with_what_may_be_the_reason(

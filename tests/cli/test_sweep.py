@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxrl.algos import ppo
+from jaxrl.algos import ippo, ppo
 from jaxrl.cli.sweep import SweepFlags, read_space, summary
 
 
@@ -29,6 +29,18 @@ def test_several_values_of_a_flag() -> None:
     argv = ["--lr", "1e-4", "1e-3", "--anneal-lr", "true", "False", "--hidden", "8", "8,4"]
     _, _, space = read_space("ppo", ppo, argv, SweepFlags(), "sweep")
     assert space == {"lr": [1e-4, 1e-3], "anneal_lr": [True, False], "hidden": [(8,), (8, 4)]}
+
+
+def test_a_comma_after_a_single_number_makes_a_list_of_one() -> None:
+    _, _, space = read_space("ppo", ppo, ["--hidden", "8,", "16,"], SweepFlags(), "sweep")
+    assert space == {"hidden": [(8,), (16,)]}
+
+
+def test_a_comma_in_a_pattern_separates_nothing() -> None:
+    argv = ["--env", "mpe/simple_tag", "--policies", "adversary_[0,1]=A", "--lr", "1e-4", "1e-3"]
+    config, _, space = read_space("ippo", ippo, argv, SweepFlags(), "sweep")
+    assert config.policies == ("adversary_[0,1]=A",)
+    assert list(space) == ["lr"]
 
 
 @pytest.mark.parametrize("values", [["1e-4,1e-3"], ["1e-4,", "1e-3"], ["[1e-4,1e-3]"]])

@@ -62,6 +62,7 @@ def test_lockstep_with_gymnasiums_own_cartpole():
     theirs.reset(seed=3)
     theirs.state = tuple(obs.astype(np.float64))
     assert info["action_mask"].all()
+    assert ours.action_space.sample(info["action_mask"]) in ours.action_space
     terminated = False
     for step in range(200):
         action = step % 2
@@ -100,6 +101,7 @@ def test_vector_environment_resets_in_the_same_step_and_keeps_the_final_observat
     obs, info = venv.reset(seed=0)
     assert obs in venv.observation_space
     assert info["action_mask"].shape == (3, 2)
+    assert venv.single_action_space.sample(info["action_mask"][0]) in venv.single_action_space
     ends = 0
     for step in range(27):
         before = obs

@@ -22,6 +22,7 @@ from jaxrl.errors import MissingExtraError
 from jaxrl.report import collect
 from jaxrl.train.fit import fit
 from jaxrl.train.loggers import Logger
+from jaxrl.tuning.plan_file import recorded
 from jaxrl.tuning.search_space import points, read_space
 
 
@@ -115,6 +116,16 @@ def test_all_members_can_start_from_another_run(tmp_path: Path) -> None:
     assert sweep_toys(tmp_path / "sweep", **changed).table == started.table
     with pytest.raises(FileExistsError, match="init_from"):
         sweep_toys(tmp_path / "sweep", num_envs=[4])
+
+
+def test_a_run_that_cannot_be_started_from_leaves_the_folder_free(tmp_path: Path) -> None:
+    """And a sweep that fails on its way says so, to those who watch it."""
+    with pytest.raises(FileNotFoundError, match="holds no run"):
+        sweep_toys(tmp_path / "sweep", init_from=tmp_path / "nowhere")
+    assert not (tmp_path / "sweep").exists()
+    with pytest.raises(ZeroDivisionError), recorded(tmp_path / "sweep", "sweep", CONFIG, {}, 1):
+        raise ZeroDivisionError
+    assert json.loads((tmp_path / "sweep" / "sweep.json").read_text())["status"] == "failed"
 
 
 def test_static_hyperparameters_make_groups(toy_sweep: Any, toy_folder: Path) -> None:
