@@ -42,13 +42,14 @@ def resume(argv: list[str]) -> int:
     """`jaxrl resume [RUN]`; returns the exit code."""
     flags = tyro.cli(ResumeFlags, args=argv, prog="jaxrl resume", registry=WHOLE)
     from jaxrl.train.folder.continuation import ended, goal_reached, is_finished
+    from jaxrl.train.intervals import checks_of_goal
     from jaxrl.train.rerun import repeated
 
     run = load(flags.run, trust=flags.trust)
     config = run.config if flags.total_timesteps is None else _longer(run, flags.total_timesteps)
     options = {**repeated(run), "quiet": flags.quiet, "resume": True}
     if flags.total_timesteps is not None and goal_reached(run.about, options):
-        options["stop_at"] = None
+        options |= {"stop_at": None, "eval_every": options["eval_every"] or checks_of_goal(config.num_updates)}
     given = {"on_nan": flags.on_nan, "stop_at": flags.stop_at}
     options |= {name: value for name, value in given.items() if value is not None}
     if is_finished(run.about, config, options):

@@ -58,10 +58,10 @@ class Sketch:
         """Without the cell's row.
 
         Raises:
-            ValueError: It is the last one.
+            ValueError: Only two are left; a text without a line break would be taken for a name.
         """
-        if len(self.rows) == 1:
-            raise ValueError("This is all that is left of the map.")
+        if len(self.rows) == 2:
+            raise ValueError("A map has at least two rows and columns.")
         return Sketch((*self.rows[: self.y], *self.rows[self.y + 1 :]), self.y, self.x).moved(0, 0)
 
     def with_row(self, row: str) -> Sketch:

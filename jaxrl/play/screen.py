@@ -161,7 +161,8 @@ def sketched(editor: Editor, colors: bool) -> Text:
     for y, row in enumerate(editor.sketch.rows):
         for x, tile in enumerate(row):
             here, letter = (y, x) == (editor.sketch.y, editor.sketch.x), "·" if tile in " ." else tile
-            color = None if tile in (" ", ".", editor.map.wall) else _TILE_COLORS[tiles.index(tile) % len(_TILE_COLORS)]
+            plain = tile in (" ", ".", editor.map.wall) or tile not in tiles
+            color = None if plain else _TILE_COLORS[tiles.index(tile) % len(_TILE_COLORS)]
             style = Style(color=color, bold=color is not None, reverse=here) if colors else Style()
             text.append(f"[{letter}]" if here and not colors else f" {letter} ", style)
         text.append("\n")

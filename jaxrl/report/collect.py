@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,7 +183,14 @@ def _groups_on(env: str, parts: list[_Part], metric: str | None) -> list[SeedGro
         label = _label(group[0], others)
         abouts = {part.folder.path: part.about for part in group}
         groups.append(SeedGroup(label, algorithm, env, metric, tuple(members), abouts))
-    return sorted(groups, key=lambda group: group.label)
+    return sorted(map(partial(_unlike, groups), groups), key=lambda group: group.label)
+
+
+def _unlike(groups: list[SeedGroup], group: SeedGroup) -> SeedGroup:
+    """The group, with its folder in the label if another one has the same."""
+    if [other.label for other in groups].count(group.label) == 1:
+        return group
+    return dataclasses.replace(group, label=f"{group.label}, {next(iter(group.runs))}")
 
 
 def _table(part: _Part) -> dict[str, np.ndarray]:

@@ -107,8 +107,10 @@ def across(groups: Sequence[SeedGroup]) -> dict[str, list[stats.Interval]]:
     envs = {group.env for group in rated}
     found = {}
     for label in dict.fromkeys(group.label for group in rated):
-        scores = [group.scores for group in rated if group.label == label]
-        if len(envs) > 1 and len(scores) == len(envs) and len({len(each) for each in scores}) == 1 and len(scores[0]):
+        own = [group for group in rated if group.label == label]
+        scores = [group.scores for group in own]
+        everywhere = len(envs) > 1 and len(scores) == len(envs) == len({group.env for group in own})
+        if everywhere and len({len(each) for each in scores}) == 1 and len(scores[0]):
             matrix = np.stack(scores, axis=-1)
             statistics = (stats.iqm, stats.median, stats.mean, stats.optimality_gap)
             found[label] = [stats.interval(statistic, matrix, expand=True) for statistic in statistics]

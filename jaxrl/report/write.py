@@ -56,6 +56,8 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path, arena: Arena | No
         "table.csv": csv_table(summaries),
     }
     out.mkdir(parents=True, exist_ok=True)
+    for left in {"effects.png", "profiles.png"} - files.keys():  # by an earlier report
+        (out / left).unlink(missing_ok=True)
     for name, content in files.items():
         (out / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return [out / name for name in files]

@@ -8,7 +8,7 @@ import time
 
 from jaxrl.fields import typed
 
-__all__ = ["ChunkSizer", "Clock", "Intervals"]
+__all__ = ["ChunkSizer", "Clock", "Intervals", "checks_of_goal"]
 
 
 DEFAULT_MINUTES = 5.0
@@ -59,7 +59,7 @@ class Intervals:
     def updates_to_evaluation(self) -> int | None:
         """`eval_every`, or its default."""
         if self.eval_every is None and self.stop_at is not None:
-            return math.ceil(self.num_updates / GOAL_CHECKS)
+            return checks_of_goal(self.num_updates)
         return self.eval_every
 
     @property
@@ -90,6 +90,11 @@ class Intervals:
         minutes = self.checkpoint_every_minutes or DEFAULT_MINUTES
         by_time = since_save >= max(60 * minutes, save_took / MAX_SHARE)
         return update < self.num_updates and bool(by_updates or by_time)
+
+
+def checks_of_goal(num_updates: int) -> int:
+    """The updates between evaluations of a run with a goal, unless `eval_every` says otherwise."""
+    return math.ceil(num_updates / GOAL_CHECKS)
 
 
 class ChunkSizer:

@@ -182,7 +182,7 @@ class Loop:
         self._evaluated = (self.rows.update, summary)
         when = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4)}
         self._callbacks.evaluation({**when, **summary})
-        if self.intervals.updates_to_evaluation and self.rows.update:
+        if (self.intervals.updates_to_evaluation or self._has_best()) and self.rows.update:
             failed = self.saver.keep_best(self.rows.update, state)
             if failed:
                 self._say(str(failed))
@@ -190,6 +190,15 @@ class Loop:
         if running:
             self._start_clock()
         return summary
+
+    def _has_best(self) -> bool:
+        """Whether an earlier part of the run has kept its best state, which a better one is to replace."""
+        folder = self.saver.folder
+        return bool(hosts.main_says(folder is not None and folder.best.exists()))
+
+    def evaluated_before(self, summary: dict[str, Any]) -> None:
+        """Take over the evaluation of the restored state, which the folder has."""
+        self._evaluated = (self.rows.update, summary)
 
     def restore(self, state_shape: Any) -> Any:
         """Restore the newest good checkpoint: the state, the rows, the clock and the files of the folder.

@@ -16,6 +16,7 @@ from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.load import Run
 from jaxrl.train.members import member_of
 from jaxrl.wrappers import Wrapper, as_multi_agent
+from jaxrl.wrappers.fixed import check_roles
 
 __all__ = [
     "Contender",
@@ -232,6 +233,7 @@ def _on_side(
             f"{contender.name} acts for {trained_in.num_agents} agents; a side of {env.name} has {len(side)} of "
             f"{env.num_agents}."
         )
+    check_roles(contender.name, trained_in, env, side)
     whole, own = trained_in.num_agents == env.num_agents, np.array(side)
     draws = contender.by_rules or not greedy
 

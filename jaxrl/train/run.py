@@ -224,6 +224,7 @@ def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnC
         note(status="diverged", error=str(error), diverged=everyone, timesteps=loop.rows.timesteps)
         raise
     if own.error is not None:
+        note(status="stopped", timesteps=loop.rows.timesteps, train_seconds=round(loop.clock.seconds, 3))
         raise own.error
     seconds = loop.clock.seconds
     share = 1 - training.updates.first / max(loop.rows.update, 1)  # of all updates, those that were made here
@@ -282,6 +283,8 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
             loop.tell("config", sentence)
         if last["timesteps"] < loop.rows.timesteps:
             loop.evaluate(state)  # as at the end of the shorter run
+    if last["timesteps"] and last["timesteps"] == loop.rows.timesteps:
+        loop.evaluated_before({name: value for name, value in last.items() if name not in ("timesteps", "seconds")})
     if goal.evaluation(last):
         loop.stopped = goal.reason
     return state

@@ -106,7 +106,8 @@ class Start:
     def first(self, programs: Programs) -> tuple[Any, str | None]:
         """The train state, and a sentence about it unless it is fresh.
 
-        Of a state that was given, the count of its updates (if it has one) begins anew.
+        Of a state that was given, the count of its updates (if it has one) begins anew, and the hyperparameters are
+        those of this run, which run.json has.
         """
         self.check()
         if self.initial_state is not None:
@@ -114,7 +115,7 @@ class Start:
             state = hosts.broadcast(arrays, programs.state_shape)  # a copy: the loop donates its state
             if hasattr(state, "update"):
                 state = dataclasses.replace(state, update=jax.tree.map(lambda count: count * 0, state.update))
-            return state, "Starts with the given train state."
+            return _with_hyperparams(state, programs.init()), "Starts with the given train state."
         state = programs.init()
         if self.init_from is None:
             return state, None
@@ -178,6 +179,14 @@ def _with(state: Any, learned: dict[str, Any]) -> Any:
     nested = field_names(state, "nested")
     new = {name: _with(getattr(state, name), value) if name in nested else value for name, value in learned.items()}
     return dataclasses.replace(state, **new)
+
+
+def _with_hyperparams(state: Any, fresh: Any) -> Any:
+    """A train state with the hyperparameters of a fresh one."""
+    own = {"hyperparams": fresh.hyperparams} if hasattr(fresh, "hyperparams") else {}
+    nested = field_names(state, "nested")
+    inner = {name: _with_hyperparams(getattr(state, name), getattr(fresh, name)) for name in nested}
+    return dataclasses.replace(state, **own, **inner)
 
 
 def _names(state: Any, everything: bool) -> list[str]:

@@ -22,7 +22,7 @@ from jaxrl.train.members import Members, describe_member, traced_fields
 from jaxrl.train.metrics import columns, flat_row, metric_of
 from jaxrl.train.programs import Programs
 from jaxrl.train.run import SearchRun
-from jaxrl.train.start import InitFrom, Start
+from jaxrl.train.start import Start
 from jaxrl.tuning.search_space import Point
 
 __all__ = [
@@ -104,12 +104,13 @@ def check_groups(groups: Sequence[MemberGroup], options: dict[str, Any]) -> None
         choose_mesh(group.config, len(group.members), options["mesh"])
 
 
-def check_start(algorithm: ModuleType, groups: Sequence[MemberGroup], init_from: InitFrom | None) -> None:
-    """Raise the errors of `fit` about the run to start from, for the groups that have not begun."""
+def check_start(algorithm: ModuleType, groups: Sequence[MemberGroup], options: dict[str, Any]) -> None:
+    """`check_groups`, and the run to start from as well, for the groups that have not begun."""
+    check_groups(groups, options)
     for group in groups:
-        if group.folder is None or not group.folder.path.exists():
+        if options["init_from"] is not None and (group.folder is None or not group.folder.path.exists()):
             members = Members.of(group.config, group.members)
-            Start(algorithm.make(group.config), group.config, members, init_from, alike=False).check()
+            Start(algorithm.make(group.config), group.config, members, options["init_from"], alike=False).check()
 
 
 def train_groups(

@@ -16,7 +16,6 @@ from jaxrl.train.start import InitFrom
 from jaxrl.tuning.member_groups import (
     MemberGroup,
     Row,
-    check_groups,
     check_start,
     chosen_seeds,
     make_groups,
@@ -120,8 +119,7 @@ def sweep(
     intervals = named_intervals(log_every, eval_every, eval_episodes, *checkpoints)
     start = InitFrom(init_from) if isinstance(init_from, str | Path) else init_from
     options = {**intervals, "init_from": start, "mesh": mesh, "logger": logger, "quiet": quiet}
-    check_groups(groups, options)
-    check_start(algorithm, groups, start)
+    check_start(algorithm, groups, options)
     space = describe_space(read_space(config, hyperparameters))
     plan = {"space": space, "seeds": chosen, "samples": samples, "max_members": max_members, **intervals}
     plan |= {} if start is None else {"init_from": start.to_json()}

@@ -15,7 +15,7 @@ from jaxrl.environment import MultiAgentEnvironment, Script, Step
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
 
-__all__ = ["FixedPolicies", "matching", "random_policy", "random_policy_in"]
+__all__ = ["FixedPolicies", "check_roles", "matching", "random_policy", "random_policy_in"]
 
 
 class _Player(NamedTuple):
@@ -232,6 +232,23 @@ def random_policy_in(space: Space) -> Script:
     return lambda obs, action_mask, key: jax.vmap(space.sample)(jax.random.split(key, obs.shape[0]))
 
 
+def check_roles(who: str, trained: Any, env: MultiAgentEnvironment, seats: Sequence[int]) -> None:
+    """Raise ValueError if a policy for some of the agents would play agents of other roles.
+
+    Args:
+        who: What the message calls the policy.
+        trained: The environment of the policy, whose agents may be some of `env`'s.
+        env: The environment to play in.
+        seats: The numbers of the agents to play.
+    """
+    names = trained.agents if isinstance(trained, MultiAgentEnvironment) else ()
+    if len(names) != len(seats) or len(names) == env.num_agents or not set(names) <= set(env.agents):
+        return
+    if [env.roles[env.agents.index(name)] for name in names] != [env.roles[seat] for seat in seats]:
+        wanted = ", ".join(env.agents[seat] for seat in seats)
+        raise ValueError(f"{who} was trained for {', '.join(names)} and cannot play {wanted}, whose role is another.")
+
+
 def _player(env: MultiAgentEnvironment, policy: Any, plays: np.ndarray) -> _Player:
     policies: tuple[Any, ...] = tuple(policy) if isinstance(policy, Sequence) else (policy,)
     everyone = np.arange(env.num_agents)
@@ -249,6 +266,7 @@ def _player(env: MultiAgentEnvironment, policy: Any, plays: np.ndarray) -> _Play
             f"The policy of {trained.name} acts for {count} agents; here it should play {len(plays)} of "
             f"{env.num_agents}."
         )
+    check_roles(f"policies: the policy of {trained.name}", trained, env, plays.tolist())
     for kind, here in (("observation_space", env.observation_space()), ("action_space", env.action_space())):
         there = getattr(trained, kind)()
         if there != here:

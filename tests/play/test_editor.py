@@ -53,11 +53,20 @@ def test_rows_and_columns_go_and_the_cell_stays_in_the_map():
     assert (editor.sketch.y, editor.sketch.x) == (2, 3)
 
 
-def test_the_last_row_stays():
-    editor = typed(Editor(ROOM), *["{"] * 3)
-    with pytest.raises(ValueError, match="all that is left"):
-        editor.type("{")
-    assert editor.sketch.rows == ("XDXSX",)
+def test_two_rows_and_columns_stay():
+    editor = typed(Editor(ROOM), *["{"] * 2, *["["] * 3)
+    for key in "{[":
+        with pytest.raises(ValueError, match="at least two rows and columns"):
+            editor.type(key)
+    assert editor.sketch.rows == ("O ", "XX") or editor.sketch.rows == (" X", "SX")
+    assert Editor(editor.name).sketch.rows == editor.sketch.rows
+
+
+def test_a_character_that_means_nothing_can_be_mended():
+    editor = Editor("overcooked?layout=XXPXX|O1 2z|X   X|XDXSX")
+    assert "'z' means nothing" in str(editor.problem)
+    assert "z" in sketched(editor, colors=True).plain
+    assert typed(editor, "down", *["right"] * 4, "O").problem is None
 
 
 def test_changes_are_taken_back_one_by_one():

@@ -1,5 +1,6 @@
 """Runs are put together by what they have in common."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from jaxrl import stats
 from jaxrl.report import collect
 from jaxrl.report.collect import known
+from jaxrl.report.tables import across
 
 
 def test_one_run_of_several_seeds_equals_several_runs_of_one(tmp_path, write_run):
@@ -90,6 +92,18 @@ def test_configurations_that_differ_in_much_are_told_apart_by_their_folders(tmp_
     other = {"lr": 1.0, "gamma": 0.9, "hidden": [8], "memory": "gru"}
     runs = [write_run(tmp_path / "small"), write_run(tmp_path / "large", config=other)]
     assert [group.label for group in collect(runs)] == ["ippo (large)", "ippo (small)"]
+
+
+def test_folders_of_the_same_name_are_told_apart_and_are_no_two_environments(tmp_path, write_run):
+    """Or both would have one colour, and stand for one algorithm on two environments."""
+    much = dict.fromkeys(("num_steps", "lr", "gamma", "gae_lambda", "clip_eps"), 1)
+    runs = [write_run(tmp_path / "ours" / "run", num_seeds=2), write_run(tmp_path / "theirs" / "run", config=much)]
+    runs.append(write_run(tmp_path / "other", env="smax/8m", num_seeds=2))
+    labels = [group.label for group in collect(runs)]
+    assert len(set(labels)) == 3
+    assert sum(str(tmp_path / "ours" / "run") in label for label in labels) == 1
+    same = [dataclasses.replace(group, label="ippo") for group in collect(runs[:2])]
+    assert across(same) == {}
 
 
 def test_the_metric_is_what_all_runs_on_an_environment_know(tmp_path, write_run):

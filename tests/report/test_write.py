@@ -64,6 +64,14 @@ def test_the_page_has_everything_and_needs_nothing_else(tmp_path, groups):
     assert "0123456789" in reader.text
 
 
+def test_a_new_report_leaves_no_picture_of_the_earlier_one(tmp_path, write_run):
+    several, alone = write_run(tmp_path / "a", num_seeds=3), write_run(tmp_path / "b")
+    write_report(collect([several]), tmp_path / "report")
+    assert (tmp_path / "report" / "profiles.png").is_file()
+    write_report(collect([alone]), tmp_path / "report")
+    assert not (tmp_path / "report" / "profiles.png").exists()
+
+
 def test_names_are_no_formulas(tmp_path, write_run):
     odd = {"algorithm": "$x^$", "env": "./$my_{$.py:World", "num_seeds": 2}
     runs = [write_run(tmp_path / name, config={"network": f"${name}^$"}, **odd) for name in "ab"]

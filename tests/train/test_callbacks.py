@@ -74,6 +74,16 @@ def test_an_exception_in_the_last_evaluation_is_raised_when_all_is_saved(tmp_pat
     assert RunFolder(tmp_path / "run").read()["status"] == "finished"
 
 
+def test_an_exception_on_the_way_ends_the_run_for_those_who_read_its_folder(tmp_path: Path) -> None:
+    def fails(row: dict[str, Any]) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(run_dir=tmp_path / "run", log_every=4, callbacks=[fails])
+    assert RunFolder(tmp_path / "run").read()["status"] == "stopped"
+    assert int(run(run_dir=tmp_path / "run", log_every=4, resume=True).state.update) == 10
+
+
 def test_a_class_instead_of_an_object_is_refused() -> None:
     with pytest.raises(TypeError, match=r"callbacks=\[MyCallback\(\)\]"):
         run(callbacks=[Notes])
@@ -118,6 +128,7 @@ def test_a_higher_goal_goes_on_from_there_and_gives_the_uninterrupted_run(whole:
     assert run(stop_at=0.9, **options).stopped == "goal"
     again = run(stop_at=0.9, resume=True, **options)
     assert (again.stopped, int(again.state.update)) == ("goal", 6)
+    assert [row["timesteps"] for row in read_rows(place / "evaluations.jsonl")] == [0, 48]  # which is not played again
     result = run(stop_at=2.0, resume=True, **options)
     assert (result.stopped, int(result.state.update)) == (None, 10)
     assert_same_state(result.state, whole.state)

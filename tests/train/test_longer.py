@@ -117,6 +117,19 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_run_that_trains_on_without_its_goal_keeps_its_evaluations_and_its_best_state(toys: Path) -> None:
+    main(["train", "toy", "--run-dir", "a", "--stop-at", "0.1", "--quiet", "--eval-episodes", "8", "--no-pictures"])
+    first = [row["timesteps"] for row in read_rows(toys / "a" / "evaluations.jsonl")]
+    main(["resume", "a", "--total-timesteps", "400", "--quiet"])
+    later = [row["timesteps"] for row in read_rows(toys / "a" / "evaluations.jsonl")]
+    assert later[: len(first)] == first
+    assert len(later) - len(first) > 10  # of 20 in 50 updates, those that are still to come
+    assert later[-1] == 400
+    wins = [row["win_rate"] for row in read_rows(toys / "a" / "evaluations.jsonl")]
+    [kept] = (toys / "a" / "best").iterdir()
+    assert int(kept.name) * 8 == later[wins.index(max(wins))]
+
+
 def test_goals_longer_runs_and_other_starts_from_the_command_line(
     toys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

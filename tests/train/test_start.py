@@ -128,6 +128,17 @@ def test_one_can_start_from_a_state_which_stays_usable(tmp_path: Path) -> None:
         run(num_seeds=2, initial_state=first.state)
 
 
+def test_a_given_state_learns_with_the_hyperparameters_of_this_run() -> None:
+    config, faster = (ppo.Config(lr=lr, num_envs=4, num_steps=4, total_timesteps=64) for lr in (1e-3, 1e-1))
+    before, algo = ppo.make(config).init(jax.random.key(0)), ppo.make(faster)
+    start = Start(algo, faster, Members.of(faster, 1), initial_state=before)
+    fresh = algo.init(jax.random.key(1))
+    programs: Any = SimpleNamespace(init=lambda: fresh, state_shape=jax.eval_shape(lambda: fresh))
+    state, _ = start.first(programs)
+    assert float(state.hyperparams.lr) == pytest.approx(0.1)
+    jax.tree.map(np.testing.assert_array_equal, state.params, before.params)
+
+
 # A real algorithm, with numbers of its own in the log and with schedules
 
 

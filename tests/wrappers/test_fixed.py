@@ -14,6 +14,7 @@ from jaxrl.algos import ippo
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers import FixedPolicies, random_policy
+from jaxrl.wrappers.fixed import check_roles
 
 BATTLE = "smax/2s3z?mode=selfplay"
 KEYS = jax.random.split(jax.random.key(1), 8)
@@ -172,3 +173,19 @@ def test_policies_of_other_agents_do_not_fit():
         FixedPolicies(team("mpe/simple_reference"), {"agent_1": trained({"policies": ("agent_[12]=random",)})})
     with pytest.raises(TypeError, match="several agents, and classic/cartpole has one"):
         FixedPolicies(jaxrl.make("classic/cartpole"), {".*": random_policy})  # pyright: ignore[reportArgumentType]
+
+
+def test_who_was_trained_for_one_role_does_not_play_another():
+    push = team("mpe/simple_push")
+    adversary = FixedPolicies(push, {"agent_.*": random_policy})
+    check_roles("it", adversary, push, [push.agents.index("adversary_0")])
+    with pytest.raises(ValueError, match="it was trained for adversary_0 and cannot play agent_0, whose role"):
+        check_roles("it", adversary, push, [push.agents.index("agent_0")])
+    spread = team("mpe/simple_spread")
+    check_roles("it", FixedPolicies(spread, {"agent_[12]": random_policy}), spread, [2])  # its role is the same
+    fields = {"env": "mpe/simple_push", "policies": ("agent_.*=random",)}
+    config = ippo.Config(num_envs=4, num_steps=4, hidden=(8,), num_minibatches=1, **fields)
+    algo = ippo.make(config)
+    policy = Policy(algo, config.make_env(), algo.init(jax.random.key(0)))
+    with pytest.raises(ValueError, match="cannot play agent_0"):
+        FixedPolicies(push, {"agent_.*": policy})

@@ -188,7 +188,8 @@ def _agent(env: Drawable, states: State, a: int, params: Params) -> list[Shape]:
     cos, sin = np.asarray(states.heading, np.float64)[:, a].T
     height, held = np.asarray(states.height, np.float64)[:, a], np.asarray(states.held)[:, a]
     radius = float(params.agent_radius) * (1 + 0.25 * height)
-    rows = {"height": np.array([f"{value:.1f}" for value in height]), "holds": np.array([str(h) for h in held])}
+    holds = np.array(["nothing" if h < 0 else f"{env.cast.kinds[h]} {h}" for h in held.tolist()])
+    rows = {"height": np.array([f"{value:.1f}" for value in height]), "holds": holds}
     shapes: list[Shape] = []
     if env.cast.num_objects:
         there = np.asarray(states.object_position, np.float64)[np.arange(len(x)), np.maximum(held, 0)]

@@ -17,6 +17,7 @@ MAY_CHANGE = frozenset(
     {
         "checkpoint_every_updates",
         "checkpoint_every_minutes",
+        "eval_every",
         "keep_checkpoints",
         "on_nan",
         "pictures",
