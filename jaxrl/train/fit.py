@@ -73,8 +73,7 @@ def fit(
         quiet: Show no progress.
         resume: Continue the run in `run_dir`, also with more `total_timesteps`; "auto" begins it if there is none.
         init_from: A run whose parameters to start from, or an `InitFrom` that says what else.
-        initial_state: A whole train state to start from, such as `result.state`; its updates count from 0 again, and
-            its hyperparameters give way to those of `config` and `members`.
+        initial_state: A train state to start from, such as `result.state`, without its updates and hyperparameters.
         callbacks: `Callback` objects, or functions of each row of metrics; if one returns True, training ends there.
         logger: Also receives all metrics: "wandb", "tensorboard", the fields of `LoggerOptions`, or your own `Logger`.
         search: What searches and reruns set, see `SearchRun`.
