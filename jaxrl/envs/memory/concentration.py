@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Step, as_arrays
+from jaxrl.envs.memory.board import Params
 from jaxrl.envs.memory.cards import COLORS, DECK, RANKS, CardGame, one_hot
 from jaxrl.envs.memory.draw import ROW, draw_concentration
 from jaxrl.envs.options import one_of, whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
-__all__ = ["Concentration", "Params", "State"]
+__all__ = ["Concentration", "State"]
 
 _KINDS = {"colors": COLORS, "ranks": RANKS}  # of each suit there are 13 cards, which are no pairs
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Params:
-    """What may vary."""
-
-    max_steps: Any
 
 
 @jax.tree_util.register_dataclass
