@@ -75,11 +75,7 @@ def _draw(editor: Editor, screen: Screen, typed: Iterator[str], finish: str) -> 
 
 def _show(editor: Editor, screen: Screen, keys: str) -> None:
     """The map, what is wrong with it, and what can be typed."""
-    from jaxrl.play.screen import sketched
-
-    if screen.console.is_terminal:
-        screen.console.clear()
-    screen.say(sketched(editor, colors=screen.console.color_system is not None and not screen.console.no_color))
+    screen.sketch(editor)
     screen.say(f"\n{editor.problem or 'This map can be played.'}\n")
     if keys:
         screen.say(keys)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import sys
 from pathlib import Path
 
 import tyro
 
-from jaxrl.cli import EXIT_FAILED, EXIT_STOPPED
+from jaxrl.cli import EXIT_FAILED
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.cli.train import new_run_dir
+from jaxrl.cli.train import new_run_dir, stopped_by
 from jaxrl.errors import DivergedError
 
 __all__ = ["rerun_run"]
@@ -45,16 +44,14 @@ def rerun_run(argv: list[str]) -> int:
     for sentence in warnings_for(run.about):
         print(f"Not the same as then: {sentence}", file=sys.stderr)
     try:
-        stopped = rerun(run, run_dir, flags.quiet).stopped
+        interrupted = rerun(run, run_dir, flags.quiet).interrupted
     except DivergedError as error:
         if run.about["status"] != "diverged":
             raise
         print(f"It diverges again: {error}", file=sys.stderr)
-        stopped = None
-    if stopped not in (None, "goal"):
-        again = f"jaxrl resume {shlex.quote(str(run_dir))}"
-        print(f"Stopped by {stopped}; all is saved. Continue with: {again}", file=sys.stderr)
-        return EXIT_STOPPED
+        interrupted = None
+    if interrupted:
+        return stopped_by(interrupted, run_dir)
     before, after = run.folder.metrics.read(), type(run.folder)(run_dir).metrics.read()
     found = compare_rows(before, after)
     if found.first is not None:

@@ -32,6 +32,7 @@ __all__ = [
     "new_run_dir",
     "parse_flags",
     "preset_chosen",
+    "stopped_by",
     "train",
 ]
 
@@ -110,6 +111,13 @@ def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> No
     hosts.on_main(lambda: check_unfinished(run_dir, config, about), OSError)
 
 
+def stopped_by(cause: str, run_dir: Path | None) -> int:
+    """Say how to continue a run that was interrupted, and return the exit code."""
+    again = f"jaxrl resume {shlex.quote(str(run_dir))}"
+    print(f"Stopped by {cause}; all is saved. Continue with: {again}", file=sys.stderr)
+    return EXIT_STOPPED
+
+
 def train(module: ModuleType, config: Any, run_dir: Path | None, options: dict[str, Any]) -> int:
     """Train, print the result, return the exit code."""
     from jaxrl.train.devices.hosts import is_main
@@ -117,11 +125,9 @@ def train(module: ModuleType, config: Any, run_dir: Path | None, options: dict[s
 
     result = fit(module.make(config), config, run_dir, **options)
     if not is_main():
-        return EXIT_STOPPED if result.stopped not in (None, "goal") else 0
-    if result.stopped and result.stopped != "goal":
-        again = f"jaxrl resume {shlex.quote(str(run_dir))}"
-        print(f"Stopped by {result.stopped}; all is saved. Continue with: {again}", file=sys.stderr)
-        return EXIT_STOPPED
+        return EXIT_STOPPED if result.interrupted else 0
+    if result.interrupted:
+        return stopped_by(result.interrupted, run_dir)
     if not options["quiet"]:
         print(_report(result))
     return 0

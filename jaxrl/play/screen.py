@@ -54,6 +54,12 @@ class Screen:
         if line:
             self.say(line)
 
+    def sketch(self, editor: Editor) -> None:
+        """Print the map that is being drawn, in place of what was shown before."""
+        if self.console.is_terminal:
+            self.console.clear()
+        self.say(sketched(editor, colors=self.console.color_system is not None and not self.console.no_color))
+
     def _draw(self, session: Session) -> None:
         """The picture and the facts; where it can't be shown, the board in letters, or only the facts."""
         try:

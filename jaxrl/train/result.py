@@ -52,6 +52,11 @@ class Result:
     config: RunConfig
     """The configuration."""
 
+    @property
+    def interrupted(self) -> str | None:
+        """`stopped` of a run that a signal or a callback ended; None if it came to its end or its goal."""
+        return None if self.stopped == "goal" else self.stopped
+
     @functools.cached_property
     def policy(self) -> Policy:
         """The policy that was learned, of a run with one seed.

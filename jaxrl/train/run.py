@@ -165,7 +165,7 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
                 state = member_of(state, best_member(result.evaluation, result.diverged))
             save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
         loop.saver.finish()
-        progress.phase(f"stopped by {result.stopped}" if result.stopped not in (None, "goal") else "done")
+        progress.phase(f"stopped by {result.interrupted}" if result.interrupted else "done")
     if own.error is not None:
         raise own.error
     if loop.saver.error is not None:

@@ -115,7 +115,7 @@ class Start:
             state = hosts.broadcast(arrays, programs.state_shape)  # a copy: the loop donates its state
             if hasattr(state, "update"):
                 state = dataclasses.replace(state, update=jax.tree.map(lambda count: count * 0, state.update))
-            return _with_hyperparams(state, programs.init()), "Starts with the given train state."
+            return _with(state, _hyperparams_in(programs.init())), "Starts with the given train state."
         state = programs.init()
         if self.init_from is None:
             return state, None
@@ -174,19 +174,17 @@ def _chosen_member(run: Run, member: int | None, members: int) -> int | None:
     return run.best_index if member is None else member
 
 
-def _with(state: Any, learned: dict[str, Any]) -> Any:
-    """A train state with what `learned_parts` returns of another one."""
+def _with(state: Any, fields: dict[str, Any]) -> Any:
+    """A train state with fields of another one, as `learned_parts` or `_hyperparams_in` returns them."""
     nested = field_names(state, "nested")
-    new = {name: _with(getattr(state, name), value) if name in nested else value for name, value in learned.items()}
+    new = {name: _with(getattr(state, name), value) if name in nested else value for name, value in fields.items()}
     return dataclasses.replace(state, **new)
 
 
-def _with_hyperparams(state: Any, fresh: Any) -> Any:
-    """A train state with the hyperparameters of a fresh one."""
-    own = {"hyperparams": fresh.hyperparams} if hasattr(fresh, "hyperparams") else {}
-    nested = field_names(state, "nested")
-    inner = {name: _with_hyperparams(getattr(state, name), getattr(fresh, name)) for name in nested}
-    return dataclasses.replace(state, **own, **inner)
+def _hyperparams_in(state: Any) -> dict[str, Any]:
+    """The hyperparameters of a train state, for `_with`."""
+    own = {"hyperparams": state.hyperparams} if hasattr(state, "hyperparams") else {}
+    return own | {name: _hyperparams_in(getattr(state, name)) for name in field_names(state, "nested")}
 
 
 def _names(state: Any, everything: bool) -> list[str]:

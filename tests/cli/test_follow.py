@@ -171,7 +171,7 @@ def test_other_numbers_are_told_with_what_may_be_the_reason(
         rows = (run_dir / "metrics.jsonl").read_text().splitlines()
         rows[4] = json.dumps({**json.loads(rows[4]), "win_rate": [0.5, 0.25]})
         (run_dir / "metrics.jsonl").write_text("\n".join(rows) + "\n")
-        return SimpleNamespace(stopped=None)
+        return SimpleNamespace(interrupted=None)
 
     monkeypatch.setattr("jaxrl.train.rerun.rerun", copied)
     about = json.loads((run / "run.json").read_text())
