@@ -12,16 +12,16 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.registry import canonical, make
-from jaxrl.report.ratings import elo, equilibrium, scores
+from jaxrl.report.ratings import elo, equilibrium, maximin, scores
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.matches import (
     Contender,
     Result,
-    check_fit,
     contenders,
     play_match,
     play_script,
     script_of,
+    sides_for,
 )
 from jaxrl.train.pictures.curve import new_figure, verbatim
 from jaxrl.wrappers import as_multi_agent
@@ -50,6 +50,24 @@ class Arena:
         """`[K, K]`: the score of row against column over both sides, or of one team the mean return."""
         return scores(self.results) if self.competitive else self.returns
 
+    @property
+    def axes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The indices of rows and columns worth showing: all, or each side's if nobody played both."""
+        met = np.isfinite(self.returns)
+        first, second = np.flatnonzero(met.any(axis=1)), np.flatnonzero(met.any(axis=0))
+        everybody = np.arange(len(self.names))
+        return (everybody, everybody) if set(first) & set(second) else (first, second)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """`[K]`: each contender's weight in the equilibrium; those of a side add up to 1 if nobody played both."""
+        first, second = self.axes
+        if len(first) == len(self.names):
+            return equilibrium(self.matrix)
+        payoff, found = self.matrix[np.ix_(first, second)], np.zeros(len(self.names))
+        found[first], found[second] = maximin(payoff), maximin(-payoff.T)
+        return found
+
 
 def hold(
     env: MultiAgentEnvironment,
@@ -61,7 +79,7 @@ def hold(
     seed: int = 0,
     told: Callable[[str], None] = lambda _: None,
 ) -> Arena:
-    """Play all against all, on both sides.
+    """Play all against all, on both sides. Who was trained for one side alone plays that side.
 
     Members of one team also play with themselves, which shows what they lose with a stranger.
 
@@ -75,7 +93,7 @@ def hold(
         told: Takes a line about each match.
 
     Raises:
-        ValueError: There are fewer than two contenders, or one does not fit the environment.
+        ValueError: There are fewer than two contenders, or one does not fit the environment or finds nobody to play.
         NotImplementedError: The environment has no script.
     """
     competitive, by_rules = len(set(env.teams)) > 1, script_of(env, SCRIPTED)
@@ -84,7 +102,8 @@ def hold(
     names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted else ()))
     if len(names) < 2 and competitive:
         raise ValueError("An arena needs two contenders: give two runs, a run with several seeds, or scripted.")
-    check_fit(env, contenders, (0, 1) if len(contenders) > 1 or not competitive else (0,))
+    sides = [sides_for(env, each) for each in contenders] + ([(1,)] if scripted else [])
+    pairs = _pairs(names, sides, competitive)
     if scripted:
         env.against_script()  # raises now what would end the arena after many games
     results = np.zeros((len(names), len(names), 3), np.int64)
@@ -96,8 +115,9 @@ def hold(
             return play_script(env, contenders[row], key, games, greedy=greedy, programs=programs)
         return play_match(env, contenders[row], contenders[column], key, games, greedy=greedy, programs=programs)
 
-    for (row, column), key in _pairs(len(contenders), len(names), competitive, seed):
-        result = match(row, column, key)
+    keys = jax.random.split(jax.random.key(seed), len(contenders) * len(names))
+    for row, column in pairs:
+        result = match(row, column, keys[row * len(names) + column])
         results[row, column], returns[row, column] = result[:3], result.return_mean
         outcome = f"{result.wins} : {result.losses}" if competitive else f"return {result.return_mean:.2f}"
         told(f"{names[row]} {'against' if competitive else 'with'} {names[column]}: {outcome}")
@@ -172,7 +192,7 @@ def facts(arena: Arena) -> dict[str, Any]:
     if arena.competitive:
         found["results"] = arena.results
         found["elo"] = elo(arena.results)._asdict()
-        found["equilibrium"] = equilibrium(arena.matrix)
+        found["equilibrium"] = arena.weights
     numbers: dict[str, Any] = jax.tree.map(lambda leaf: leaf.tolist() if isinstance(leaf, np.ndarray) else leaf, found)
     return numbers
 
@@ -180,17 +200,17 @@ def facts(arena: Arena) -> dict[str, Any]:
 def tables(arena: Arena) -> list[list[tuple[str, ...]]]:
     """The matrix, and with two teams the ratings: tables whose first row is the head."""
     what = "score of row against column" if arena.competitive else "return of row (first seats) with column"
-    rows = [(name, *map(_cell, row)) for name, row in zip(arena.names, arena.matrix, strict=True)]
-    found = [[(what, *arena.names), *rows]]
+    first, second = arena.axes
+    rows = [(arena.names[row], *(_cell(arena.matrix[row, column]) for column in second)) for row in first]
+    found = [[(what, *(arena.names[column] for column in second)), *rows]]
     if not arena.competitive:
         return found
-    rating, weights = elo(arena.results), equilibrium(arena.matrix)
+    rating, weights = elo(arena.results), arena.weights
     head = ("contender", "Elo", "95 % interval", "weight in the equilibrium")
     rated = []
     for k in np.argsort(-rating.rating):
         between = f"{rating.low[k]:.0f} to {rating.high[k]:.0f}"
-        weight = max(0.0, weights[k])  # the linear program's may be -0.0
-        rated.append((arena.names[k], f"{rating.rating[k]:.0f}", between, f"{weight:.2f}"))
+        rated.append((arena.names[k], f"{rating.rating[k]:.0f}", between, f"{weights[k]:.2f}"))
     return [*found, [head, *rated]]
 
 
@@ -212,10 +232,11 @@ def draw_matrix(arena: Arena) -> Any:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    count, matrix = len(arena.names), arena.matrix
+    first, second = arena.axes
+    matrix = arena.matrix[np.ix_(first, second)]
     what = "score of row against column" if arena.competitive else "return of row with column"
-    width = max(2.6 + 0.62 * count, 0.5 + 0.1 * max(len(arena.env), len(what)))
-    figure = new_figure("A picture of the arena", width, 2.1 + 0.62 * count)
+    width = max(2.6 + 0.62 * len(second), 0.5 + 0.1 * max(len(arena.env), len(what)))
+    figure = new_figure("A picture of the arena", width, 2.1 + 0.62 * len(first))
     axes = figure.subplots()
     known = matrix[np.isfinite(matrix)]
     low, high = (0.0, 1.0) if arena.competitive else (known.min(), max(known.max(), known.min() + 1e-9))
@@ -228,20 +249,29 @@ def draw_matrix(arena: Arena) -> Any:
             column, row, _cell(float(value)), ha="center", va="center", color="white" if dark else "black", fontsize=9
         )
     names = list(map(verbatim, arena.names))
-    axes.set_xticks(range(count), names, rotation=40, ha="right")
-    axes.set_yticks(range(count), names)
+    axes.set_xticks(range(len(second)), [names[column] for column in second], rotation=40, ha="right")
+    axes.set_yticks(range(len(first)), [names[row] for row in first])
     figure.suptitle(f"{verbatim(arena.env)}\n{what}", x=0.02, ha="left", fontsize=11, fontweight="bold")
     figure.colorbar(image, ax=axes, shrink=0.8)
     return figure
 
 
-def _pairs(players: int, names: int, competitive: bool, seed: int) -> Iterator[tuple[tuple[int, int], jax.Array]]:
-    """The ordered pairs that play, with a key for each; the script is on the second side only."""
-    keys = jax.random.split(jax.random.key(seed), players * names)
-    for row in range(players):
-        for column in range(names):
-            if row != column or not competitive:
-                yield (row, column), keys[row * names + column]
+def _pairs(names: Sequence[str], sides: Sequence[tuple[int, ...]], competitive: bool) -> list[tuple[int, int]]:
+    """The ordered pairs that play: who can act for the first side with who can act for the second."""
+    everybody = range(len(names))
+    pairs = [
+        (row, column)
+        for row in everybody
+        for column in everybody
+        if 0 in sides[row] and 1 in sides[column] and (row != column or not competitive)
+    ]
+    for lonely in sorted(set(everybody) - {player for pair in pairs for player in pair}):
+        own, other = ("first", "second") if 0 in sides[lonely] else ("second", "first")
+        raise ValueError(
+            f"{names[lonely]} plays the {own} side alone, and nobody plays the {other}; add a run that was trained for "
+            f"the {other} side or for both."
+        )
+    return pairs
 
 
 def _cell(value: float) -> str:

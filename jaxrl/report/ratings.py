@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-__all__ = ["Elo", "elo", "equilibrium", "scores"]
+__all__ = ["Elo", "elo", "equilibrium", "maximin", "scores"]
 
 _POINTS = 400 / np.log(10)  # of Elo's scale, for a unit of log odds
 _STEPS = 100  # of Newton's method, most of which it does not need
@@ -69,25 +69,36 @@ def equilibrium(score: np.ndarray) -> np.ndarray:
     """The weights `[K]` of a mixture of players that no player beats: a Nash equilibrium of the empirical game.
 
     The game is symmetric and has zero sum: whoever picks row i against column j gets `score[i, j] - 1/2`; see Balduzzi
-    et al. (2018), https://arxiv.org/abs/1806.02643. Found by linear programming.
+    et al. (2018), https://arxiv.org/abs/1806.02643.
 
     Args:
         score: `[K, K]`, see `scores`; pairs that never played count as even.
     """
     payoff = np.nan_to_num(score - 0.5)
-    payoff = (payoff - payoff.T) / 2
-    count = len(payoff)
-    # Maximise v such that every column loses at least v against the mixture: weights @ payoff >= v.
-    constraint = np.hstack([-payoff.T, np.ones((count, 1))])
+    return maximin((payoff - payoff.T) / 2)
+
+
+def maximin(payoff: np.ndarray) -> np.ndarray:
+    """The weights `[R]` of the mixture of rows that gets the most from its worst column.
+
+    In a game of zero sum it is the row player's half of a Nash equilibrium (von Neumann 1928,
+    https://doi.org/10.1007/BF01448847). Found by linear programming.
+
+    Args:
+        payoff: `[R, C]`, what row gets from column.
+    """
+    rows, columns = payoff.shape
+    # Maximise v such that the mixture gets at least v from every column: weights @ payoff >= v.
+    constraint = np.hstack([-payoff.T, np.ones((columns, 1))])
     found = linprog(
-        np.append(np.zeros(count), -1.0),
+        np.append(np.zeros(rows), -1.0),
         A_ub=constraint,
-        b_ub=np.zeros(count),
-        A_eq=np.append(np.ones(count), 0.0)[None],
+        b_ub=np.zeros(columns),
+        A_eq=np.append(np.ones(rows), 0.0)[None],
         b_eq=[1.0],
-        bounds=[(0, 1)] * count + [(None, None)],
+        bounds=[(0, 1)] * rows + [(None, None)],
     )
-    return found.x[:count]
+    return found.x[:rows].clip(0.0) + 0.0  # the solver's zeros may be negative, or -0.0
 
 
 def _points(results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,11 +21,11 @@ from jaxrl.wrappers.fixed import check_roles
 __all__ = [
     "Contender",
     "Result",
-    "check_fit",
     "contenders",
     "play_match",
     "play_script",
     "script_of",
+    "sides_for",
     "sides_of",
 ]
 
@@ -94,12 +94,22 @@ def script_of(env: MultiAgentEnvironment, name: str) -> Contender | None:
     return Contender(name, Algorithm(_refuse, _refuse, act), (), env, name, by_rules=True)
 
 
-def check_fit(env: MultiAgentEnvironment, contenders: Sequence[Contender], sides: Sequence[int] = (0, 1)) -> None:
-    """Raise ValueError if a contender cannot act for one of these sides."""
-    played = [sides_of(env)[side] for side in sides]
-    for contender in contenders:
-        for side in played:
+def sides_for(env: MultiAgentEnvironment, contender: Contender) -> tuple[int, ...]:
+    """The sides, 0 and 1, that a contender can act for: one of them if it was trained for the agents of that side.
+
+    Raises:
+        ValueError: It can act for neither.
+    """
+    fits, refusals = [], []
+    for number, side in enumerate(sides_of(env)):
+        try:
             _on_side(contender, side, env)
+            fits.append(number)
+        except ValueError as refusal:
+            refusals.append(refusal)
+    if not fits:
+        raise refusals[0]
+    return tuple(fits)
 
 
 def sides_of(env: MultiAgentEnvironment) -> tuple[tuple[int, ...], tuple[int, ...]]:

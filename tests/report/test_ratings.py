@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxrl.report.arena import Arena, tables
-from jaxrl.report.ratings import elo, equilibrium, scores
+from jaxrl.report.ratings import elo, equilibrium, maximin, scores
 
 
 def results_of(score: np.ndarray, games: int = 10_000) -> np.ndarray:
@@ -90,9 +89,16 @@ def test_nobody_beats_the_equilibrium():
         assert np.all(weights @ score >= 0.5 - 1e-9)
 
 
-def test_a_weight_of_minus_zero_is_shown_as_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("jaxrl.report.arena.equilibrium", lambda score: np.array([1.0, -0.0]))
-    results = results_of(np.array([[0.5, 1.0], [0.0, 0.5]]), games=2)
-    _, rated = tables(Arena("game", ("a", "b"), 2, True, results, np.zeros((2, 2))))
-    assert [row[0] for row in rated[1:]] == ["a", "b"]
-    assert [row[3] for row in rated[1:]] == ["1.00", "0.00"]
+def test_no_weight_is_below_zero_or_minus_zero():
+    for seed in range(20):
+        weights = maximin(np.random.default_rng(seed).random((6, 5)))
+        assert not np.signbit(weights).any()
+
+
+def test_the_two_sides_of_a_game_have_mixtures_of_the_same_value():
+    """Von Neumann's theorem: what the rows are sure of is what the columns are sure not to exceed."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        payoff = rng.random((4, 6))
+        rows, columns = maximin(payoff), maximin(-payoff.T)
+        assert np.min(rows @ payoff) == pytest.approx(np.max(payoff @ columns))

@@ -3,12 +3,14 @@
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxrl
+from jaxrl.algorithm import Algorithm
 from jaxrl.algos import ippo, self_play
-from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold
+from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold, tables
 from jaxrl.train.matches import Contender, play_match, script_of, sides_of
 from jaxrl.wrappers import SharedReward
 from jaxrl.wrappers.fixed import random_policy
@@ -89,6 +91,38 @@ def test_a_policy_for_one_side_takes_its_side_and_meets_the_script():
     wrong = r"allies was trained in smax/3m, .* in smax/2s3z\?mode=selfplay they see .* Leave it out"
     with pytest.raises(ValueError, match=wrong):
         play_match(jaxrl.make("smax/2s3z?mode=selfplay"), contenders[0], contenders[1], jax.random.key(0), 4)
+
+
+def test_who_was_trained_for_one_side_plays_that_side_alone():
+    """Two for the first player meet two for the second: a table of two by two, and weights for each side."""
+
+    class Seated(type(GAME)):
+        roles = (0, 1)
+
+    def always(action: int, name: str, agents: tuple[str, ...]) -> Contender:
+        def act(state: Any, obs: Any, carry: Any = None, key: Any = None, **_: Any) -> Any:
+            return jnp.full(obs.shape[:2], action), carry
+
+        trained_in = type("Part", (Seated,), {"agents": agents})()
+        return Contender(name, Algorithm(act, act, act), (), trained_in, name)
+
+    env, (rock, paper, scissors) = Seated(), range(3)
+    firsts = [always(rock, "a rock", ("player_0",)), always(paper, "a paper", ("player_0",))]
+    seconds = [always(scissors, "b scissors", ("player_1",)), always(rock, "b rock", ("player_1",))]
+    arena = hold(env, [*firsts, *seconds], games=8)
+    np.testing.assert_array_equal(arena.results.sum(-1) > 0, np.kron([[0, 1], [0, 0]], np.ones((2, 2))))
+    table, ratings = tables(arena)
+    assert table[1:] == [("a rock", "1.00", "0.50"), ("a paper", "0.00", "1.00")]
+    assert len(ratings) == 5
+    # Rock gets 2/3 of the first side, which then has 2/3 against both; scissors get 1/3 of the second.
+    np.testing.assert_allclose(arena.weights, [2 / 3, 1 / 3, 1 / 3, 2 / 3], atol=1e-6)
+    assert [text.get_text() for text in draw_matrix(arena).axes[0].get_xticklabels()] == ["b scissors", "b rock"]
+
+    with pytest.raises(ValueError, match="a rock plays the first side alone, and nobody plays the second"):
+        hold(env, firsts, games=8)
+    whole = always(paper, "paper", env.agents)
+    mixed = hold(env, [firsts[0], whole], games=8)
+    np.testing.assert_array_equal(mixed.matrix, [[np.nan, 0], [1, np.nan]])
 
 
 def test_members_of_one_team_play_with_strangers_and_with_themselves():
