@@ -29,8 +29,8 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only the successful ones.
     * Diverged seeds: their scores come from parameters that are not finite.
-    * Unequal: runs on an environment differ in steps, episodes of the evaluation, `on_nan`, versions, git commits or
-      the file of the environment.
+    * Unequal: runs on an environment differ in steps, in whether they were made longer on the way, in episodes of the
+      evaluation, `on_nan`, versions, git commits or the file of the environment.
     * Dirty git: a run was made with uncommitted changes.
     """
     found = _chosen_and_judged(groups) + _too_few(groups, min_seeds)

@@ -20,14 +20,16 @@ _Runs = Mapping[Path, Mapping[str, Any]]  # the content of run.json by folder
 def unequal(groups: Sequence[SeedGroup]) -> list[str]:
     """For each environment, a sentence about everything that its runs should have in common but do not.
 
-    The checks cover the steps trained, the episodes of the final evaluation, `on_nan`, the versions of packages, the
-    git commit, and an environment in a file of one's own. Values missing from a run.json are not compared.
+    The checks cover the steps trained, and whether a run was made longer on the way, the episodes of the final
+    evaluation, `on_nan`, the versions of packages, the git commit, and an environment in a file of one's own. Values
+    missing from a run.json are not compared.
     """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
         here = [group for group in groups if group.env == env]
         runs = {path: about for group in here for path, about in group.runs.items()}
-        sentences = (_steps(here), _episodes(runs), _on_nan(runs), _versions(runs), _commits(runs), _file(runs))
+        lengths = _steps(here), _lengthened(runs)
+        sentences = (*lengths, _episodes(runs), _on_nan(runs), _versions(runs), _commits(runs), _file(runs))
         found += [f"On {env}, {sentence}" for sentence in sentences if sentence]
     return found
 
@@ -48,6 +50,17 @@ def _steps(groups: Sequence[SeedGroup]) -> str:
 
 def _counts(member: Member) -> bool:
     return math.isfinite(member.score) and len(member.timesteps) > 0
+
+
+def _lengthened(runs: _Runs) -> str:
+    def when(about: Mapping[str, Any]) -> str:
+        steps = [earlier.get("timesteps", 0) for earlier in about.get("lengthened") or ()]
+        return " and ".join(f"after {short(each)} steps" for each in steps if each) or "never"
+
+    values = _by_value(runs, when)
+    what = "some runs were made longer on the way, after which schedules take another course"
+    cure = "train each with all of its --total-timesteps from the beginning"
+    return f"{what}, {_told(values)}: {cure}." if len(values) > 1 else ""
 
 
 def _episodes(runs: _Runs) -> str:

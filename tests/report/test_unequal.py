@@ -36,6 +36,11 @@ def evaluation(episodes: int) -> dict:
             "same --total-timesteps.",
         ),
         (
+            {"lengthened": [{"total_timesteps": 20_000, "timesteps": 15_000}]},
+            "On smax/3m, some runs were made longer on the way, after which schedules take another course, never "
+            "(runs/a), after 15k steps (runs/b): train each with all of its --total-timesteps from the beginning.",
+        ),
+        (
             {"evaluation": evaluation(32)},
             "On smax/3m, scores are of different numbers of episodes, 512 (runs/a), 32 (runs/b): train with the same "
             "--eval-episodes.",
@@ -66,6 +71,7 @@ def test_a_difference_is_told(pair, special, sentence):
     [
         {},
         {"steps": 1040},  # a few updates more
+        {"lengthened": [{"total_timesteps": 20_000}]},  # before it had begun
         {"versions": {}, "git": None, "options": {}},  # what is not known is not compared
         {"env": "smax/8m", "steps": 20_000, "versions": {"jax": "0.11.0"}, "evaluation": evaluation(32)},
     ],
