@@ -106,6 +106,8 @@ class ReplayLayer(LearningLayer):
                 f"The target network never moves: target_update_interval={self.target_update_interval} is more than "
                 f"the {self.target_steps} steps that it can follow in this run."
             )
+        if self.tau == 0:
+            said.append("The target network never moves: tau=0 takes nothing of the learned one; tau=1 copies it.")
         return said
 
     def _splits_minibatches(self, shards: int) -> bool:

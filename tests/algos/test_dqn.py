@@ -222,6 +222,8 @@ def test_a_target_that_never_moves_is_told_of(module, steps):
     assert at_last.warnings() == []
     (said,) = never.warnings()
     assert f"target_update_interval={steps + 1} is more than the {steps} steps" in said
+    (said,) = module.Config(**{**SMALL, "tau": 0.0}).warnings()
+    assert said == "The target network never moves: tau=0 takes nothing of the learned one; tau=1 copies it."
 
 
 def test_distributions_of_values_are_compared_by_their_means():
