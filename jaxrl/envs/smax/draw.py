@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from jaxrl.envs.smax.state import Params, State
-from jaxrl.envs.smax.units import UNIT_NAMES, UnitStats, stats_of
+from jaxrl.envs.smax.units import UnitStats, stats_of
 from jaxrl.render.scene import Caption, Circle, Line, Polygon, Rect, Scene, Shape, Text, Tip
 
 __all__ = ["draw", "targets"]
@@ -23,8 +23,16 @@ class _Team(NamedTuple):
 
 _TEAMS = (_Team("#2f7fd6", "#9fd0ff", "#7fc4ff"), _Team("#d9761c", "#ffd2a1", "#ffb36b"))
 _OUTSIDE, _FIELD, _GRID, _BORDER = "#0b0f16", "#151c28", "#1c2635", "#33435c"
-_LETTERS = ("m", "M", "s", "Z", "z", "h")
-_SIDES = (0, 6, 4, 5, 3, 8)  # sides of the body, by unit type; 0 is round
+# The letter and the sides of the body of each unit type; 0 is round. Types of the user's own look alike otherwise.
+_LOOKS = {
+    "marine": ("m", 0),
+    "marauder": ("M", 6),
+    "stalker": ("s", 4),
+    "zealot": ("Z", 5),
+    "zergling": ("z", 3),
+    "hydralisk": ("h", 8),
+}
+_OWN_SIDES = 7
 _SHOT_FADE = np.array([1.0, 0.7, 0.4, 0.15])  # by frames since the shot
 _HIT_FADE = np.array([0.5, 0.35, 0.2, 0.1])
 _GRID_STEP = 2.0
@@ -52,6 +60,7 @@ class Drawable(Protocol):
 
     name: str
     agents: tuple[str, ...]
+    unit_names: tuple[str, ...]
     num_allies: int
     num_units: int
 
@@ -186,15 +195,15 @@ def _corpses(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> lis
 def _bodies(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list[Shape]:
     x, y = battle.position[:, unit].T
     alive = 1.0 * battle.alive[:, unit]
-    team, kind = _TEAMS[battle.team[unit]], int(battle.unit_type[unit])
+    team, name = _TEAMS[battle.team[unit]], env.unit_names[battle.unit_type[unit]]
+    sign, sides = _LOOKS.get(name, (name[:1], _OWN_SIDES))
     radius = float(stats.radius[unit])
     barrel = (radius + 0.3) * battle.heading[:, unit]
     weapon = Line(x=x, y=y, dx=barrel[:, 0], dy=barrel[:, 1], stroke=team.edge, stroke_width=0.16, alpha=alive)
     tip = _tip(env, battle, stats, unit)
     outline = 0.07
-    if _SIDES[kind]:
-        corner, sides = radius * 1.12, _SIDES[kind]  # about the area of the disc
-        angle = np.pi / 2
+    if sides:
+        corner, angle = radius * 1.12, np.pi / 2  # about the area of the disc
         body: Shape = Polygon(
             x=x, y=y, radius=corner, sides=sides, angle=angle, fill=team.body, stroke=team.edge,
             stroke_width=outline, alpha=alive, tip=tip,
@@ -207,7 +216,7 @@ def _bodies(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> list
             x=x, y=y, radius=radius, fill=team.body, stroke=team.edge, stroke_width=outline, alpha=alive, tip=tip
         )
         wound = Circle(x=x, y=y, radius=radius, fill="#ffffff", alpha=battle.hit[:, unit])
-    letter = Text(x=x, y=y, text=_LETTERS[kind], size=1.25 * radius, fill="#ffffff", alpha=alive)
+    letter = Text(x=x, y=y, text=sign, size=1.25 * radius, fill="#ffffff", alpha=alive)
     return [weapon, body, wound, letter]
 
 
@@ -257,7 +266,7 @@ def _tip(env: Drawable, battle: _Battle, stats: UnitStats, unit: int) -> Tip:
     health = np.array([f"{value:.0f} / {stats.health[unit]:.0f}" for value in battle.health[:, unit]])
     cooldown = battle.cooldown[:, unit]
     return Tip(
-        title=f"{names[unit]}, {UNIT_NAMES[battle.unit_type[unit]]}",
+        title=f"{names[unit]}, {env.unit_names[battle.unit_type[unit]]}",
         rows={
             "health": health,
             "cooldown": np.where(cooldown > 0, [f"{value:.2f} s" for value in cooldown], "ready"),

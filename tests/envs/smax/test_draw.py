@@ -136,6 +136,16 @@ def test_unit_types_have_shapes_and_letters() -> None:
     assert letters == ["s"] * 3 + ["Z"] * 5 + ["s"] * 3 + ["Z"] * 6
 
 
+def test_own_unit_types_are_drawn_by_their_names() -> None:
+    tank = {"tank": (150, 30, 7, 2.0, 2.0, 0.8, 11), "zealot": (10, 30, 2, 2.0, 2.0, 0.5, 9)}
+    env = jaxrl.make("smax", allies=["tank", "zealot"], enemies="1tank", unit_types=tank)
+    _, state = env.reset(jax.random.key(0))
+    scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state))
+    assert [shape.text for shape in scene.shapes if isinstance(shape, Text)] == ["t", "Z", "t"]
+    titles = [body.tip.title for body in _bodies(scene) if body.tip is not None]
+    assert titles == ["ally_0, tank", "ally_1, zealot", "enemy_0, tank"]
+
+
 def test_files_are_small(tmp_path: Path, replay: Replay) -> None:
     save_gif(replay, tmp_path / "a.gif")
     assert (tmp_path / "a.gif").stat().st_size < 50_000 * replay.num_steps  # 1.5 MB for 30 steps
