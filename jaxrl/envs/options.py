@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["flag", "number", "one_of", "part", "whole"]
+__all__ = ["flag", "number", "one_of", "part", "table", "whole"]
+
+_MOST = 2**31 - 1  # that an int32 holds
 
 
 def flag(name: str, value: Any) -> bool:
@@ -24,20 +26,32 @@ def number(name: str, value: Any) -> float:
     return float(value)
 
 
-def whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+def whole(name: str, value: Any, least: int = 1, most: int = _MOST) -> int:
     """Check that `value` is a whole number within bounds, and return it; raises ValueError otherwise."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or int(value) < least or (most is not None and int(value) > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    if not is_whole or not least <= int(value) <= most:
+        tells_most = most < _MOST or (is_whole and int(value) > most)
+        bounds = f"from {least} to {most}" if tells_most else f"of at least {least}"
         raise ValueError(f"{name} must be a whole number {bounds}, got {value!r}.")
     return int(value)
 
 
 def part(name: str, value: Any) -> float:
     """Check that `value` lies between 0 and 1, and return it; raises ValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}.")
     return float(value)
+
+
+def table(name: str, value: Any) -> np.ndarray:
+    """Check that `value` is an array of finite numbers, and return it as float32; raises ValueError otherwise."""
+    try:
+        numbers = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        numbers = np.empty(0, object)
+    if numbers.dtype.kind not in "biuf" or not (np.abs(numbers) <= np.finfo(np.float32).max).all():
+        raise ValueError(f"{name} must be a table of finite numbers, whose rows are equally long, got {value!r}.")
+    return numbers.astype(np.float32)
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
 from jaxrl.envs.classic.draw import draw_mountain_car
-from jaxrl.envs.classic.limits import step_limit
+from jaxrl.envs.options import whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
@@ -58,7 +58,7 @@ class MountainCar(Environment):
     action_names = ("left", "nothing", "right")
 
     def __init__(self, *, max_steps: int = 200) -> None:
-        self._default_params = as_arrays(Params(max_steps=step_limit(max_steps)))
+        self._default_params = as_arrays(Params(max_steps=whole("max_steps", max_steps)))
 
     @property
     def default_params(self) -> Params:
@@ -97,7 +97,9 @@ class MountainCarContinuous(Environment):
     """
 
     def __init__(self, *, max_steps: int = 999) -> None:
-        self._default_params = as_arrays(Params(goal_position=0.45, force=0.0015, max_steps=step_limit(max_steps)))
+        self._default_params = as_arrays(
+            Params(goal_position=0.45, force=0.0015, max_steps=whole("max_steps", max_steps))
+        )
 
     @property
     def default_params(self) -> Params:

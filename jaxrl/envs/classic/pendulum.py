@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
 from jaxrl.envs.classic.draw import draw_pendulum
-from jaxrl.envs.classic.limits import step_limit
+from jaxrl.envs.options import whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box
 
@@ -57,7 +57,7 @@ class Pendulum(Environment):
     """
 
     def __init__(self, *, max_steps: int = 200) -> None:
-        self._default_params = as_arrays(Params(max_steps=step_limit(max_steps)))
+        self._default_params = as_arrays(Params(max_steps=whole("max_steps", max_steps)))
 
     @property
     def default_params(self) -> Params:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.envs.options import table
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.render.scene import Rect, Scene, Shape, Text
 from jaxrl.spaces import Box, Discrete
@@ -65,16 +66,15 @@ class MatrixGame(MultiAgentEnvironment):
     ) -> None:
         if payoff is None and game not in GAMES:
             raise UnknownNameError(f"There is no matrix game {game!r}. {nearest(game, list(GAMES))}")
-        table = np.asarray(GAMES[game] if payoff is None else payoff)
-        table = table.astype(np.float32) if table.dtype.kind in "biuf" else np.empty(0)
-        if table.ndim != 2 or len(set(table.shape)) > 1 or not np.isfinite(table).all():
+        values = table("payoff", GAMES[game] if payoff is None else payoff)
+        if values.ndim != 2 or len(set(values.shape)) > 1 or not values.size:
             raise ValueError(
                 f"payoff must be a square table of finite numbers, such as [[1, -1], [-1, 1]], got {payoff!r}."
             )
         self.name = f"matrix/{game}" if payoff is None else "matrix"
-        self._table = table
-        three = payoff is None and len(table) == len(_THREE)
-        self.action_names = _THREE if three else tuple(map(str, range(len(table))))
+        self._table = values
+        three = payoff is None and len(values) == len(_THREE)
+        self.action_names = _THREE if three else tuple(map(str, range(len(values))))
 
     @property
     def default_params(self) -> Params:

@@ -66,12 +66,15 @@ class Battleship(BoardGame):
     ) -> None:
         size = whole("size", size, 2)
         super().__init__(size, size**2 if max_steps is None else max_steps, observe_action)
+        if not isinstance(ships, Sequence) or isinstance(ships, str):
+            raise ValueError(f"ships must be a list of lengths, such as [2, 3], got {ships!r}.")
         self.ships = tuple(whole("ships", length, 1, self.size) for length in ships)
         # Of the places in rows that share no cell, each cell of another ship can block one.
         room = [sum(self.ships[:i]) < self.size * (self.size // length) for i, length in enumerate(self.ships)]
-        if not self.ships or not all(room):
+        if not self.ships or not all(room) or sum(self.ships) == size**2:  # some shots have to miss
             raise ValueError(
-                f"ships={ships!r} must be one or more that always find room; take fewer, or a larger size."
+                f"ships={ships!r} must be one or more that always find room and leave some; "
+                "take fewer, or a larger size."
             )
 
     def observation_space(self, params: Params | None = None) -> Box:

@@ -11,8 +11,7 @@ import numpy as np
 
 from jaxrl.environment import Step, as_arrays
 from jaxrl.envs.classic import cartpole, pendulum
-from jaxrl.envs.classic.limits import step_limit
-from jaxrl.envs.options import one_of
+from jaxrl.envs.options import one_of, whole
 from jaxrl.spaces import Box
 
 __all__ = ["CartPoleParams", "PartialCartPole", "PartialPendulum", "PendulumParams"]
@@ -62,11 +61,12 @@ class PartialCartPole(cartpole.CartPole):
         self, *, max_steps: int = 200, observe: Literal["position", "velocity"] = "position", noise: float = 0.0
     ) -> None:
         self._first = ("position", "velocity").index(one_of("observe", observe, ("position", "velocity")))
-        self._default_params = as_arrays(CartPoleParams(max_steps=step_limit(max_steps), noise=_deviation(noise)))
+        steps = whole("max_steps", max_steps)
+        self._default_params = as_arrays(CartPoleParams(max_steps=steps, noise=_deviation(noise)))
 
     def observation_space(self, params: Any = None) -> Box:
-        whole = super().observation_space()
-        return Box(whole.low[self._first :: 2], whole.high[self._first :: 2], (2,))
+        full = super().observation_space()
+        return Box(full.low[self._first :: 2], full.high[self._first :: 2], (2,))
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, cartpole.State]:
         key_start, key_noise = jax.random.split(key)
@@ -100,7 +100,8 @@ class PartialPendulum(pendulum.Pendulum):
     """
 
     def __init__(self, *, max_steps: int = 200, noise: float = 0.0) -> None:
-        self._default_params = as_arrays(PendulumParams(max_steps=step_limit(max_steps), noise=_deviation(noise)))
+        steps = whole("max_steps", max_steps)
+        self._default_params = as_arrays(PendulumParams(max_steps=steps, noise=_deviation(noise)))
 
     def observation_space(self, params: Any = None) -> Box:
         return Box(-1.0, 1.0, (2,))

@@ -73,8 +73,7 @@ class Overcooked(MultiAgentEnvironment):
     ) -> None:
         for name, given in (("cooking", cooking), ("observe", observe), ("start", start)):
             one_of(name, given, _CHOICES[name])
-        for name, number, most in (("cook_time", cook_time, 255), ("max_steps", max_steps, 2**31 - 1)):
-            whole(name, number, most=most)
+        cook_time, max_steps = whole("cook_time", cook_time, most=255), whole("max_steps", max_steps)
         self.layout, self.by_hand, self.observes = find_layout(layout), cooking == "by_hand", observe
         self.start: Start = start
         self.agents = tuple(f"agent_{i}" for i in range(len(self.layout.starts)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import same_key, uniform_rows
-from jaxrl.envs.options import flag, one_of
+from jaxrl.envs.options import flag, one_of, whole
 from jaxrl.envs.overcooked.shaping import Shaping
 from jaxrl.envs.overcooked_v2.board import board
 from jaxrl.envs.overcooked_v2.draw import draw
@@ -81,10 +81,8 @@ class OvercookedV2(MultiAgentEnvironment):
         )
         for name, given, allowed in choices:
             one_of(name, given, allowed)
-        for name, number in (("max_steps", max_steps), ("view", 1 if view is None else view)):
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}.")
-        self.kitchen, self.view, self.by_hand = find_kitchen(layout, recipes), view, cooking == "by_hand"
+        self.view = None if view is None else whole("view", view)
+        self.kitchen, self.by_hand = find_kitchen(layout, recipes), cooking == "by_hand"
         self._recipes = KITCHENS[layout][1] if recipes is None and layout in KITCHENS else recipes
         self.start: Start = start
         self.renews, self.shows_delivery = new_recipe == "delivery", flag("shows_delivery", shows_delivery)
@@ -96,7 +94,7 @@ class OvercookedV2(MultiAgentEnvironment):
         self.shaping = Shaping(shaping, shaping_until)
         punishes = flag("negative_rewards", negative_rewards)
         wrong = {"wrong_delivery_reward": -20.0, "wrong_ingredient_reward": -3.0} if punishes else {}
-        params = dataclasses.replace(Params(), max_steps=max_steps, **wrong)
+        params = dataclasses.replace(Params(), max_steps=whole("max_steps", max_steps), **wrong)
         self._longest, self._default_params = int(params.cook_time), as_arrays(params)
 
     @property

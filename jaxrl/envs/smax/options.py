@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrl.envs.options import flag, one_of
+from jaxrl.envs.options import flag, one_of, whole
 from jaxrl.envs.smax.orders import FIRST_ATTACK
 from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
 from jaxrl.envs.smax.state import Params
 from jaxrl.envs.smax.units import table
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import as_whole, typed
+from jaxrl.fields import typed
 from jaxrl.spaces import Box, Discrete, Space
 
 __all__ = ["EnemyPolicy", "Options", "army", "default_params"]
@@ -118,7 +118,7 @@ def default_params(
     selfplay: bool,
 ) -> Params:
     """The parameters of a battle, checked, as NumPy arrays."""
-    as_whole("max_steps", max_steps)
+    max_steps = whole("max_steps", max_steps)
     rewards = {"won_battle_bonus": won_battle_bonus, "damage_reward": damage_reward, "damage_cost": damage_cost}
     for name, number in rewards.items():
         typed(name, float, number)

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import same_key, uniform_rows
-from jaxrl.envs.options import flag, whole
+from jaxrl.envs.options import flag, table, whole
 from jaxrl.envs.social.board import coin_game_board
 from jaxrl.envs.social.draw import draw_coin_game
 from jaxrl.render.scene import Scene
@@ -88,12 +88,13 @@ class CoinGame(MultiAgentEnvironment):
         egocentric: bool = False,
         picture: bool = False,
     ) -> None:
-        table = np.asarray(payoff, np.float32)
-        if table.shape != (2, 3):
-            raise ValueError(f"payoff must be a table of 2 x 3 numbers, got the shape {table.shape}.")
+        values = table("payoff", payoff)
+        if values.shape != (2, 3):
+            raise ValueError(f"payoff must be a table of 2 x 3 numbers, got the shape {values.shape}.")
         inner = whole("inner_steps", inner_steps)
         self._rounds = whole("outer_steps", outer_steps)
-        self._default_params = as_arrays(Params(table, inner, inner * self._rounds))
+        steps = whole("inner_steps * outer_steps", inner * self._rounds)
+        self._default_params = as_arrays(Params(values, inner, steps))
         self._shared_reward, self._egocentric = flag("shared_reward", shared_reward), flag("egocentric", egocentric)
         self._picture = flag("picture", picture)
 

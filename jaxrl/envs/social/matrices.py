@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl.envs import options
+
 __all__ = ["MATRICES", "as_payoff"]
 
 Table = tuple[tuple[float, ...], ...]
@@ -42,16 +44,13 @@ def as_payoff(value: Any, places: int) -> np.ndarray:
     Raises:
         ValueError: It is not such a table.
     """
-    try:
-        table = np.asarray(value, np.float32)
-    except (TypeError, ValueError):
-        raise ValueError(f"payoff must be a table of numbers, got {value!r}.") from None
+    table = options.table("payoff", value)
     if table.ndim == 2:
         table = np.stack([table, table.T]) if table.shape[0] == table.shape[1] else table
     kinds = table.shape[-1] if table.ndim else 0
-    if table.shape != (2, kinds, kinds) or kinds < 2 or places % kinds or not np.isfinite(table).all():
+    if table.shape != (2, kinds, kinds) or kinds < 2 or places % kinds:
         raise ValueError(
-            f"payoff must be two square tables of finite numbers, [2, K, K], or one for a symmetric game, with K "
+            f"payoff must be two square tables, [2, K, K], or one for a symmetric game, with K "
             f"kinds of coins, at least 2, that divide the {places} places; got the shape {np.shape(value)}."
         )
     return table

@@ -82,7 +82,8 @@ class Storm(MultiAgentEnvironment):
         self._rounds, inner = whole("outer_steps", outer_steps), whole("inner_steps", inner_steps)
         freeze = whole("freeze_steps", freeze_steps)
         refill = np.array([3, 9], np.int32)
-        self._default_params = as_arrays(Params(table, freeze, refill, inner, inner * self._rounds))
+        steps = whole("inner_steps * outer_steps", inner * self._rounds)
+        self._default_params = as_arrays(Params(table, freeze, refill, inner, steps))
         # Rows of draws: those of a step, of a round's start within an episode, and of an episode's start.
         pairs = count * (count - 1) // 2
         self._sizes = np.array([count, pairs, 2 * count, _PLACES])

@@ -42,7 +42,7 @@ def test_a_table_of_your_own():
     assert env.step(jax.random.key(1), state, jnp.array([0, 0]), payoff)[2].tolist() == [2, -2]
     with pytest.raises(ValueError, match="square table of finite numbers"):
         MatrixGame(payoff=[[1, 2, 3]])
-    with pytest.raises(ValueError, match="square table of finite numbers"):
+    with pytest.raises(ValueError, match="a table of finite numbers"):
         jaxrl.make("matrix?payoff=high")
     with pytest.raises(UnknownNameError, match="Did you mean rock_paper_scissors"):
         MatrixGame("rock_paper_scissor")

@@ -215,6 +215,8 @@ def test_noise_is_a_parameter(name):
         ("concentration", {"kinds": "suits"}, "kinds must be 'colors' or 'ranks'"),
         ("minesweeper", {"num_mines": 14}, "num_mines must be a whole number from 1 to 13"),
         ("minesweeper", {"max_steps": 0}, "max_steps must be a whole number of at least 1"),
+        ("battleship", {"size": 2, "ships": (1, 1, 1, 1)}, "always find room and leave some"),
+        ("battleship", {"ships": 3}, "ships must be a list of lengths"),
         ("battleship", {"ships": (9,)}, "ships must be a whole number from 1 to 8"),
         ("position_only_cartpole", {"noise": -0.1}, "noise must be a number of at least 0"),
         ("position_only_cartpole", {"observe": "both"}, "observe must be 'position' or 'velocity'"),
