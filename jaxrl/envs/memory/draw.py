@@ -121,8 +121,7 @@ def draw_bandit(name: str, states: Any) -> Scene:
             Rect(x=i + 0.1, y=0.0, width=0.8, height=chance[:, i] * arms / 2, fill=fill, corner=0.06, tip=tip)
         )
     won = np.cumsum(np.where(pulled >= 0, paid, False))
-    steps = np.asarray(states.step)
-    count = np.array([f"{a} of {b} paid" for a, b in zip(won.tolist(), steps.tolist(), strict=True)])
+    count = _counts("{} of {} paid", won, np.asarray(states.step), states)
     view = (-0.2, -0.2, arms + 0.2, arms / 2 + 0.2)
     return Scene(frames, view, tuple(shapes), _captions(name, count, states)[:2], _AROUND, step_seconds=0.15)
 
@@ -218,14 +217,20 @@ def _card(
 def _scene(name: str, states: Any, shapes: list[Shape], view: tuple[float, float, float, float]) -> Scene:
     """A game with cards; the caption counts answers and is green or red after each."""
     right = np.asarray(states.right)
-    counts = np.cumsum(right > 0).tolist(), np.cumsum(right < 0).tolist()
-    text = np.array([f"{a} right, {b} wrong" for a, b in zip(*counts, strict=True)])
+    text = _counts("{} right, {} wrong", np.cumsum(right > 0), np.cumsum(right < 0), states)
     x, y = view[2] - 0.15, view[3] - 0.12
     mark = Circle(x=x, y=y, radius=0.08, fill=np.where(right > 0, _RIGHT, _WRONG), alpha=np.where(right == 0, 0.0, 1.0))
     return Scene(len(right), view, (*shapes, mark), _captions(name, text, states), _AROUND, step_seconds=0.4)
 
 
-def _captions(name: str, text: np.ndarray, states: Any) -> tuple[Caption, ...]:
+def _counts(form: str, first: np.ndarray, second: np.ndarray, states: Any) -> np.ndarray | str:
+    """Two counts `[F]` as text; nothing if the frames begin later than the episode, of which they then miss a part."""
+    if np.asarray(states.step)[0] > 0:
+        return ""
+    return np.array([form.format(a, b) for a, b in zip(first.tolist(), second.tolist(), strict=True)])
+
+
+def _captions(name: str, text: np.ndarray | str, states: Any) -> tuple[Caption, ...]:
     """The task without its family, so that the long names leave room for the text `[F]`; and the step."""
     steps = np.array([f"step {step}" for step in np.asarray(states.step).tolist()])
     return Caption(name.removeprefix("memory/")), Caption(text), Caption(steps)

@@ -292,3 +292,12 @@ def test_a_picture_of_the_first_card_is_for_the_game_that_asks_for_it():
 
     assert "to name" in words("repeat_first")
     assert "to name" not in words("repeat_previous", lag=1)
+
+
+@pytest.mark.parametrize("name", ["multiarmed_bandit", "repeat_first"])
+def test_pictures_count_only_what_they_show_from_the_start(name):
+    env: Any = jaxrl.make(f"memory/{name}")
+    states = play(f"memory/{name}", seed=0, steps=20).states
+    whole, part = (env.draw(jax.tree.map(lambda leaf, n=n: leaf[n:], states)).captions[1].text for n in (0, 9))
+    assert sum(map(int, re.findall(r"\d+", whole[20]))) >= 20
+    assert part == ""
