@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.query import parse_options, spelled
 from jaxrl.source_file import class_reference, load_named
 
 __all__ = [
@@ -276,35 +277,3 @@ def _label(env: Environment, **texts: str) -> None:
     for attribute, text in texts.items():
         if not isinstance(getattr(type(env), attribute, None), property):
             object.__setattr__(env, attribute, text)
-
-
-def spelled(name: str, options: dict[str, Any]) -> str:
-    """The inverse of `parse_options`, after the name; empty if an option cannot be written in a name."""
-    if not all(isinstance(value, bool | int | float | str) for value in options.values()):
-        return ""
-    query = "&".join(f"{option}={value}" for option, value in options.items())
-    return f"{name}?{query}" if query else name
-
-
-def parse_options(query: str) -> dict[str, Any]:
-    """`"a=1&b=x"` as `{"a": 1, "b": "x"}`: numbers and booleans are recognised, all else stays text."""
-    options: dict[str, Any] = {}
-    for pair in filter(None, query.split("&")):
-        key, equals, text = pair.partition("=")
-        if not equals or not text:
-            raise ValueError(f"The option {pair!r} in an environment name needs a value: {pair}=…")
-        if key in options:
-            raise ValueError(f"The option {key!r} stands twice in the environment name's {query!r}; keep one of them.")
-        options[key] = _literal(text)
-    return options
-
-
-def _literal(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text

@@ -121,16 +121,6 @@ def test_an_option_without_a_default_is_asked_for():
     assert env.size == 3
 
 
-def test_query_values_are_numbers_booleans_or_text():
-    assert registry.parse_options("a=1&b=2.5&c=true&d=False&e=closest") == {
-        "a": 1,
-        "b": 2.5,
-        "c": True,
-        "d": False,
-        "e": "closest",
-    }
-
-
 @pytest.mark.usefixtures("clean_registry")
 def test_register_and_make():
     jaxrl.register("mine/short", CartPole, aliases=("short",), options={"max_steps": 3})
