@@ -13,7 +13,10 @@ __all__ = ["draw_coin_game", "draw_storm", "draw_switch_riddle"]
 
 _BOARD, _GRID, _AROUND, _INK, _DIM = "#141b27", "#2a374b", "#0f141d", "#0f141d", "#6b7a94"
 _RED, _BLUE, _LIGHT, _DARK = "#e5534b", "#4da3ff", "#f2cc60", "#3b4557"
-_COINS = ("#f2cc60", "#b062d9", "#4dd0c8", "#ff8f6b", "#9cc37a", "#e6edf7")
+_COINS = (  # of up to twelve kinds
+    *("#f2cc60", "#b062d9", "#4dd0c8", "#ff8f6b", "#9cc37a", "#e6edf7"),
+    *("#3f6fd8", "#d9362b", "#8a5a2b", "#f7a8c8", "#2e8b57", "#7f8ea3"),
+)
 _PLAYERS = ("#4da3ff", "#e5534b", "#57ab5a", "#d9825c", "#ec407a", "#29b6f6", "#ab47bc", "#a1887f")
 
 
@@ -85,6 +88,7 @@ def draw_storm(name: str, states: Any) -> Scene:
     position, frozen = np.asarray(states.position), np.asarray(states.frozen)
     frames, n = frozen.shape
     shapes = [*_board(SIZE), *_beams(np.asarray(states.beams)), *_coins(states)]
+    size = 0.24 * min(1.0, 3 / np.shape(states.inventory)[2])  # the numbers of all kinds have to fit into a player
     for i in range(n):
         x, y = position[:, i, 0] + 0.5, SIZE - 0.5 - position[:, i, 1]
         color = np.where(frozen[:, i] > 0, _DIM, _PLAYERS[i])
@@ -94,7 +98,7 @@ def draw_storm(name: str, states: Any) -> Scene:
         text = np.array([" ".join(map(str, row)) for row in held.tolist()])
         tip = Tip(f"agent_{i}", {"coins by kind": text, "frozen": frozen[:, i]})
         shapes.append(Polygon(x=x, y=y, radius=0.46, sides=3, angle=angle, fill=color, tip=tip))
-        shapes.append(Text(x=x, y=y, text=text, size=0.24, fill=_INK))
+        shapes.append(Text(x=x, y=y, text=text, size=size, fill=_INK))
     pair = np.array([f"{number} frozen" for number in (frozen > 0).sum(1).tolist()])
     steps = np.array([f"step {t}" for t in np.asarray(states.step).tolist()])
     captions = (Caption(name), Caption(pair), Caption(steps))
@@ -126,7 +130,7 @@ def _beams(boards: np.ndarray) -> list[Shape]:
 def _coins(states: Any) -> list[Shape]:
     """A disc for each place, in the colour of its kind."""
     kind, there = np.asarray(states.kind), np.asarray(states.there)
-    colors = np.array(_COINS)[kind % len(_COINS)]
+    colors = np.array(_COINS)[kind]
     return [
         Circle(
             x=cell // SIZE + 0.5,

@@ -13,6 +13,7 @@ import jaxrl
 from jaxrl.envs.social import storm_rules as rules
 from jaxrl.envs.social.matrices import MATRICES
 from jaxrl.envs.social.storm_rules import COIN_CELLS, SPAWN_CELLS, STEPS
+from jaxrl.render.scene import Text
 
 
 def face_to_face(n=2, kinds=2):
@@ -291,3 +292,13 @@ def test_every_matrix_has_a_name(name):
 def test_an_option_out_of_range_is_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         jaxrl.make("storm", **options)
+
+
+def test_pictures_tell_twelve_kinds_apart():
+    env = jaxrl.make("storm", payoff=np.eye(12))
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.reset(jax.random.key(0))[1])
+    shapes = env.draw(states).shapes
+    coins = {shape.fill[0] for shape in shapes if shape.tip is not None and shape.tip.title == "coin"}
+    assert len(coins) == 12
+    texts = [shape for shape in shapes if isinstance(shape, Text)]
+    assert [shape.size <= 2 / len(shape.text[0]) for shape in texts] == [True, True]  # about as wide as its cell
