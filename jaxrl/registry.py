@@ -118,12 +118,15 @@ def make(env_id: str, **options: Any) -> Any:
     return env
 
 
-def name_of(env: Any) -> Any:
-    """The name by which `make` finds an environment or its class; any other value stays as it is.
+def name_of(env: Any) -> str:
+    """The name by which `make` finds an environment or its class; a name stays as it is.
 
     Args:
         env: An instance, which `make` returns itself unless it made it, or a class that needs no arguments; a class
             that is defined inside a function or class is instantiated here.
+
+    Raises:
+        ValueError: It is something else.
     """
     if isinstance(env, Environment):
         if env.made_as:
@@ -133,6 +136,11 @@ def name_of(env: Any) -> Any:
         return f"{_OBJECT}:{label}"
     if isinstance(env, type) and issubclass(env, Environment):
         return name_of(env()) if "." in env.__qualname__ else class_reference(env)  # no module has what is inside
+    if not isinstance(env, str):
+        call = getattr(env, "__name__", "")
+        call = f", env={call}()" if call.isidentifier() else ""
+        advice = f"; give what it returns{call}" if inspect.isfunction(env) else ""
+        raise ValueError(f"env must be a name, or an environment of jaxrl or its class; got {env!r}{advice}.")
     return env
 
 

@@ -1,6 +1,7 @@
 """Names to environments: every wrong name or option says what to type instead."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -218,5 +219,20 @@ def test_a_config_takes_environments_and_classes_and_keeps_their_names():
     registry._OBJECTS.clear()
     with pytest.raises(UnknownNameError, match="an object of another process, CartPole; name a class in a file"):
         config.make_env()
-    with pytest.raises(ValueError, match="env must be text; got 3"):
-        ppo.Config(env=3)
+
+
+def own_game() -> CartPole:
+    return CartPole(max_steps=7)
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        (3, r"env must be a name, or an environment of jaxrl or its class; got 3\.$"),
+        (own_game, r"got <function own_game .*>; give what it returns, env=own_game\(\)\.$"),
+        (lambda: CartPole(), r"got <function <lambda> .*>; give what it returns\.$"),
+    ],
+)
+def test_a_config_says_what_it_takes_as_an_environment(env: Any, sentence: str):
+    with pytest.raises(ValueError, match=sentence):
+        ppo.Config(env=env)

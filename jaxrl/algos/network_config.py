@@ -110,6 +110,10 @@ class NetworkLayer(CheckedConfig):
     def __post_init__(self) -> None:
         if isinstance(self.network, type):
             object.__setattr__(self, "network", class_reference(self.network))
+        elif not isinstance(self.network, str | None):
+            kind = type(self.network).__name__
+            meant = f"network={kind}" if isinstance(self.network, nn.Module) else "network=Wide"
+            raise ValueError(f"network must be the class of a Flax module, as in {meant}, or its name; got a {kind}.")
         super().__post_init__()
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")

@@ -1,10 +1,12 @@
 """Every field of a configuration changes what is run, or is refused with what would give it an effect."""
 
 import dataclasses
+import functools
 import re
 from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
 import pytest
 from family import agent_of
@@ -210,3 +212,15 @@ def test_a_run_from_before_what_has_no_effect_was_refused_can_be_opened(tmp_path
     folder = RunFolder.create(tmp_path / "run")
     folder.write(describe_run(config, 1))
     assert load(tmp_path / "run").config == settled(config) == dataclasses.replace(config, memory_size=64)
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (nn.Dense(4), r"network must be the class of a Flax module, as in network=Dense, or its name; got a Dense\.$"),
+        (functools.partial(nn.Dense, 4), r"as in network=Wide, or its name; got a partial\.$"),
+    ],
+)
+def test_what_is_no_network_is_refused(network: Any, sentence: str):
+    with pytest.raises(ValueError, match=sentence):
+        ppo.Config(network=network)
