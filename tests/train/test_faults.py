@@ -29,8 +29,6 @@ from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.result import Result
 from jaxrl.train.run import SearchRun
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 EVERY: dict[str, Any] = {"log_every": 1, "checkpoint_every_updates": 2}
 
 

@@ -25,6 +25,7 @@ from jaxrl.algorithm import without_replay
 from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.disk import why
+from jaxrl.train.folder.echoes import silence_echoes
 from jaxrl.train.folder.json_file import read_json, to_json
 
 __all__ = ["CheckpointReader", "Checkpoints", "Restored"]
@@ -60,6 +61,7 @@ class CheckpointReader:
     def __init__(self, folder: str | Path, say: Callable[[str], None] = print) -> None:
         self.folder = Path(folder).absolute()
         self._say = say
+        silence_echoes()
 
     @property
     def updates(self) -> list[int]:

@@ -15,9 +15,6 @@ import pytest
 from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.checkpoint import CheckpointReader, Checkpoints
 
-# When one array of several cannot be read, Orbax closes its event loop under the others.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 class Moments(NamedTuple):
     mu: Any
@@ -213,7 +210,9 @@ def test_what_a_killed_save_leaves_behind_is_ignored(saved: Checkpoints) -> None
     assert not unfinished.exists()
 
 
-def test_a_save_that_fails_is_an_error_and_harms_no_older_one(saved: Checkpoints) -> None:
+def test_a_save_that_fails_is_an_error_and_harms_no_older_one(
+    saved: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
     """A file-size limit stands in for the full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     large = {**make_state(), "large": jax.random.normal(jax.random.key(0), (200_000,))}
@@ -223,6 +222,7 @@ def test_a_save_that_fails_is_an_error_and_harms_no_older_one(saved: Checkpoints
             saved.save(30, large)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not caplog.text  # the error says it all
     assert saved.updates == [10, 20]
     assert not list(saved.folder.glob("*tmp*"))  # they would eat the space that is missing
     assert saved.restore(shapes(make_state())).update == 20
