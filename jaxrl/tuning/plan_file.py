@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.continuation import read_about
-from jaxrl.train.folder.disk import check_writable
+from jaxrl.train.folder.disk import check_writable, why
 from jaxrl.train.folder.json_file import plain, write_json
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
@@ -38,10 +39,26 @@ class PlanFile:
         return None if self._file is None else self._file.parent
 
     def write(self, status: str, **content: Any) -> None:
-        """Update the content and replace the file atomically; entries that are not given stay."""
+        """Update the content and replace the file atomically; entries that are not given stay.
+
+        Raises:
+            CheckpointError: The file cannot be written; the old one is unchanged.
+        """
         self._about |= {"status": status, **content}
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             write_json(self._file, self._about)
+        except OSError as error:
+            raise CheckpointError(
+                f"{self._file} cannot be written: {why(error, self._file.parent)}. The same command writes it later, "
+                f"from the runs that are saved beside it."
+            ) from error
+
+    def note(self, status: str, **content: Any) -> None:
+        """`write` what the runs beside the file tell too: if it fails, training goes on, and the next one has it."""
+        with contextlib.suppress(CheckpointError):
+            self.write(status, **content)
 
 
 def named_intervals(
@@ -71,6 +88,7 @@ def recorded(
     Raises:
         FileExistsError: The folder holds something else, or another process is training in it.
         OSError: The folder is not writable.
+        CheckpointError: There is no room for the file.
     """
     about = describe_run(config, num_seeds) | plain(plan)
     if path is None:
@@ -92,7 +110,7 @@ def recorded(
         try:
             yield record
         except BaseException:
-            record.write("failed")  # for those who watch
+            record.note("failed")  # for those who watch
             raise
 
 

@@ -111,6 +111,7 @@ def search(
         ValueError: Wrong input, or some seeds are both tuning and test seeds.
         FileExistsError: `run_dir` holds something else or another search, or another process is training in it.
         DivergedError: Every point that was tried has diverged.
+        CheckpointError: checklist.json or the end of a run cannot be saved; the same call saves it later.
         MissingExtraError: The method needs a package that is not installed.
     """
     check_module(algorithm, "search")
@@ -164,10 +165,10 @@ def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> 
                 f"All {len(found.trials)} trials have the score {found.trials[0].score:.4g}, so nothing speaks for any "
                 "of them. A game against oneself, for example, says little: see jaxrl arena."
             )
-        record.write("testing", **content)
+        record.note("testing", **content)
         test = _test(task, found, tested, None if root is None else root / "test")
     except StoppedError as stop:
-        record.write("stopped")
+        record.note("stopped")
         return SearchResult(None, None, [], [], None, root, str(stop))
     record.write("finished", **content, test=test)
     return SearchResult(found.best, found.lineage, found.trials, found.incumbents, test, root, None)

@@ -109,6 +109,7 @@ def sweep(
         ValueError: A hyperparameter is unknown, `samples` is given without a range, the config rejects a value, or a
             count is not positive.
         FileExistsError: `run_dir` holds something else or another sweep, or another process is training in it.
+        CheckpointError: sweep.json or the end of a run cannot be saved; the same call saves it later.
     """
     check_module(algorithm, "sweep")
     _check_samples(samples, hyperparameters)
@@ -144,11 +145,11 @@ def _train(
         print(f"Members: {sum(len(group.members) for group in groups)}, groups: {len(groups)}")
 
     def record_progress(table: list[Row]) -> None:
-        record.write("running", table=_same_columns(table))
+        record.note("running", table=_same_columns(table))
 
     table, stopped = train_groups(algorithm, groups, names, options, after=record_progress)
     table = _same_columns(table)
-    record.write("stopped" if stopped else "finished", table=table)
+    (record.note if stopped else record.write)("stopped" if stopped else "finished", table=table)
     return SweepResult(table, record.path, stopped)
 
 

@@ -1,6 +1,7 @@
 """A sweep that is finished, was stopped, diverged or was changed, and is asked for once more."""
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -18,14 +19,42 @@ import toy_algorithm as toy
 from swept import CONFIG, OPTIONS, TOY, curves, sweep_toys
 
 import jaxrl
+from jaxrl.errors import CheckpointError
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
+from jaxrl.tuning.plan_file import recorded
 
 
 def test_what_is_finished_is_not_run_again(toy_sweep: Any, toy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jaxrl.tuning.member_groups.fit", None)
     assert sweep_toys(toy_folder).table == toy_sweep.table
+
+
+def test_a_plan_that_cannot_be_written_harms_no_sweep(
+    toy_sweep: Any, toy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for sweep.json is missing after its first lines: it may come again before the end, or the last write fails.
+
+    Nor does the file take the place of the error that ends a sweep.
+    """
+    folder = shutil.copytree(toy_folder, tmp_path / "sweep")
+    written: list[str] = []
+
+    def full(path: Path, about: dict[str, Any]) -> None:
+        written.append(about["status"])
+        if written[1:]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("jaxrl.tuning.plan_file.write_json", full)
+    with pytest.raises(CheckpointError, match=r"sweep.json cannot be written: the disk is full .*same command"):
+        sweep_toys(folder)
+    assert written == ["running"] * 5 + ["finished", "failed"]
+    written.clear()
+    with pytest.raises(ZeroDivisionError), recorded(folder / "other", "sweep", CONFIG, {}, 1):
+        raise ZeroDivisionError
+    monkeypatch.undo()
+    assert sweep_toys(folder).table == toy_sweep.table
 
 
 def test_a_stopped_sweep_goes_on_where_it_was(
