@@ -34,7 +34,8 @@ class ReportFlags:
     check: bool = False
     """Write nothing and fail if a group has fewer than 5 seeds, a seed counts twice or was tuned on, the best of more
     than 3 configurations is judged on the seeds it was chosen by, a run has no final score or was made with uncommitted
-    changes, or runs on an environment differ in seeds, steps, --eval-episodes, --on-nan, versions or git commit."""
+    changes, a sweep has not ended, or runs on an environment differ in seeds, steps, --eval-episodes, --on-nan,
+    versions or git commit."""
 
 
 def main(argv: list[str]) -> int:

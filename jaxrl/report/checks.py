@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from jaxrl.report.collect import Member, SeedGroup
+from jaxrl.report.collect import Member, SeedGroup, runs_of_sweep
 from jaxrl.report.unequal import unequal
+from jaxrl.train.folder.run_info import read_ending
 
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
 
@@ -28,6 +29,7 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
     * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only the successful ones.
+      Or a sweep has not ended, so the table would show only the groups that it has come to.
     * Diverged seeds: their scores come from parameters that are not finite.
     * Unequal: runs on an environment differ in steps, in whether they were made longer on the way, in episodes of the
       evaluation, `on_nan`, versions, git commits or the file of the environment.
@@ -36,7 +38,8 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
     found = _chosen_and_judged(groups) + _too_few(groups, min_seeds)
     for group in groups:
         found += _counted_twice(group)
-    found += _different_sets(groups) + _tuned_on(groups) + _without_score(groups) + _diverged(groups)
+    found += _different_sets(groups) + _tuned_on(groups) + _without_score(groups) + _incomplete(groups)
+    found += _diverged(groups)
     return list(dict.fromkeys(found + unequal(groups) + _dirty(groups)))
 
 
@@ -150,6 +153,19 @@ def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
         cure = f"jaxrl resume {shlex.quote(str(path))}" if status == "stopped" else "let it end, or run it again"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {seeds} of {_who(family)} cannot be counted: {cure}.")
+    return found
+
+
+def _incomplete(groups: Sequence[SeedGroup]) -> list[str]:
+    runs = {path for group in groups for path in group.runs}
+    found = []
+    for sweep in sorted({path.parent for path in runs if (path.parent / "sweep.json").is_file()}):
+        whole = runs.issuperset(runs_of_sweep(sweep))  # and not one of its groups, chosen by hand
+        if whole and read_ending(sweep / "sweep.json")[0] != "finished":
+            found.append(
+                f"The sweep in {sweep} has not ended, so some of its configurations or seeds may be missing: let it "
+                f"end, or continue it with its own command."
+            )
     return found
 
 

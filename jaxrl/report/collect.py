@@ -20,7 +20,7 @@ from jaxrl.train.metrics import columns
 from jaxrl.train.pictures.curve import smooth
 from jaxrl.wrappers.players import member_named
 
-__all__ = ["METRICS", "Member", "SeedGroup", "collect"]
+__all__ = ["METRICS", "Member", "SeedGroup", "collect", "runs_of_sweep"]
 
 METRICS = {"win_rate": "win rate", "return_mean": "return", "length_mean": "episode length"}
 _POINTS = 120  # of a group's curve
@@ -123,7 +123,7 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Seed
         metric: One of `METRICS`; None for the win rate if every run on an environment has one, otherwise the return.
 
     Raises:
-        FileNotFoundError: A folder holds no run.
+        FileNotFoundError: A folder holds no run, or none yet.
         ValueError: No folder is given, or one is given twice or with the index of a seed, or a run has no `metric`.
     """
     if not paths:
@@ -150,8 +150,17 @@ def _runs_in(path: Path) -> list[Path]:
         if not (path / "test" / "run.json").is_file():
             raise FileNotFoundError(f"The search in {path} has not come to its test yet: let it end, or continue it.")
         return [path / "test"]
-    is_sweep = (path / "sweep.json").is_file()
-    return sorted(run.parent for run in path.glob("*/run.json")) if is_sweep else [path]
+    if not (path / "sweep.json").is_file():
+        return [path]
+    runs = runs_of_sweep(path)
+    if not runs:
+        raise FileNotFoundError(f"The sweep in {path} has no run yet: let it begin, or continue it.")
+    return runs
+
+
+def runs_of_sweep(path: Path) -> list[Path]:
+    """The run folders in a sweep's folder."""
+    return sorted(run.parent for run in path.glob("*/run.json"))
 
 
 def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:

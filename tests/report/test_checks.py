@@ -1,5 +1,6 @@
 """Every way to compare unfairly is found, and said in one sentence."""
 
+import json
 from typing import Any
 
 import pytest
@@ -103,6 +104,18 @@ def test_runs_without_a_final_score(tmp_path, write_run, status, sentence):
     runs.append(write_run(tmp_path / "0", status=status, evaluation=None))
     [found] = problems(collect(runs))
     assert sentence in found
+
+
+@pytest.mark.parametrize("status", ["running", "stopped", "failed"])
+def test_a_sweep_that_has_not_come_to_all_of_its_groups(tmp_path, write_run, status):
+    runs = [write_run(tmp_path / "sweep" / f"group-{i}", num_seeds=5, config={"lr": 0.1**i}) for i in (1, 2)]
+    plan = tmp_path / "sweep" / "sweep.json"
+    plan.write_text(json.dumps({"status": status}))
+    [found] = problems(collect([tmp_path / "sweep"]))
+    assert "has not ended, so some of its configurations or seeds may be missing: let it end, or continue it" in found
+    assert not problems(collect(runs[:1]))  # chosen by hand
+    plan.write_text(json.dumps({"status": "finished"}))
+    assert not problems(collect([tmp_path / "sweep"]))
 
 
 def test_a_member_without_a_score(tmp_path, write_run):

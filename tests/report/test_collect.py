@@ -161,3 +161,7 @@ def test_wrong_folders_are_explained(tmp_path, write_run):
         collect([run, Path(f"{run}/../a")])
     with pytest.raises(ValueError, match="Name at least one run"):
         collect([])
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "sweep.json").write_text('{"status": "running"}')
+    with pytest.raises(FileNotFoundError, match="sweep has no run yet: let it begin"):
+        collect([run, tmp_path / "sweep"])
