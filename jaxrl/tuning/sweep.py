@@ -106,8 +106,7 @@ def sweep(
         The table. SIGTERM and Ctrl-C end the sweep after saving; the same call with the same `run_dir` continues it.
 
     Raises:
-        ValueError: A hyperparameter is unknown, `samples` is given without a range, the config rejects a value, or a
-            count is not positive.
+        ValueError: A hyperparameter or one of its values is not known, or a number is wrong or has no effect.
         FileExistsError: `run_dir` holds something else or another sweep, or another process is training in it.
         CheckpointError: sweep.json or the end of a run cannot be saved; the same call saves it later.
     """
