@@ -24,9 +24,7 @@ __all__ = [
     "name_of",
     "own_code",
     "own_params",
-    "parse_options",
     "register",
-    "spelled",
 ]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}

@@ -29,6 +29,7 @@ FLOORS = [
         "source_file",
         "durable",
         "text_map",
+        "query",
     },
     {"environment"},
     {"checked", "vector", "wrappers", "replay", "deploy"},

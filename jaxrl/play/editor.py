@@ -6,7 +6,8 @@ import dataclasses
 import itertools
 from typing import Any, Protocol, runtime_checkable
 
-from jaxrl.registry import make, parse_options, spelled
+from jaxrl.query import parse_options, spelled
+from jaxrl.registry import make
 from jaxrl.text_map import TextMap, as_rows
 
 __all__ = ["Editor", "Sketch"]

@@ -104,7 +104,8 @@ def test_who_was_trained_for_one_side_plays_that_side_alone():
             return jnp.full(obs.shape[:2], action), carry
 
         trained_in = type("Part", (Seated,), {"agents": agents})()
-        return Contender(name, Algorithm(act, act, act), (), trained_in, name)
+        none: Any = None
+        return Contender(name, Algorithm(none, none, act), (), trained_in, name)
 
     env, (rock, paper, scissors) = Seated(), range(3)
     firsts = [always(rock, "a rock", ("player_0",)), always(paper, "a paper", ("player_0",))]
