@@ -109,8 +109,8 @@ def load_named(place: str, attribute: str, hint: str = "") -> Any:
             module = importlib.import_module(place)
         except ImportError as error:
             raise UnknownNameError(
-                f"The module {place!r} of {place}:{attribute} cannot be imported ({error}). Write ./FILE.py:NAME for "
-                f"what is in a file{hint}."
+                f"The module {place!r} of {place}:{attribute} cannot be imported ({error}). Put its folder on "
+                f"PYTHONPATH, or write ./FILE.py:NAME for what is in a file{hint}."
             ) from error
     if not hasattr(module, attribute):
         names = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]

@@ -75,7 +75,7 @@ def test_environments_are_made_from_files_and_modules(tmp_path: Path) -> None:
         ("{folder}/my_env.py:Min", "There is no 'Min' in .*Did you mean Mine"),
         ("{folder}/other.py:Mine", "There is no file .*other.py"),
         ("errno:CartPole-v1", "There is no 'CartPole-v1' in errno. Write ./FILE.py:NAME .*, or one of brax:NAME"),
-        ("no_such_module:Mine", "cannot be imported.*FILE.py:NAME"),
+        ("no_such_module:Mine", "cannot be imported.*on PYTHONPATH, or write ./FILE.py:NAME"),
         (":Mine", "cannot be imported.*FILE.py:NAME"),
         (".sibling:Mine", "cannot be imported.*FILE.py:NAME"),
         ("{folder}/my_env.py", "my_env.py is a file; say which class .*my_env.py:CLASS"),
