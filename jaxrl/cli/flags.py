@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxrl.train.loggers import Kind, Names
 
-__all__ = ["LoggerFlags", "MeshFlags", "RecordFlags", "StartFlags"]
+__all__ = ["LoggerFlags", "MeshFlags", "RecordFlags", "StartFlags", "TrustFlags"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,34 @@ class LoggerFlags:
 
 
 @dataclasses.dataclass(frozen=True)
-class StartFlags:
+class TrustFlags:
+    """Whose code may be executed."""
+
+    trust: bool = False
+    """Execute the modules that other runs given here name, such as a partner's, although they are not part of jaxrl and
+    the runs were not made here."""
+
+    def vouch_for(self, config: Any) -> None:
+        """Load what may be executed, so that the environment of the config can have it.
+
+        Raises:
+            ValueError: No flag names a run to trust.
+        """
+        if not self.trust:
+            return
+        from jaxrl.train.folder.load import load_met
+        from jaxrl.wrappers.players import fixed_runs
+
+        policies = getattr(config, "policies", ())
+        if getattr(self, "init_from", None) is None and not fixed_runs(policies):
+            partner = ["--policies PATTERN=RUN"] if hasattr(config, "policies") else []
+            start = ["--init-from RUN"] if hasattr(self, "init_from") else []
+            raise ValueError(f"--trust needs a run: {' or '.join([*partner, *start]) or 'no flag here names one'}.")
+        load_met(policies)
+
+
+@dataclasses.dataclass(frozen=True)
+class StartFlags(TrustFlags):
     """What to start from."""
 
     init_from: Path | None = None
@@ -50,9 +77,6 @@ class StartFlags:
     """With --init-from: start from its best checkpoint instead of its last one."""
     init_member: int | None = None
     """With --init-from: the index of the seed to start from in a run with several."""
-    trust: bool = False
-    """With --init-from: execute the module that the run names, although it is not part of jaxrl and the run was not
-    made here."""
 
     def chosen_start(self) -> Any:
         """The `InitFrom` that they stand for; None without a run.
@@ -60,14 +84,14 @@ class StartFlags:
         Raises:
             ValueError: A flag needs a run.
         """
-        given = (self.init_learner, self.init_best, self.init_member, self.trust)
+        given = (self.init_learner, self.init_best, self.init_member)
         if self.init_from is None:
-            if given != (False, False, None, False):
-                raise ValueError("--init-learner, --init-best, --init-member and --trust need a run: --init-from RUN.")
+            if given != (False, False, None):
+                raise ValueError("--init-learner, --init-best and --init-member need a run: --init-from RUN.")
             return None
         from jaxrl.train.start import InitFrom
 
-        return InitFrom(self.init_from, *given)
+        return InitFrom(self.init_from, *given, self.trust)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jaxrl.cli import EXIT_STOPPED
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
-from jaxrl.cli.flags import RecordFlags
+from jaxrl.cli.flags import RecordFlags, TrustFlags
 from jaxrl.cli.sweep import MANY_VALUES, read_space, value_text
 from jaxrl.cli.train import new_run_dir
 
@@ -30,7 +30,7 @@ METHOD is random (the default), grid, halving, pbt or optuna. The best point is 
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchFlags(RecordFlags):
+class SearchFlags(RecordFlags, TrustFlags):
     """How to run the search."""
 
     preset: str | None = None
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
     if not space:
         raise ValueError("Say what to search: give a flag a range or several values, e.g. --lr 1e-5:1e-1:log.")
     run_dir = flags.run_dir or new_run_dir(f"search-{Path(name).stem}", config.env)
-    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir")}
+    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir", "trust")}
     use_cache()
     use_cores()
     from jaxrl.tuning.search import search

@@ -194,6 +194,7 @@ def parse_flags(
         description=f"{(module.__doc__ or name).strip()}\n\nPresets: {known}.",
         registry=WHOLE,
     )
+    parsed.run.vouch_for(parsed.config)
     return settled(parsed.config, given - set(tried), given), parsed.run
 
 

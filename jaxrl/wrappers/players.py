@@ -14,6 +14,7 @@ __all__ = [
     "SCRIPTED",
     "ambiguous_names",
     "as_pairs",
+    "fixed_runs",
     "learning_policies",
     "member_named",
     "named_param_sets",
@@ -111,12 +112,17 @@ def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
         return (member_named(policy)[0] / "run.json").is_file()
 
     def found(policy: str) -> str:
-        if learns(policy) or policy in (_RANDOM, SCRIPTED) or is_run(policy):
+        if not _is_held_run(policy) or is_run(policy):
             return policy
         above = (parent / policy for parent in folder.absolute().parents)
         return next((str(run) for run in above if is_run(run)), policy)
 
     return tuple(f"{pattern}={found(policy)}" for pattern, policy in _split(pairs).items())
+
+
+def fixed_runs(pairs: Iterable[str]) -> tuple[str, ...]:
+    """The runs whose policies are held fixed, as they are named."""
+    return tuple(filter(_is_held_run, _split(pairs).values()))
 
 
 def member_named(name: str | Path) -> tuple[Path, int | None]:
@@ -128,6 +134,10 @@ def member_named(name: str | Path) -> tuple[Path, int | None]:
 def learns(policy: str) -> bool:
     """Whether this is the name of a policy that learns, and not one that is held fixed."""
     return policy.isidentifier() and policy not in (_RANDOM, SCRIPTED)
+
+
+def _is_held_run(policy: str) -> bool:
+    return not learns(policy) and policy not in (_RANDOM, SCRIPTED)
 
 
 def _split(pairs: Iterable[str]) -> dict[str, str]:

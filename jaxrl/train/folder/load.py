@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -25,9 +25,9 @@ from jaxrl.train.folder.trust import check_own_code, trusted_class
 from jaxrl.train.folder.typed import spelled
 from jaxrl.train.members import best_member, member_of
 from jaxrl.train.programs import initial_state, member_keys
-from jaxrl.wrappers.players import member_named, runs_near
+from jaxrl.wrappers.players import fixed_runs, member_named, runs_near
 
-__all__ = ["Run", "load"]
+__all__ = ["Run", "load", "load_met"]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -127,8 +127,8 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         path: The folder, which is only read. `"RUN:2"` is its seed or member with index 2.
         best: Whether to take the state that had the best score in an evaluation during training (they are made with
             `eval_every`), instead of the last one.
-        trust: Whether the folder may name a module to import that is not one of jaxrl's algorithms, although this user
-            has not made the run on this machine.
+        trust: Whether the folder, and those of runs that its policies have met, may name a module to import that is not
+            one of jaxrl's algorithms, although this user has not made the run on this machine.
 
     Raises:
         FileNotFoundError: There is no run, or no best state was kept.
@@ -151,6 +151,8 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         content |= {role: restored(content[role], folder.path) for role in NAMED if content.get(role)}
         if content.get("policies"):
             content["policies"] = list(runs_near(content["policies"], folder.path))
+            if trust:
+                load_met(content["policies"])
         config = settled(config_from_json(config_class, content))
         for own in about["members"] or ():
             config_from_json(config_class, {**about["config"], **spelled(own)})
@@ -158,6 +160,12 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         checkpoint = functools.cache(lambda: _restored(folder, about, algo, best))
         run = Run(folder, about, module, config, algo, config.make_env(), checkpoint)
     return run if index is None else run.member(index)
+
+
+def load_met(policies: Iterable[str]) -> None:
+    """Load the runs that a config's `policies` hold fixed, trusting them: what a process has imported it may use."""
+    for name in fixed_runs(policies):
+        load(name, trust=True)
 
 
 def _restored(folder: RunFolder, about: dict[str, Any], algo: Algorithm, best: bool) -> Restored:

@@ -55,10 +55,8 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     kept = kept_source(about, path, "algorithm")
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
-            raise UntrustedRunError(
-                f"Loading {path} would execute {kept.path if kept else f'the module {module}'}, which is not one of "
-                f"jaxrl's algorithms. If you trust whoever made the run, add --trust (in Python, trust=True)."
-            )
+            code = kept.path if kept else f"the module {module}"
+            raise _refusal(path, f"{code}, which is not one of jaxrl's algorithms")
         try:
             importlib.import_module(module) if kept is None else load_source(kept, beside=False)
         except ImportError as error:
@@ -92,10 +90,8 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
         kept = kept_source(about, path, role)
         loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
         if not (loaded or trust or _vouched(about)):
-            raise UntrustedRunError(
-                f"Loading {path} would execute {kept.path if kept else f'the module {own[0]}'}, where its "
-                f"{_DEFINED[role]} defined. If you trust whoever made the run, add --trust (in Python, trust=True)."
-            )
+            code = kept.path if kept else f"the module {own[0]}"
+            raise _refusal(path, f"{code}, where its {_DEFINED[role]} defined")
         if kept is None:
             continue
         try:
@@ -105,6 +101,13 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
                 f"{kept.path}, where its {_DEFINED[role]} defined, cannot be imported here ({error}); put the folder "
                 f"of what it imports on PYTHONPATH."
             ) from error
+
+
+def _refusal(path: Path, code: str) -> UntrustedRunError:
+    return UntrustedRunError(
+        f"Loading {path} would execute {code}. If you trust whoever made the run, add --trust (in Python, "
+        f"jaxrl.load({str(path)!r}, trust=True))."
+    )
 
 
 def known_class(name: str) -> type | None:

@@ -1,6 +1,7 @@
 """Runs of the user's own files: the copy in the run folder is what later commands use, if it may be executed."""
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,12 +14,14 @@ import toy_algorithm
 
 import jaxrl
 from jaxrl import algos, registry, source_file
-from jaxrl.algos import ppo
+from jaxrl.algos import ippo, ppo
+from jaxrl.cli import main
 from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.sources import not_loadable, own_loss
 from jaxrl.train.folder.trust import UntrustedRunError
 from jaxrl.train.rerun import repeated, rerun
+from jaxrl.wrappers import FixedPolicies, players
 
 OPTIONS: dict[str, Any] = {"pictures": False, "quiet": True, "eval_episodes": 4}
 ENV = "from toy_algorithm import Countdown\n\n\nclass Mine(Countdown):\n    pass\n"
@@ -136,6 +139,34 @@ def test_an_environment_from_a_file_needs_trust_too(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     with pytest.raises(UntrustedRunError, match=r"source/my_env.py, where its environment is defined.*--trust"):
         load(tmp_path / "run")
+
+
+def test_trust_goes_for_the_runs_that_policies_met_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stranger's policy as a partner, in a run of one's own: while it trains, and when it is loaded again."""
+    monkeypatch.chdir(tmp_path)
+    Path("my_game.py").write_text("from jaxrl.envs.matrix import MatrixGame\n\n\nclass Mine(MatrixGame):\n    pass\n")
+    sizes = {"num_envs": 4, "num_steps": 4, "total_timesteps": 32, "hidden": (4,)}
+    theirs = ippo.Config(env="./my_game.py:Mine", **sizes)
+    jaxrl.fit(ippo.make(theirs), theirs, "theirs", **OPTIONS)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    words = [*("train", "ippo", "--env", "matrix/rock_paper_scissors", "--policies", "player_1=./theirs"), "--quiet"]
+    words += ["--num-envs", "4", "--num-steps", "4", "--total-timesteps", "32", "--hidden", "4", "--run-dir", "mine"]
+    words += ["--eval-episodes", "4", "--no-pictures"]
+    forget()
+    with pytest.raises(SystemExit):
+        main(words)
+    assert re.search(r"would execute .*my_game.py.* add --trust \(in Python, jaxrl.load\(", capsys.readouterr().err)
+    with pytest.raises(SystemExit):
+        main([*words[:4], "--trust"])
+    assert "--trust needs a run" in capsys.readouterr().err
+    main([*words, "--trust"])
+    forget()
+    players._of_run_as_of.cache_clear()
+    with pytest.raises(ValueError, match=r"would execute .*my_game.py"):
+        load("mine")
+    assert isinstance(load("mine", trust=True).env, FixedPolicies)
 
 
 def test_what_an_environment_imported_beside_it_is_asked_for(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
