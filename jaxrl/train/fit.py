@@ -79,8 +79,8 @@ def fit(
         search: What searches and reruns set, see `SearchRun`.
 
     Returns:
-        The trained state with its metrics and evaluation. SIGTERM and Ctrl-C end training after the running chunk,
-        with everything saved and the signal's name in `Result.stopped`; a second signal stops at once.
+        The trained state with its metrics and evaluation. SIGTERM, Ctrl-C and SIGHUP end training after the running
+        chunk, with everything saved and the signal's name in `Result.stopped`; a second signal stops at once.
 
     Raises:
         ValueError: A count is not positive, an option has no effect, `algo` was made from another config, or what to

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as requests: the loop finishes its chunk, saves and ends. A second signal stops at once."""
+"""SIGTERM, Ctrl-C and SIGHUP as requests: the loop finishes its chunk, saves and ends. A second one stops at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 
 __all__ = ["StopRequest"]
 
+_HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
+_SIGNALS = [number for number in (signal.SIGTERM, signal.SIGINT, _HANGUP) if number is not None]
+
 
 class StopRequest:
-    """Inside this context, the first SIGTERM or SIGINT only sets `name` and restores the old handlers.
+    """Inside this context, the first SIGTERM, SIGINT or SIGHUP only sets `name` and restores the old handlers.
 
-    So a second signal has its usual effect: SIGTERM kills, Ctrl-C raises KeyboardInterrupt. Outside the main thread,
-    where Python does not allow signal handlers, nothing changes.
+    So a second signal has its usual effect: SIGTERM kills, Ctrl-C raises KeyboardInterrupt. Only SIGHUP never does: a
+    terminal that is closed sends it more than once. Under `nohup`, which ignores it, the run goes on. Outside the main
+    thread, where Python does not allow signal handlers, nothing changes.
     """
 
     def __init__(self) -> None:
@@ -27,8 +31,10 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._handle)
+            for number in _SIGNALS:
+                before = signal.getsignal(number)
+                if number != _HANGUP or before != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -36,9 +42,8 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.name = signal.Signals(number).name
-        self._restore()
+        self._restore(but=_HANGUP)
 
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before = {}
+    def _restore(self, but: int | None = None) -> None:
+        for number in [number for number in self._before if number != but]:
+            signal.signal(number, self._before.pop(number))

@@ -104,7 +104,7 @@ def search(
         **hyperparameters: Fields of the config: a list of values, `(low, high)` or `(low, high, "log")`.
 
     Returns:
-        The best point and its test. SIGTERM and Ctrl-C end the search after saving; the same call with the same
+        The best point and its test. SIGTERM, Ctrl-C and SIGHUP end the search after saving; the same call with the same
         `run_dir` continues it.
 
     Raises:

@@ -27,6 +27,24 @@ def test_the_first_signal_is_noted_and_the_second_does_what_it_always_did() -> N
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has none")
+def test_a_terminal_that_is_closed_may_say_so_twice() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with StopRequest() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.name == "SIGHUP"
+        signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGTERM) != stop._handle
+    assert signal.getsignal(signal.SIGHUP) == before
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with StopRequest() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_afterwards_the_handlers_are_as_before() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     with StopRequest():
