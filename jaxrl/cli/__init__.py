@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
-__all__ = ["EXIT_STOPPED", "guarded", "main", "run_algorithm"]
+__all__ = ["EXIT_STOPPED", "guarded", "last_words", "main", "run_algorithm"]
 
 EXIT_FAILED = 1  # training diverged, or the final state could not be saved
 EXIT_WRONG_INPUT = 2
-EXIT_STOPPED = 75  # stopped by SIGTERM or Ctrl-C, after saving: `jaxrl resume` continues
+EXIT_STOPPED = 75  # stopped by SIGTERM, Ctrl-C or SIGHUP, after saving: `jaxrl resume` continues
 
 _USAGE = """\
 jaxrl: JAX-native, massively parallel reinforcement learning
@@ -53,6 +56,8 @@ Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAX
 def main(argv: Sequence[str] | None = None) -> None:
     """The `jaxrl` command line; on failure, it ends the process with one of the exit codes above."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # an encoding that lacks a character must not end a training
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
         return
@@ -106,8 +111,9 @@ def guarded(command: Callable[[], int]) -> None:
     """Run a command; errors that jaxrl itself raises become a sentence and an exit code."""
     try:
         code = command()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` or `less`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise the final flush fails again
         sys.exit(EXIT_FAILED)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
         _explain(error, EXIT_WRONG_INPUT)
@@ -118,6 +124,26 @@ def guarded(command: Callable[[], int]) -> None:
     else:
         if code:
             sys.exit(code)
+    finally:
+        _drop_unwritable()
+
+
+def last_words(text: str, file: TextIO | None = None) -> None:
+    """Print what a training ends with. Its exit code tells how it ended, even if nobody can be told in words."""
+    with contextlib.suppress(OSError):
+        print(text, file=file)
+    _drop_unwritable()
+
+
+def _drop_unwritable() -> None:
+    """Discard the output that cannot be written, which Python would try once more at its end, with an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # closed by whoever started the process
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _explain(error: Exception, code: int) -> None:

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import io
 import itertools
 import sys
 from types import ModuleType
@@ -155,7 +156,10 @@ class _Flags:
 def main(argv: list[str]) -> int:
     """`jaxrl eject ALGO`; returns the exit code."""
     flags = tyro.cli(_Flags, args=argv, prog="jaxrl eject")
-    sys.stdout.write(eject(flags.algorithm))
+    text = eject(flags.algorithm)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as Python reads it, whatever the terminal's encoding is
+    sys.stdout.write(text)
     return 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jaxrl import algos
-from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli import EXIT_STOPPED, last_words
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
@@ -67,10 +67,10 @@ def main(argv: list[str]) -> int:
     result = search(module, config, run_dir, **options, **space)
     if result.stopped:
         given = argv if flags.run_dir else [*argv, "--run-dir", str(run_dir)]
-        print(f"Stopped by {result.stopped}; continue with: jaxrl search {shlex.join(given)}", file=sys.stderr)
+        last_words(f"Stopped by {result.stopped}; continue with: jaxrl search {shlex.join(given)}", sys.stderr)
         return EXIT_STOPPED
     if not flags.quiet:
-        print(outcome(result, run_dir))
+        last_words(outcome(result, run_dir))
     return 0
 
 

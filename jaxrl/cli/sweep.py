@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl import algos
-from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli import EXIT_STOPPED, last_words
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
@@ -85,11 +85,11 @@ def main(argv: list[str]) -> int:
     result = sweep(module, config, run_dir, seeds=flags.num_seeds, **options, **space)
     if result.stopped:
         given = argv if flags.run_dir else [*argv, "--run-dir", str(run_dir)]
-        print(f"Stopped by {result.stopped}; continue with: jaxrl sweep {shlex.join(given)}", file=sys.stderr)
+        last_words(f"Stopped by {result.stopped}; continue with: jaxrl sweep {shlex.join(given)}", sys.stderr)
         return EXIT_STOPPED
     if not flags.quiet:
-        print(summary(result.table, list(space)))
-        print(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}")
+        last_words(summary(result.table, list(space)))
+        last_words(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}")
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from jaxrl import algos
-from jaxrl.cli import EXIT_STOPPED
+from jaxrl.cli import EXIT_STOPPED, last_words
 from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import has_accelerator, use_cores
@@ -114,7 +114,7 @@ def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> No
 def stopped_by(cause: str, run_dir: Path | None) -> int:
     """Say how to continue a run that was interrupted, and return the exit code."""
     again = f"jaxrl resume {shlex.quote(str(run_dir))}"
-    print(f"Stopped by {cause}; all is saved. Continue with: {again}", file=sys.stderr)
+    last_words(f"Stopped by {cause}; all is saved. Continue with: {again}", sys.stderr)
     return EXIT_STOPPED
 
 
@@ -129,7 +129,7 @@ def train(module: ModuleType, config: Any, run_dir: Path | None, options: dict[s
     if result.interrupted:
         return stopped_by(result.interrupted, run_dir)
     if not options["quiet"]:
-        print(_report(result))
+        last_words(_report(result))
     return 0
 
 

@@ -1,5 +1,6 @@
 """The command line: what it does, and that wrong input is one sentence and exit code 2."""
 
+import io
 import json
 import os
 import signal
@@ -121,6 +122,31 @@ def test_a_reader_who_leaves_early_gets_no_traceback() -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
+@pytest.mark.parametrize(
+    ("command", "code"), [("last_words('ends') or 75", 75), ("last_words('ends') or 0", 0), ("print('ends') or 0", 2)]
+)
+def test_the_end_of_a_training_keeps_its_exit_code_when_its_words_are_lost(command: str, code: int) -> None:
+    program = f"from jaxrl.cli import guarded, last_words; guarded(lambda: {command})"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, env=environment
+        )
+    assert done.returncode == code
+    assert done.stderr == ("jaxrl: [Errno 28] No space left on device\n" if code == 2 else "")
+
+
+def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    latin = io.TextIOWrapper(io.BytesIO(), "latin-1")
+    monkeypatch.setattr(sys, "stdout", latin)
+    main(["--version"])
+    print("compiling…", flush=True)
+    assert latin.buffer.getvalue().endswith(b"compiling?\n")  # pyright: ignore[reportAttributeAccessIssue]
+    main(["eject", "ppo"])
+    assert latin.encoding == "utf-8"
 
 
 def test_bench_prints_what_compare_finds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,16 +147,19 @@ class LiveProgress(Progress):
 
     def __enter__(self) -> LiveProgress:
         super().__enter__()
-        self._live.start(refresh=True)
+        with contextlib.suppress(OSError):
+            self._live.start(refresh=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         super().__exit__(kind, error, tb)
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def say(self, text: str) -> None:
         self._note(text)
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        with contextlib.suppress(OSError):  # as in `_show`
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _draw(self) -> Any:
         from jaxrl.train.live.dashboard import draw
@@ -174,17 +177,18 @@ def make_progress(
 
 def on_terminal() -> bool:
     """Whether the output goes to a terminal that can redraw."""
+    if sys.stdout is None:  # closed by whoever started the process
+        return False
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
 
 
 def _show(text: str, file: TextIO | None = None) -> None:
-    """Print if possible: a log file on a full disk or a closed terminal must not end training."""
-    try:
+    """Print if possible: a full disk, a closed terminal, or a reader that has left must not end training.
+
+    Ctrl-C ends `tee` in `jaxrl train … | tee log` at once, while the run still has to save.
+    """
+    with contextlib.suppress(OSError):
         print(text, file=file, flush=True)
-    except BrokenPipeError:
-        raise  # the reader, `head` or `less`, has seen enough
-    except OSError:
-        pass
 
 
 def row_line(view: RunView) -> str:

@@ -63,8 +63,10 @@ class Unwritable(io.StringIO):
         raise self.error
 
 
-def test_a_log_file_on_a_full_disk_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Unwritable(OSError(errno.ENOSPC, "No space left on device"))
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), BrokenPipeError()], ids=str)
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    """A full disk; or, after Ctrl-C, the `tee` of `jaxrl train … | tee log`."""
+    log = Unwritable(error)
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, log)
     for quiet in (False, True):
@@ -76,15 +78,30 @@ def test_a_log_file_on_a_full_disk_ends_nothing(monkeypatch: pytest.MonkeyPatch)
     assert log.refused == 6
 
 
-def test_who_has_seen_enough_of_the_output_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", Unwritable(BrokenPipeError()))
-    with pytest.raises(BrokenPipeError), make_progress("t", 10):
-        pass
+def test_without_an_output_a_run_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `jaxrl train … >&-`."""
+    monkeypatch.setattr(sys, "stdout", None)
+    with make_progress("t", 10) as progress:
+        progress.row(row(10, 1.0))
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class ClosedTerminal(Terminal):
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_is_closed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", ClosedTerminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    with make_progress("t", total=4000) as progress:
+        assert isinstance(progress, LiveProgress)
+        progress.say("Something has happened.")
 
 
 def test_the_dashboard_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
