@@ -21,12 +21,12 @@ def use_cache() -> Path | None:
     unwanted = os.environ.get("JAXRL_CACHE", "1").lower() in ("0", "false", "no", "off")
     if unwanted or getattr(jax.config, "jax_compilation_cache_dir", None):
         return None
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = root / "jaxrl" / f"xla-{_processor()}"
     try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = root / "jaxrl" / f"xla-{_processor()}"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None  # an unwritable home must not prevent training
+    except (OSError, RuntimeError):
+        return None  # an unwritable home, or none, as in a container with any user's number, must not prevent training
     jax.config.update("jax_compilation_cache_dir", str(folder))
     return folder
 

@@ -103,8 +103,7 @@ def sweep(
             `(low, high, "log")` to draw uniformly in the logarithm.
 
     Returns:
-        The table. SIGTERM, Ctrl-C and SIGHUP end the sweep after saving; the same call with the same `run_dir`
-        continues it.
+        The table. SIGTERM, Ctrl-C or SIGHUP ends it after saving; the same call with the same `run_dir` continues it.
 
     Raises:
         ValueError: A hyperparameter or one of its values is not known, or a number is wrong or has no effect.
