@@ -21,13 +21,16 @@ from jaxrl.train.live.progress import evaluation_line, on_terminal, row_line
 
 __all__ = ["watch"]
 
+_OF_MANY = {"sweep": "sweep.json", "search": "checklist.json"}
+"""What has several runs, and the file that tells of it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class WatchFlags:
     """Show a run that is training in another terminal, until it ends. Ctrl-C only stops watching."""
 
     run: tyro.conf.Positional[Path | None] = None
-    """The folder of a run or a sweep; the latest run in runs/ if left out."""
+    """The folder of a run, a sweep or a search; the latest run in runs/ if left out."""
     every: float = 1.0
     """Seconds between updates of the view."""
     once: bool = False
@@ -49,8 +52,9 @@ def watch(argv: list[str]) -> int:
         check_folder(flags.svg.parent, "--svg")
     folder = flags.run or latest_run()
     try:
-        if (folder / "sweep.json").is_file():
-            return _watch_sweep(folder, flags)
+        for kind, name in _OF_MANY.items():
+            if (folder / name).is_file():
+                return _watch_many(folder, kind, flags)
         if not (folder / "live.json").exists():  # a run that is still compiling has no run.json yet
             RunFolder.open(folder)
         follower = _watch(folder, flags)
@@ -77,24 +81,30 @@ def _watch(folder: Path, flags: WatchFlags) -> Follower:
     return follower
 
 
-def _watch_sweep(folder: Path, flags: WatchFlags) -> int:
-    """Watch the groups of a sweep: the newest one, then each that follows; returns the exit code."""
+def _watch_many(folder: Path, kind: str, flags: WatchFlags) -> int:
+    """Watch the runs of a sweep or a search: the newest one, then each that follows; returns the exit code."""
     done: set[Path] | None = None
     while True:
-        status, _ = read_ending(folder / "sweep.json")
-        groups = sorted(path.parent for path in folder.glob("group-*/live.json"))
+        status, _ = read_ending(folder / _OF_MANY[kind])
+        groups = _runs_in(folder)
         done = set(groups[:-1]) if done is None else done
         for group in [group for group in groups if group not in done]:
-            print(f"{group.name} of {folder}")
+            print(f"{group.relative_to(folder)} of {folder}")
             follower = _watch(group, flags)
             done.add(group)
             if follower.gone and not flags.once:
                 return 1
         if status == "failed":
-            print(f"The sweep in {folder} has failed; where it ran, an error says why.")
+            print(f"The {kind} in {folder} has failed; where it ran, an error says why.")
         if status != "running" or flags.once:
             return 0 if status in ("running", "finished") else 1
         time.sleep(flags.every)
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The runs of a sweep or a search that have begun, in their order: the test of a search is its last one."""
+    found = [path.parent for pattern in ("group-*", "tuning/*", "test") for path in folder.glob(f"{pattern}/live.json")]
+    return sorted(found, key=lambda run: (run.name == "test", run))
 
 
 def _show(follower: Follower, flags: WatchFlags) -> None:

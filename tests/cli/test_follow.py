@@ -122,6 +122,23 @@ def test_the_groups_of_a_sweep_are_watched_one_after_the_other(
     assert [line for line in lines if line.startswith("group")] == ["group-001 of sweep", "group-002 of sweep"]
 
 
+def test_the_runs_of_a_search_are_watched_and_its_test_comes_last(
+    run: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search = workplace / "search"
+    shutil.copytree(run, search / "tuning" / "group-000")
+    (search / "checklist.json").write_text(json.dumps({"status": "running"}))
+    main(["watch", "search", "--once"])
+    assert "all steps" in capsys.readouterr().out
+    assert code_of("eval", "search") == 2
+    assert "let it end, or continue" in capsys.readouterr().err
+    shutil.copytree(run, search / "test")
+    (search / "checklist.json").write_text(json.dumps({"status": "finished"}))
+    main(["watch", "search"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith("of search")] == ["test of search"]
+
+
 def test_a_sweep_without_groups_is_not_waited_for(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = workplace / "sweep"
     sweep.mkdir()

@@ -74,9 +74,11 @@ class RunFolder:
                 f"continue the sweep by its own command with --run-dir {folder.path}."
             )
         if (folder.path / "checklist.json").is_file():
+            test = folder.path / "test"
+            cure = f"name the run of its best, {test}, or" if (test / "run.json").is_file() else "let it end, or"
             raise FileNotFoundError(
-                f"{folder.path} holds a search, not one run: name the run of its best, {folder.path}/test, or continue "
-                f"the search by its own command with --run-dir {folder.path}."
+                f"{folder.path} holds a search, not one run: {cure} continue the search by its own command with "
+                f"--run-dir {folder.path}."
             )
         if not (folder.path / "run.json").is_file():
             raise FileNotFoundError(
