@@ -107,9 +107,8 @@ def _git_differences(before: dict[str, Any] | None, now: dict[str, Any] | None) 
         found.append(f"The git commit was {before['commit'][:10]} and is {now['commit'][:10]} now.")
     for about, when in ((before, "then"), (now, "now")):
         if about["dirty"]:
-            found.append(
-                f"Files differed from their git commit {when}." if when == "then" else "Files differ from it now."
-            )
+            verb = "differed" if when == "then" else "differ"
+            found.append(f"Files {verb} from their git commit {when}.")
     return found
 
 

@@ -113,7 +113,7 @@ def test_the_same_surroundings_differ_in_nothing() -> None:
         ({"versions": {"python": "3.11.7"}}, "jax was 0.10.2 and is none now."),
         ({"devices": ["gpu:0 NVIDIA H200"]}, "The device was cpu and is NVIDIA H200 now."),
         ({"git": {"commit": "b" * 40, "dirty": False}}, "The git commit was aaaaaaaaaa and is bbbbbbbbbb now."),
-        ({"git": {"commit": "a" * 40, "dirty": True}}, "Files differ from it now."),
+        ({"git": {"commit": "a" * 40, "dirty": True}}, "Files differ from their git commit now."),
         ({"git": None}, "The git commit of one of the two is not known."),
         ({"xla_flags": "--xla_cpu_enable_fast_math=true"}, "XLA_FLAGS was '' and is '--xla_cpu_enable_fast_math=true'"),
     ],
