@@ -17,6 +17,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
 from jaxrl.acting.rollout import Policy, Transition, draw_by_shard
 from jaxrl.rl.devices import psum
+from jaxrl.rl.episodes import points
 from jaxrl.rl.finite import all_finite
 
 __all__ = [
@@ -201,7 +202,7 @@ def count_results(
 ) -> tuple[Opponents, jax.Array]:
     """The pool with the results of a rollout's games, and the score of the games that go on.
 
-    The side whose agents have the larger mean return wins. Games whose opponent was replaced do not count.
+    The side with the larger mean return wins, see `points`. Games whose opponent was replaced do not count.
 
     Args:
         pool: The past selves.
@@ -219,10 +220,9 @@ def count_results(
         return jnp.where(cut, 0.0, score), score
 
     score, final = jax.lax.scan(step, score, (ahead, traj.cut))
-    points = (jnp.sign(final) + 1.0) / 2.0
     ended = traj.cut & ~traj.extras["replaced"]
     met = jax.nn.one_hot(traj.extras["opponent"], pool.wins.shape[0], dtype=jnp.float32) * ended[..., None]
-    wins, games = psum(((met * points[..., None]).sum((0, 1)), met.sum((0, 1))))
+    wins, games = psum(((met * points(final)[..., None]).sum((0, 1)), met.sum((0, 1))))
     return pool._replace(wins=_DECAY * pool.wins + wins, games=_DECAY * pool.games + games), score
 
 

@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Running", "ended", "info_means", "kind_means", "new_running", "several", "summed"]
+__all__ = ["Running", "ended", "info_means", "kind_means", "new_running", "points", "several", "summed"]
+
+_EVEN = 1e-4  # rewards that add up to the same, in another order, differ by less than this in float32
 
 
 class Running(NamedTuple):
@@ -97,3 +99,11 @@ def ended(
 def summed(rows: dict[str, Any]) -> dict[str, Any]:
     """The sums of the rows of `ended` over all axes: int32 for counts, float32 for the rest."""
     return jax.tree.map(lambda row: jnp.sum(row, dtype=jnp.int32 if row.dtype == bool else jnp.float32), rows)
+
+
+def points(ahead: jax.Array) -> jax.Array:
+    """What games are worth to a side, from how far its return is ahead at the end: 1 for a win, 1/2 for a draw, 0.
+
+    Leads below 1e-4 are draws: they are the rounding error of sums, as in a battle that leaves nobody alive.
+    """
+    return (jnp.sign(jnp.where(jnp.abs(ahead) < _EVEN, 0.0, ahead)) + 1.0) / 2.0

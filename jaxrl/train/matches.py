@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm
 from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.rl.episodes import points
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.load import Run
 from jaxrl.train.members import member_of
@@ -145,7 +146,7 @@ def play_match(
 ) -> Result:
     """Play `games` games at once, in which `first` acts for the first of the `sides_of` the environment.
 
-    A side wins a game if the mean return of its agents is larger than the other side's.
+    A side wins a game if the mean return of its agents is larger than the other side's, see `points`.
 
     Args:
         env: The environment.
@@ -169,8 +170,8 @@ def play_match(
     algo, by_side = programs[alike]
     played = evaluate(algo, by_side, (first.state, second.state), key, games, greedy=False)  # `acts` know
     returns = {name: np.asarray(own) for name, own in played.kind_returns.items()}
-    wins = int(np.sum(returns["side_0"] > returns["side_1"]))
-    losses = int(np.sum(returns["side_0"] < returns["side_1"]))
+    scored = np.asarray(points(jnp.asarray(returns["side_0"] - returns["side_1"])))
+    wins, losses = int(np.sum(scored == 1)), int(np.sum(scored == 0))
     return Result(wins, games - wins - losses, losses, float(np.mean(played.returns)))
 
 

@@ -1,7 +1,7 @@
 """A pool of past selves: who is kept, who is drawn, who plays where, and what their games come to."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -230,6 +230,17 @@ def test_results_are_those_of_a_loop_over_games(played):
     np.testing.assert_allclose(found.games, [(opponent == 0).sum(), (opponent == 1).sum()])
     np.testing.assert_allclose(found.wins, [(opponent == 0).sum(), 0])
     np.testing.assert_array_equal(score, 0)
+
+
+def test_a_game_that_only_rounding_decides_is_a_draw():
+    """The learner's side earns 0.1 and 0.6, the other 0.7."""
+    reward = jnp.array([[0.1, 0.0], [0.6, 0.0], [0.0, 0.7]])[:, None]
+    assert np.float32(0.1) + np.float32(0.6) != np.float32(0.7)
+    extras = {"opponent": jnp.zeros((3, 1), int), "side": jnp.zeros((3, 1), int), "replaced": jnp.zeros((3, 1), bool)}
+    cut, nothing = jnp.array([[False], [False], [True]]), cast(Any, None)
+    traj = Transition(nothing, nothing, None, nothing, extras, reward, nothing, cut, nothing)
+    pool, _ = count_results(new_opponents(numbered(0), (), COUNT), traj, jnp.zeros(1), (0, 1))
+    np.testing.assert_array_equal([pool.wins, pool.games], [[0.5, 0, 0], [1, 0, 0]])
 
 
 def test_a_game_goes_on_from_one_rollout_to_the_next():

@@ -87,3 +87,10 @@ def test_wins_are_counted_only_where_the_environment_knows_them():
     _, rows = episodes.ended(episodes.new_running(B), jnp.ones(B), jnp.ones(B, bool), {})
     assert "won_sum" not in rows
     assert rows["episodes"].sum() == B
+
+
+def test_a_lead_of_rounding_errors_is_a_draw():
+    one, other = np.float32(0.1) + np.float32(0.6), np.float32(0.7)
+    assert one != other
+    found = episodes.points(jnp.array([one - other, other - one, 0.0, 0.01, -0.01, jnp.nan]))
+    np.testing.assert_array_equal(found, [0.5, 0.5, 0.5, 1, 0, np.nan])

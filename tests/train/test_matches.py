@@ -187,3 +187,17 @@ def test_what_cannot_be_played_is_refused_before_the_first_game(three):
     with pytest.raises(NotImplementedError, match="rock_paper_scissors has no script"):
         hold(GAME, three, scripted=True, games=4, told=lines.append)
     assert lines == []
+
+
+def test_a_match_that_only_rounding_decides_is_drawn(three):
+    """One side earns 0.1 + 0.6, the other 0.7."""
+    paid = np.array([np.float32(0.1) + np.float32(0.6), 0.7], np.float32)
+    assert paid[0] != paid[1]
+
+    class Even(type(GAME)):
+        def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+            obs, after, _, *ends, info = super().step_env(key, state, action, params)
+            return obs, after, jnp.asarray(paid), *ends, info
+
+    rock, paper, _ = three
+    assert play_match(Even(), paper, rock, jax.random.key(0), 4)[:3] == (0, 4, 0)
