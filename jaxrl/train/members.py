@@ -92,11 +92,13 @@ def describe_member(own: Mapping[str, Any]) -> str:
 def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = None) -> int:
     """The number of the member with the best score in an evaluation's summary, whose numbers are lists.
 
-    Members that have `diverged` still act, and may be lucky, but are never the best.
+    Where win rates are equal, the mean return decides. Members that have `diverged` still act, and may be lucky, but
+    are never the best.
     """
-    scores = np.array(evaluation[metric_of(evaluation)], np.float64)
-    scores[list(diverged or ())] = np.nan
-    return int(np.nan_to_num(scores, nan=-np.inf).argmax())
+    scores = [np.array(evaluation[name], np.float64) for name in (metric_of(evaluation), "return_mean")]
+    scores[0][list(diverged or ())] = np.nan
+    known = np.nan_to_num(scores, nan=-np.inf)
+    return max(range(known.shape[1]), key=lambda member: tuple(known[:, member]))
 
 
 def member_of(state: Any, member: int) -> Any:

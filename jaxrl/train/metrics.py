@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.algorithm import Metrics
 
-__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", "score"]
+__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", "rank", "score"]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
 _GROUPS = {"returns": "return_sums", "info": "info_sums"}
@@ -164,6 +164,14 @@ def score(evaluation: Mapping[str, Any]) -> float:
     """
     mean = np.mean(np.array(evaluation[metric_of(evaluation)], np.float64))
     return float(mean) if np.isfinite(mean) else -math.inf
+
+
+def rank(evaluation: Mapping[str, Any]) -> tuple[float, float]:
+    """What to sort evaluations by, higher is better: the score and, where win rates are equal, the mean return.
+
+    Before the first win, and where nearly all battles are won, win rates alone say nothing.
+    """
+    return score(evaluation), score({"return_mean": evaluation["return_mean"]})
 
 
 def mean_over_members(value: Any) -> float | None:

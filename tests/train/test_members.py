@@ -14,6 +14,13 @@ def test_the_best_member_has_the_best_known_score() -> None:
     assert best_member(played) == 0
 
 
+def test_among_equal_win_rates_the_best_member_has_the_largest_return() -> None:
+    played = {"win_rate": [0.0, 0.0, 0.0], "return_mean": [0.2, 0.5, 0.9]}
+    assert best_member(played) == 2
+    assert best_member(played, diverged=[2]) == 1
+    assert best_member({**played, "win_rate": [0.1, 0.0, 0.0]}) == 0
+
+
 def test_looking_at_a_member_leaves_its_key_unused() -> None:
     state = {"w": jnp.arange(3.0), "key": jax.random.split(jax.random.key(0), 3)}
     member = member_of(state, 1)

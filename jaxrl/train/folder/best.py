@@ -10,7 +10,7 @@ from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.metrics import score
+from jaxrl.train.metrics import rank
 
 __all__ = ["keep_best"]
 
@@ -40,5 +40,5 @@ def keep_best(folder: RunFolder, update: int, state: Any) -> CheckpointError | N
 
 def _is_best(rows: list[dict[str, Any]]) -> bool:
     """Whether the last evaluation beats all earlier ones; the evaluation before training does not count."""
-    scores = [score(row) for row in rows if row["timesteps"]]
-    return bool(scores) and scores[-1] > max(scores[:-1], default=-math.inf)
+    ranks = [rank(row) for row in rows if row["timesteps"]]
+    return bool(ranks) and math.isfinite(ranks[-1][0]) and all(ranks[-1] > before for before in ranks[:-1])

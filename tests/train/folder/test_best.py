@@ -49,6 +49,15 @@ def test_only_what_beats_all_before_is_kept(tmp_path):
         assert restored.extra["evaluation"]["timesteps"] == kept + 1
 
 
+def test_among_equal_win_rates_the_larger_return_is_kept(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    rows = [(0.0, 1.0, 0), (0.0, 3.0, 1), (0.0, 2.0, 1), (0.1, 0.5, 3), (0.1, 0.5, 3), (0.0, 9.0, 3)]
+    for update, (wins, returns, kept) in enumerate(rows):
+        folder.evaluations.append({"timesteps": update + 1, "return_mean": returns, "win_rate": wins})
+        assert keep_best(folder, update, {"params": jnp.zeros(2)}) is None
+        assert Checkpoints(folder.best).updates == [kept]
+
+
 def test_what_was_good_before_training_is_not_in_the_way(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     folder.evaluations.append({"timesteps": 0, "return_mean": 5.0})
