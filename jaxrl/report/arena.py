@@ -200,8 +200,8 @@ def facts(arena: Arena) -> dict[str, Any]:
 def tables(arena: Arena) -> list[list[tuple[str, ...]]]:
     """The matrix, and with two teams the ratings: tables whose first row is the head."""
     what = "score of row against column" if arena.competitive else "return of row (first seats) with column"
-    first, second = arena.axes
-    rows = [(arena.names[row], *(_cell(arena.matrix[row, column]) for column in second)) for row in first]
+    (first, second), matrix = arena.axes, arena.matrix
+    rows = [(arena.names[row], *(_cell(float(matrix[row, column])) for column in second)) for row in first]
     found = [[(what, *(arena.names[column] for column in second)), *rows]]
     if not arena.competitive:
         return found
