@@ -214,7 +214,7 @@ class Environment:
 
     def draw(self, states: Any, params: Any = None) -> Scene:
         """Draw successive states of an episode (NumPy leaves `[F, …]`) as shapes, for GIFs and HTML replays."""
-        raise NotImplementedError(f"{self.name} has no picture yet.")
+        raise NotImplementedError(f"{self.name} has no picture yet; a method draw(states) of its class makes one.")
 
     def render(self, state: Any, params: Any = None) -> np.ndarray:
         """A picture of one state, uint8 `[H, W, 3]`. Runs on the host, needs Pillow (extra `viz`).

@@ -42,7 +42,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
         save_replays([tmp_path / "replay.html"], algo, config.make_env(), algo.init(jax.random.key(0)), said.append)
         == []
     )
-    assert said == ["No replay.html: toy/countdown has no picture yet."]
+    assert said == ["No replay.html: toy/countdown has no picture yet; a method draw(states) of its class makes one."]
 
 
 class Drawn(toy.Countdown):
