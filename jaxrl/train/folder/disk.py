@@ -17,6 +17,7 @@ _REASONS = {
     "the disk is full": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
     "the file system is read-only": (errno.EROFS,),
     "a file is where a folder is needed": (errno.ENOTDIR,),
+    "its folder is missing, perhaps moved or removed": (errno.ENOENT,),
     "writing there is not allowed": (errno.EACCES, errno.EPERM),
 }
 

@@ -14,6 +14,7 @@ from jaxrl.train.folder.disk import check_writable, why
     ("error", "reason"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
+        (OSError(errno.ENOENT, "No such file"), "its folder is missing, perhaps moved or removed"),
         (OSError(errno.ENOTDIR, "Not a directory"), "a file is where a folder is needed"),
         (ValueError("RESOURCE_EXHAUSTED: Error writing\nNo space left on device [OS error 28]"), "the disk is full"),
         (OSError(errno.EROFS, "x"), "the file system is read-only"),
