@@ -49,6 +49,17 @@ def needs_no_network(field: str) -> Effect:
     return Effect(field, ("network",), works, "leave out network")
 
 
+def _network_name(network: Any) -> str | None:
+    """The name by which `_load_network` finds a class of modules; a name stays as it is."""
+    if isinstance(network, type):
+        return class_reference(network)
+    if isinstance(network, str | None):
+        return network
+    kind = type(network).__name__
+    meant = f"network={kind}" if isinstance(network, nn.Module) else "network=Wide"
+    raise ValueError(f"network must be the class of a Flax module, as in {meant}, or its name; got a {kind}.")
+
+
 def _load_network(name: str) -> Callable[..., Any]:
     place, colon, attribute = name.rpartition(":")
     if not colon:
@@ -108,12 +119,7 @@ class NetworkLayer(CheckedConfig):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.network, type):
-            object.__setattr__(self, "network", class_reference(self.network))
-        elif not isinstance(self.network, str | None):
-            kind = type(self.network).__name__
-            meant = f"network={kind}" if isinstance(self.network, nn.Module) else "network=Wide"
-            raise ValueError(f"network must be the class of a Flax module, as in {meant}, or its name; got a {kind}.")
+        object.__setattr__(self, "network", _network_name(self.network))
         super().__post_init__()
         if self.memory == "s5" and self.memory_size % 2:
             raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")

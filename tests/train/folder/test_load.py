@@ -69,7 +69,7 @@ def test_a_member_is_a_run_of_its_own(tmp_path: Path) -> None:
     seeds = run(toy.make(CONFIG), CONFIG, tmp_path / "seeds", num_seeds=2)
     assert jaxrl.load(tmp_path / "seeds").member(1).config.seed == 1
     assert seeds.evaluation is not None
-    best = int(np.argmax(seeds.evaluation["win_rate"]))
+    best = int(np.lexsort((seeds.evaluation["return_mean"], seeds.evaluation["win_rate"]))[-1])
     assert jaxrl.load(tmp_path / "seeds").member().index == best
 
 
