@@ -54,14 +54,17 @@ class TrustFlags:
         if not self.trust:
             return
         from jaxrl.train.folder.load import load_met
+
+        named = self._named_runs(config)
+        if not any(named.values()):
+            raise ValueError(f"--trust needs a run: {' or '.join(named) or 'no flag here names one'}.")
+        load_met(getattr(config, "policies", ()))
+
+    def _named_runs(self, config: Any) -> dict[str, bool]:
+        """The flags that can name other runs, and whether they do."""
         from jaxrl.wrappers.players import fixed_runs
 
-        policies = getattr(config, "policies", ())
-        if getattr(self, "init_from", None) is None and not fixed_runs(policies):
-            partner = ["--policies PATTERN=RUN"] if hasattr(config, "policies") else []
-            start = ["--init-from RUN"] if hasattr(self, "init_from") else []
-            raise ValueError(f"--trust needs a run: {' or '.join([*partner, *start]) or 'no flag here names one'}.")
-        load_met(policies)
+        return {"--policies PATTERN=RUN": bool(fixed_runs(config.policies))} if hasattr(config, "policies") else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +95,9 @@ class StartFlags(TrustFlags):
         from jaxrl.train.start import InitFrom
 
         return InitFrom(self.init_from, *given, self.trust)
+
+    def _named_runs(self, config: Any) -> dict[str, bool]:
+        return {**super()._named_runs(config), "--init-from RUN": self.init_from is not None}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.fields import as_seed
-from jaxrl.train.metrics import metric_of
+from jaxrl.train.metrics import metric_of, rank
 
 __all__ = ["Members", "best_member", "describe_member", "member_of", "seed_keys", "traced_fields"]
 
@@ -92,13 +92,14 @@ def describe_member(own: Mapping[str, Any]) -> str:
 def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = None) -> int:
     """The number of the member with the best score in an evaluation's summary, whose numbers are lists.
 
-    Where win rates are equal, the mean return decides. Members that have `diverged` still act, and may be lucky, but
-    are never the best.
+    See `rank`. Members that have `diverged` still act, and may be lucky, but are never the best.
     """
-    scores = [np.array(evaluation[name], np.float64) for name in (metric_of(evaluation), "return_mean")]
-    scores[0][list(diverged or ())] = np.nan
-    known = np.nan_to_num(scores, nan=-np.inf)
-    return max(range(known.shape[1]), key=lambda member: tuple(known[:, member]))
+    lost, metrics = set(diverged or ()), {metric_of(evaluation), "return_mean"}
+
+    def merit(member: int) -> tuple[bool, tuple[float, float]]:
+        return member not in lost, rank({name: evaluation[name][member] for name in metrics})
+
+    return max(range(len(evaluation["return_mean"])), key=merit)
 
 
 def member_of(state: Any, member: int) -> Any:

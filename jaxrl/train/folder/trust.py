@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.source_file import load_source
+from jaxrl.source_file import SourceFile, load_source
 from jaxrl.train.folder.json_file import read_json, write_json
 from jaxrl.train.folder.sources import kept_source, named_code
 
@@ -55,8 +55,7 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     kept = kept_source(about, path, "algorithm")
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
-            code = kept.path if kept else f"the module {module}"
-            raise _refusal(path, f"{code}, which is not one of jaxrl's algorithms")
+            raise _refusal(path, kept, module, "which is not one of jaxrl's algorithms")
         try:
             importlib.import_module(module) if kept is None else load_source(kept, beside=False)
         except ImportError as error:
@@ -90,8 +89,7 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
         kept = kept_source(about, path, role)
         loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
         if not (loaded or trust or _vouched(about)):
-            code = kept.path if kept else f"the module {own[0]}"
-            raise _refusal(path, f"{code}, where its {_DEFINED[role]} defined")
+            raise _refusal(path, kept, own[0], f"where its {_DEFINED[role]} defined")
         if kept is None:
             continue
         try:
@@ -103,9 +101,10 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
             ) from error
 
 
-def _refusal(path: Path, code: str) -> UntrustedRunError:
+def _refusal(path: Path, kept: SourceFile | None, module: str, what: str) -> UntrustedRunError:
+    code = f"the module {module}" if kept is None else kept.path
     return UntrustedRunError(
-        f"Loading {path} would execute {code}. If you trust whoever made the run, add --trust (in Python, "
+        f"Loading {path} would execute {code}, {what}. If you trust whoever made the run, add --trust (in Python, "
         f"jaxrl.load({str(path)!r}, trust=True))."
     )
 
