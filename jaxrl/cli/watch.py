@@ -15,14 +15,11 @@ import tyro
 from jaxrl.cli.out import check_folder
 from jaxrl.train.folder.disk import writing
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
-from jaxrl.train.folder.run_info import read_ending
+from jaxrl.train.folder.run_info import PLAN_FILES, plan_in, read_ending
 from jaxrl.train.live.heartbeat import Follower
 from jaxrl.train.live.progress import evaluation_line, on_terminal, row_line
 
 __all__ = ["watch"]
-
-_OF_MANY = {"sweep": "sweep.json", "search": "checklist.json"}
-"""What has several runs, and the file that tells of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +49,8 @@ def watch(argv: list[str]) -> int:
         check_folder(flags.svg.parent, "--svg")
     folder = flags.run or latest_run()
     try:
-        for kind, name in _OF_MANY.items():
-            if (folder / name).is_file():
-                return _watch_many(folder, kind, flags)
+        if kind := plan_in(folder):
+            return _watch_many(folder, kind, flags)
         if not (folder / "live.json").exists():  # a run that is still compiling has no run.json yet
             RunFolder.open(folder)
         follower = _watch(folder, flags)
@@ -85,7 +81,7 @@ def _watch_many(folder: Path, kind: str, flags: WatchFlags) -> int:
     """Watch the runs of a sweep or a search: the newest one, then each that follows; returns the exit code."""
     done: set[Path] | None = None
     while True:
-        status, _ = read_ending(folder / _OF_MANY[kind])
+        status, _ = read_ending(folder / PLAN_FILES[kind])
         groups = _runs_in(folder)
         done = set(groups[:-1]) if done is None else done
         for group in [group for group in groups if group not in done]:

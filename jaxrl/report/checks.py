@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxrl.report.collect import Member, SeedGroup, runs_of_sweep
 from jaxrl.report.unequal import unequal
-from jaxrl.train.folder.run_info import read_ending
+from jaxrl.train.folder.run_info import PLAN_FILES, plan_in, read_ending
 
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
 
@@ -159,9 +159,9 @@ def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
 def _incomplete(groups: Sequence[SeedGroup]) -> list[str]:
     runs = {path for group in groups for path in group.runs}
     found = []
-    for sweep in sorted({path.parent for path in runs if (path.parent / "sweep.json").is_file()}):
+    for sweep in sorted({path.parent for path in runs if plan_in(path.parent) == "sweep"}):
         whole = runs.issuperset(runs_of_sweep(sweep))  # and not one of its groups, chosen by hand
-        if whole and read_ending(sweep / "sweep.json")[0] != "finished":
+        if whole and read_ending(sweep / PLAN_FILES["sweep"])[0] != "finished":
             found.append(
                 f"The sweep in {sweep} has not ended, so some of its configurations or seeds may be missing: let it "
                 f"end, or continue it with its own command."

@@ -16,6 +16,7 @@ from jaxrl import stats
 from jaxrl.registry import canonical
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder
+from jaxrl.train.folder.run_info import plan_in
 from jaxrl.train.metrics import columns
 from jaxrl.train.pictures.curve import smooth
 from jaxrl.wrappers.players import member_named
@@ -146,11 +147,12 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Seed
 
 def _runs_in(path: Path) -> list[Path]:
     """The run folders in a sweep's folder, or the test of a search; any other folder is itself a run folder."""
-    if (path / "checklist.json").is_file():
+    plan = plan_in(path)
+    if plan == "search":
         if not (path / "test" / "run.json").is_file():
             raise FileNotFoundError(f"The search in {path} has not come to its test yet: let it end, or continue it.")
         return [path / "test"]
-    if not (path / "sweep.json").is_file():
+    if plan is None:
         return [path]
     runs = runs_of_sweep(path)
     if not runs:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl.report.collect import METRICS, SeedGroup
-from jaxrl.train.folder.run_info import read_checklist
+from jaxrl.train.folder.run_info import PLAN_FILES, read_checklist
 
 __all__ = ["Effect", "Search", "effects", "searches"]
 
@@ -38,7 +38,7 @@ def searches(groups: Sequence[SeedGroup]) -> list[Search]:
     found = {}
     for group in groups:
         for path in group.runs:
-            file = path.parent / "checklist.json"
+            file = path.parent / PLAN_FILES["search"]
             if file.is_file():
                 found[file] = Search(group.name, read_checklist(file))
     return list(found.values())

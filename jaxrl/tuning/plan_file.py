@@ -13,12 +13,10 @@ from jaxrl.train.folder.disk import check_writable, why
 from jaxrl.train.folder.json_file import plain, write_json
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
+from jaxrl.train.folder.run_info import PLAN_FILES
 from jaxrl.train.folder.same_run import MAY_CHANGE, config_in, differences
 
 __all__ = ["PlanFile", "named_intervals", "recorded"]
-
-
-_FILES = {"sweep": "sweep.json", "search": "checklist.json"}
 
 
 class PlanFile:
@@ -95,7 +93,7 @@ def recorded(
         yield PlanFile(None, about)
         return
     folder = Path(path)
-    file = folder / _FILES[what]
+    file = folder / PLAN_FILES[what]
     if file.is_file():
         check_writable(folder)
     else:

@@ -17,7 +17,7 @@ from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.provenance import device_names, git_state, versions
 from jaxrl.train.folder.row_check import RowCheck
-from jaxrl.train.folder.run_info import read_run_info
+from jaxrl.train.folder.run_info import plan_in, read_run_info
 from jaxrl.train.folder.sources import FOLDER, NAMED, describe_sources, portable
 from jaxrl.train.folder.typed import dataclass_from_json, spelled
 
@@ -68,12 +68,13 @@ class RunFolder:
             FileNotFoundError: It does not.
         """
         folder = cls(path)
-        if (folder.path / "sweep.json").is_file():
+        plan = plan_in(folder.path)
+        if plan == "sweep":
             raise FileNotFoundError(
                 f"{folder.path} holds a sweep, not one run: name a run in it such as {folder.path}/group-000, or "
                 f"continue the sweep by its own command with --run-dir {folder.path}."
             )
-        if (folder.path / "checklist.json").is_file():
+        if plan == "search":
             test = folder.path / "test"
             cure = f"name the run of its best, {test}, or" if (test / "run.json").is_file() else "let it end, or"
             raise FileNotFoundError(

@@ -12,13 +12,21 @@ from jaxrl.train.folder.json_file import DamagedFileError, read_json
 from jaxrl.train.folder.row_check import check_lengths
 from jaxrl.train.folder.typed import from_json
 
-__all__ = ["RunInfo", "read_checklist", "read_ending", "read_run_info"]
+__all__ = ["PLAN_FILES", "RunInfo", "plan_in", "read_checklist", "read_ending", "read_run_info"]
+
+PLAN_FILES = {"sweep": "sweep.json", "search": "checklist.json"}
+"""What has several runs, and the file in its folder that tells of it."""
 
 _MOST_MEMBERS = 65_536
 """More than anybody trains side by side."""
 
 Measure = float | None | list[float | None]
 """A number, one for each member, or None where none is known."""
+
+
+def plan_in(folder: Path) -> str | None:
+    """`"sweep"` or `"search"` if the folder holds one, otherwise None."""
+    return next((what for what, name in PLAN_FILES.items() if (folder / name).is_file()), None)
 
 
 class Options(TypedDict, total=False):
