@@ -134,8 +134,10 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
             _label(axes, distinct, [f"{value:.4g}" for value in distinct])
         return [float(value) for value in values]
     named = {str(value): value for value in values}
-    same_kind = len({type(value) for value in values}) == 1
-    names = sorted(named, key=named.__getitem__) if same_kind else list(named)
+    try:
+        names = sorted(named, key=named.__getitem__)
+    except TypeError:  # None beside a number, for example, alone or in a list: they have no order
+        names = list(named)
     _label(axes, range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.5)
     return [float(names.index(str(value))) for value in values]

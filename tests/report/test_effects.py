@@ -157,6 +157,8 @@ def boxes(axes):
         [2e-4, 3e-4, 5e-4, 7e-4, 8e-4, 9e-4, 1.8e-3],
         [[64, 64], [128, 128], [256, 256], [64, 64, 64], [128, 128, 128]],
         [True, False],
+        [None, 0.5],
+        [[1, None], [1, 2]],
     ],
 )
 def test_labels_below_an_axis_do_not_overlap(values):
