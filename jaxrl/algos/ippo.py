@@ -121,14 +121,17 @@ KITCHENS: dict[str, dict[str, Any]] = {
     "overcooked_v2": {"env": "overcooked_v2/cramped_room", "total_timesteps": 1_000_000, **_KITCHEN},
 }
 
-# Half of all actions are waiting, so there is less to learn from a rollout than it seems: two epochs are enough. mappo
+# Half of all actions are waiting, so there is less to learn from a rollout than it seems: two epochs are enough. A team
+# that looks far ahead fears for its points and plays no more than ones; see docs/hanabi.md. mappo
 # has these fields as well.
 HANABI: dict[str, Any] = {
     "env": "hanabi/2p",
+    "params": "jaxrl.envs.hanabi.stages:kept_points",
     "total_timesteps": 10_000_000,
     "hidden": (128, 128),
     "activation": "relu",
-    "gae_lambda": 0.95,
+    "gamma": 0.97,
+    "gae_lambda": 0.9,
     "clip_eps": 0.2,
     "ent_coef": 0.01,
     "clip_value": False,
