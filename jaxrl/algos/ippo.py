@@ -122,8 +122,7 @@ KITCHENS: dict[str, dict[str, Any]] = {
 }
 
 # Half of all actions are waiting, so there is less to learn from a rollout than it seems: two epochs are enough. A team
-# that looks far ahead fears for its points and plays no more than ones; see docs/hanabi.md. mappo
-# has these fields as well.
+# that looks far ahead fears for its points and hardly plays; see docs/hanabi.md. mappo has these fields as well.
 HANABI: dict[str, Any] = {
     "env": "hanabi/2p",
     "params": "jaxrl.envs.hanabi.stages:kept_points",
