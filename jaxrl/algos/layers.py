@@ -148,7 +148,8 @@ class SharingLayer(RunLayer):
     policies: Pairs = ()
     """PATTERN=POLICY: the agents whose whole name matches the regular expression share the policy A, B or whatever
     name it has; or RUN, the folder of a run, random or scripted plays them and does not learn. Of a run with several
-    seeds, one is drawn for every episode. In Python also a dict. Other agents learn as `sharing` says."""
+    seeds, and of several runs with commas between them, one is drawn for every episode. In Python also a dict. Other
+    agents learn as `sharing` says."""
     other_play: bool = False
     """Let every agent see and act under its own symmetry of the environment, drawn for each episode, such as renamed
     colours in Hanabi; see `jaxrl.wrappers.OtherPlay`."""

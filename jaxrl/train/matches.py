@@ -17,7 +17,7 @@ from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.load import Run
 from jaxrl.train.members import member_of
 from jaxrl.wrappers import Wrapper, as_multi_agent
-from jaxrl.wrappers.fixed import check_roles
+from jaxrl.wrappers.seats import check_roles
 
 __all__ = [
     "Contender",

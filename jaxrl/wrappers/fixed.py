@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment, Script, Step
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
+from jaxrl.wrappers.seats import Seat, act_from, seated_player
 
-__all__ = ["FixedPolicies", "check_roles", "matching", "random_policy", "random_policy_in"]
-
-
-class _Player(NamedTuple):
-    """One who plays some agents, in all episodes."""
-
-    policies: tuple[Any, ...]
-    """`Policy` objects that differ in their parameters alone, one drawn for each episode; or one `Script`."""
-    plays: np.ndarray
-    """The indices of the agents that it acts for."""
-    sees: np.ndarray
-    """The indices of the agents whose observations it takes."""
-
-
-class _Seat(NamedTuple):
-    """What a player knows before a step."""
-
-    obs: jax.Array
-    """Of the agents that it sees."""
-    carry: tuple[jax.Array, ...]
-    """Its memory."""
-    begins: jax.Array
-    """Whether an episode begins: then the memory is cleared."""
-    member: jax.Array
-    """int32, which of its policies plays this episode."""
+__all__ = ["FixedPolicies", "matching", "random_policy", "random_policy_in"]
 
 
 class FixedPolicies(Wrapper):
@@ -51,9 +27,10 @@ class FixedPolicies(Wrapper):
     Args:
         env: An environment with several agents.
         policies: Maps a regular expression, which must match the whole name of an agent, to who plays these agents: the
-            `policy` of a run, `act(obs[n, D], action_mask[n, A], key) -> action[n]`, or a sequence of policies of the
-            same algorithm and configuration, one of which is drawn for every episode. A policy was trained for these
-            agents alone, or for all of them.
+            `policy` of a run, `act(obs[n, D], action_mask[n, A], key) -> action[n]`, or a sequence of such policies,
+            one of which is drawn for every episode. A policy was trained for these agents alone, or for all of them.
+            Each step asks policies of different algorithms or configurations in turn; seeds of one run cost no more
+            than one.
 
     Raises:
         TypeError: `env` has a single agent.
@@ -73,7 +50,7 @@ class FixedPolicies(Wrapper):
         if not self._learners.size:
             raise ValueError(f"Nobody is left to act in {env.name}: {', '.join(policies)} match all agents.")
         self._players = tuple(
-            _player(env, policy, np.array([i for i, own in enumerate(matched) if own == pattern]))
+            seated_player(env, policy, np.array([i for i, own in enumerate(matched) if own == pattern]))
             for pattern, policy in policies.items()
         )
 
@@ -159,11 +136,11 @@ class FixedPolicies(Wrapper):
         """Observation and state at the beginning of an episode. Consumes `key`."""
         keys = jax.random.split(key, len(self._players))
         seats = tuple(
-            _Seat(
+            Seat(
                 obs[player.sees],
-                _new_carry(player),
+                tuple(kin.carry for kin in player.kin),
                 jnp.ones((), bool),
-                jax.random.randint(own, (), 0, len(player.policies), jnp.int32),
+                jax.random.randint(own, (), 0, sum(len(kin.policies) for kin in player.kin), jnp.int32),
             )
             for player, own in zip(self._players, keys, strict=True)
         )
@@ -178,7 +155,7 @@ class FixedPolicies(Wrapper):
         joined = jnp.zeros((self._inner.num_agents, *space.shape), space.dtype).at[self._learners].set(action)
         carries = []
         for player, seat, own in zip(self._players, state.own, keys, strict=True):
-            chosen, carry = _act(player, seat, None if mask is None else mask[player.sees], own)
+            chosen, carry = act_from(player, seat, None if mask is None else mask[player.sees], own)
             joined = joined.at[player.plays].set(chosen.astype(action.dtype))
             carries.append(carry)
         return key_env, joined, tuple(carries)
@@ -187,7 +164,7 @@ class FixedPolicies(Wrapper):
         """What the learners see of a step of the environment inside."""
         obs, after, reward, terminated, truncated, info = stepped
         seats = tuple(
-            _Seat(obs[player.sees], carry, jnp.zeros((), bool), seat.member)
+            Seat(obs[player.sees], carry, jnp.zeros((), bool), seat.member)
             for player, carry, seat in zip(self._players, carries, state.own, strict=True)
         )
         count, here = self._inner.num_agents, self._learners
@@ -230,66 +207,3 @@ def random_policy_in(space: Space) -> Script:
     if isinstance(space, Discrete):
         return random_policy
     return lambda obs, action_mask, key: jax.vmap(space.sample)(jax.random.split(key, obs.shape[0]))
-
-
-def check_roles(who: str, trained: Any, env: MultiAgentEnvironment, seats: Sequence[int]) -> None:
-    """Raise ValueError if a policy for some of the agents would play agents of other roles.
-
-    Args:
-        who: What the message calls the policy.
-        trained: The environment of the policy, whose agents may be some of `env`'s.
-        env: The environment to play in.
-        seats: The numbers of the agents to play.
-    """
-    names = trained.agents if isinstance(trained, MultiAgentEnvironment) else ()
-    if len(names) != len(seats) or len(names) == env.num_agents or not set(names) <= set(env.agents):
-        return
-    if [env.roles[env.agents.index(name)] for name in names] != [env.roles[seat] for seat in seats]:
-        wanted = ", ".join(env.agents[seat] for seat in seats)
-        raise ValueError(f"{who} was trained for {', '.join(names)} and cannot play {wanted}, whose role is another.")
-
-
-def _player(env: MultiAgentEnvironment, policy: Any, plays: np.ndarray) -> _Player:
-    policies: tuple[Any, ...] = tuple(policy) if isinstance(policy, Sequence) else (policy,)
-    everyone = np.arange(env.num_agents)
-    if not policies or not isinstance(policies[0], Policy):
-        if len(policies) != 1 or not callable(policies[0]):
-            raise ValueError(
-                f"FixedPolicies takes the policy of a run, as in jaxrl.load(RUN).policy, several of them, or a "
-                f"function act(obs, action_mask, key), not {policy!r}."
-            )
-        return _Player(policies, plays, plays)
-    trained = policies[0].env
-    count = trained.num_agents if isinstance(trained, MultiAgentEnvironment) else 1
-    if count not in (len(plays), env.num_agents):
-        raise ValueError(
-            f"The policy of {trained.name} acts for {count} agents; here it should play {len(plays)} of "
-            f"{env.num_agents}."
-        )
-    check_roles(f"policies: the policy of {trained.name}", trained, env, plays.tolist())
-    for kind, here in (("observation_space", env.observation_space()), ("action_space", env.action_space())):
-        there = getattr(trained, kind)()
-        if there != here:
-            raise ValueError(f"The policy of {trained.name} has the {kind} {there}, and {env.name} has {here}.")
-    return _Player(policies, plays, plays if count == len(plays) else everyone)
-
-
-def _new_carry(player: _Player) -> tuple[jax.Array, ...]:
-    first = player.policies[0]
-    return first.new_carry() if isinstance(first, Policy) else ()
-
-
-def _act(player: _Player, seat: _Seat, mask: Any, key: jax.Array) -> tuple[jax.Array, Any]:
-    """The actions of the agents that a player plays, and its memory. Consumes `key`."""
-    first = player.policies[0]
-    if not isinstance(first, Policy):
-        return first(seat.obs, mask, key), ()
-    trees: list[Any] = [policy.params for policy in player.policies]
-    params = trees[0]
-    if len(trees) > 1:
-        params = jax.tree.map(lambda *leaves: jnp.stack(leaves)[seat.member], *trees)
-    alone = not isinstance(first.env, MultiAgentEnvironment)
-    obs, mask = (seat.obs[0], None if mask is None else mask[0]) if alone else (seat.obs, mask)
-    action, carry = first.apply(params, obs, seat.carry, key, action_mask=mask, reset=seat.begins)
-    action = action[None] if alone else action
-    return action if player.sees is player.plays else action[player.plays], carry

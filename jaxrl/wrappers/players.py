@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+
+from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers.fixed import FixedPolicies, matching, random_policy_in
 
@@ -26,6 +29,7 @@ __all__ = [
 _RANDOM = "random"
 SCRIPTED = "scripted"
 """The name of the environment's own script, wherever a policy is named."""
+_RULES = (_RANDOM, SCRIPTED)
 
 
 def as_pairs(policies: Mapping[str, str] | tuple[str, ...]) -> tuple[str, ...]:
@@ -59,6 +63,11 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
     by_pattern = _split(pairs)
     matched = matching(env, by_pattern)
     fixed = {pattern: policy for pattern, policy in by_pattern.items() if not learns(policy)}
+    mixed = [policy for policy in fixed.values() if policy != SCRIPTED and SCRIPTED in _named(policy)]
+    if mixed and env.scripted_policy is None:
+        raise ValueError(
+            f"policies: {env.name} has no script that could take turns with others, as in {mixed[0]}; leave it out."
+        )
     if SCRIPTED in fixed.values() and env.scripted_policy is None:
         against = env.against_script()
         second = [i for i, team in enumerate(env.teams) if team != env.teams[0]]
@@ -70,7 +79,12 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
     if not fixed:
         return env
     by_rule = {_RANDOM: random_policy_in(env.action_space()), SCRIPTED: env.scripted_policy}
-    players = {pattern: by_rule.get(policy) or _of_run(policy) for pattern, policy in fixed.items()}
+    players = {
+        pattern: [
+            player for name in _named(policy) for player in ([by_rule[name]] if name in _RULES else _of_run(name))
+        ]
+        for pattern, policy in fixed.items()
+    }
     return FixedPolicies(env, players)  # pyright: ignore[reportReturnType]
 
 
@@ -111,18 +125,22 @@ def runs_near(pairs: Iterable[str], folder: Path) -> tuple[str, ...]:
     def is_run(policy: str | Path) -> bool:
         return (member_named(policy)[0] / "run.json").is_file()
 
-    def found(policy: str) -> str:
-        if not _is_held_run(policy) or is_run(policy):
-            return policy
-        above = (parent / policy for parent in folder.absolute().parents)
-        return next((str(run) for run in above if is_run(run)), policy)
+    def found(name: str) -> str:
+        if name in _RULES or is_run(name):
+            return name
+        above = (parent / name for parent in folder.absolute().parents)
+        return next((str(run) for run in above if is_run(run)), name)
 
-    return tuple(f"{pattern}={found(policy)}" for pattern, policy in _split(pairs).items())
+    def all_found(policy: str) -> str:
+        return policy if learns(policy) else ",".join(map(found, _named(policy)))
+
+    return tuple(f"{pattern}={all_found(policy)}" for pattern, policy in _split(pairs).items())
 
 
 def fixed_runs(pairs: Iterable[str]) -> tuple[str, ...]:
     """The runs whose policies are held fixed, as they are named."""
-    return tuple(filter(_is_held_run, _split(pairs).values()))
+    held = [policy for policy in _split(pairs).values() if not learns(policy)]
+    return tuple(name for policy in held for name in _named(policy) if name not in _RULES)
 
 
 def member_named(name: str | Path) -> tuple[Path, int | None]:
@@ -133,11 +151,12 @@ def member_named(name: str | Path) -> tuple[Path, int | None]:
 
 def learns(policy: str) -> bool:
     """Whether this is the name of a policy that learns, and not one that is held fixed."""
-    return policy.isidentifier() and policy not in (_RANDOM, SCRIPTED)
+    return policy.isidentifier() and policy not in _RULES
 
 
-def _is_held_run(policy: str) -> bool:
-    return not learns(policy) and policy not in (_RANDOM, SCRIPTED)
+def _named(policy: str) -> list[str]:
+    """The policies that take turns in `runs/a,runs/b`; a folder of exactly this name comes first."""
+    return [policy] if member_named(policy)[0].exists() else policy.split(",")
 
 
 def _split(pairs: Iterable[str]) -> dict[str, str]:
@@ -160,4 +179,5 @@ def _of_run_as_of(name: str, folder: Path, when: tuple[int, ...]) -> tuple[Any, 
 
     run = jaxrl.load(name)
     members = range(run.num_members) if run.index is None else [run.index]
-    return tuple(run.member(index).policy for index in members)
+    with jax.ensure_compile_time_eval():
+        return tuple(Policy(run.algo, run.env, run.member(index).state) for index in members)

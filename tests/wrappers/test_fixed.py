@@ -14,7 +14,7 @@ from jaxrl.algos import ippo
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.wrappers import FixedPolicies, random_policy
-from jaxrl.wrappers.fixed import check_roles
+from jaxrl.wrappers.seats import check_roles
 
 BATTLE = "smax/2s3z?mode=selfplay"
 KEYS = jax.random.split(jax.random.key(1), 8)

@@ -16,7 +16,7 @@ from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.rerun import repeated
 from jaxrl.wrappers import FixedPolicies
-from jaxrl.wrappers.players import runs_near
+from jaxrl.wrappers.players import fixed_runs, runs_near
 
 SMALL: dict[str, Any] = {"num_envs": 8, "num_steps": 4, "total_timesteps": 64, "hidden": (4,)}
 GAME = "matrix/rock_paper_scissors"
@@ -87,6 +87,23 @@ def test_the_policies_of_a_run_play_and_do_not_learn(tmp_path: Path):
         repeated(second)
 
 
+def test_several_runs_take_turns(tmp_path: Path):
+    """All their seeds and the rules beside them, each as often as the others."""
+    for name, num_seeds, hidden in (("one", 1, (4,)), ("two", 2, (8,))):
+        past = ippo.Config(env=GAME, **{**SMALL, "hidden": hidden})
+        jaxrl.fit(ippo.make(past), past, tmp_path / name, num_seeds=num_seeds, quiet=True, pictures=False)
+    runs = (str(tmp_path / "one"), str(tmp_path / "two"))
+    config = ippo.Config(env=GAME, policies={"player_1": ",".join((*runs, "random"))}, **SMALL)
+    assert fixed_runs(config.policies) == runs
+    env = config.make_env()
+    assert isinstance(env, FixedPolicies)
+    assert [len(kin.policies) for kin in env._players[0].kin] == [1, 2, 1]
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), 256))
+    assert np.bincount(state.own[0].member, minlength=4).min() > 40
+    (tmp_path / "three,four").mkdir()  # a single run, whose folder has a comma
+    assert fixed_runs((f"player_1={tmp_path / 'three,four'}",)) == (str(tmp_path / "three,four"),)
+
+
 def test_a_run_that_is_trained_further_plays_as_it_has_become(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """In the same process, too; what is left as it is is loaded once. Another folder's run is another one."""
     monkeypatch.chdir(tmp_path)
@@ -97,7 +114,7 @@ def test_a_run_that_is_trained_further_plays_as_it_has_become(tmp_path: Path, mo
     def partner(folder: str = "past") -> Any:
         env = ippo.Config(env=GAME, policies={"player_1": f"./{folder}"}, **SMALL).make_env()
         assert isinstance(env, FixedPolicies)
-        return env._players[0].policies[0]
+        return env._players[0].kin[0].policies[0]
 
     first = partner()
     assert partner() is first
@@ -146,6 +163,8 @@ def test_a_script_plays_its_team():
     assert env.agents == ("ally_0", "ally_1", "ally_2")
     with pytest.raises(ValueError, match="The script of smax/3m plays enemy_0, enemy_1, enemy_2"):
         ippo.Config(env="smax/3m?mode=selfplay", policies={"ally_.*": "scripted"}, **SMALL).make_env()
+    with pytest.raises(ValueError, match="smax/3m has no script that could take turns with others, as in scripted,run"):
+        ippo.Config(env="smax/3m?mode=selfplay", policies={"enemy_.*": "scripted,runs/a"}, **SMALL).make_env()
 
 
 @pytest.mark.parametrize(
@@ -189,5 +208,5 @@ def test_the_runs_that_a_run_met_are_found_from_elsewhere(tmp_path: Path, monkey
         (run / "run.json").touch()
     monkeypatch.chdir(here)
     pairs = ("a=runs/theirs", "f=runs/theirs:1", "b=./mine", "c=runs/nowhere", "d=random", "e=B", "g=./mine:1")
-    found = runs_near(pairs, tmp_path / "runs" / "ours")
-    assert found == (f"a={theirs}", f"f={theirs}:1", *pairs[2:])
+    found = runs_near((*pairs, "h=./mine,runs/theirs,random"), tmp_path / "runs" / "ours")
+    assert found == (f"a={theirs}", f"f={theirs}:1", *pairs[2:], f"h=./mine,{theirs},random")
