@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["StopRequest"]
 
@@ -19,7 +19,12 @@ class StopRequest:
     So a second signal has its usual effect: SIGTERM kills, Ctrl-C raises KeyboardInterrupt. Only SIGHUP never does: a
     terminal that is closed sends it more than once. Under `nohup`, which ignores it, the run goes on. Outside the main
     thread, where Python does not allow signal handlers, nothing changes.
+
+    Inside another one, entering gives that one: a sweep hears signals between its trainings too, and each training ends
+    for a signal that came before it.
     """
+
+    _outermost: ClassVar[StopRequest | None] = None
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -31,6 +36,9 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
+            if StopRequest._outermost is not None:
+                return StopRequest._outermost
+            StopRequest._outermost = self
             for number in _SIGNALS:
                 before = signal.getsignal(number)
                 if number != _HANGUP or before != signal.SIG_IGN:
@@ -38,6 +46,8 @@ class StopRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if StopRequest._outermost is self:
+            StopRequest._outermost = None
         self._restore()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -22,6 +22,7 @@ from jaxrl.train.members import Members, describe_member, traced_fields
 from jaxrl.train.metrics import columns, flat_row, metric_of
 from jaxrl.train.programs import Programs
 from jaxrl.train.run import SearchRun
+from jaxrl.train.signals import StopRequest
 from jaxrl.train.start import Start
 from jaxrl.tuning.search_space import Point
 
@@ -135,16 +136,19 @@ def train_groups(
     """
     table: list[Row] = []
     programs = None
-    for number, group in enumerate(groups):
-        if not options["quiet"]:
-            print(f"Group {number + 1} of {len(groups)}: {group.describe(names)}")
-        shared = programs if number and group.like(groups[number - 1]) else None
-        outcome = _train(algorithm, group, shared, options)
-        if outcome.stopped:
-            return table, outcome.stopped
-        programs = outcome.programs or shared
-        table += _rows(names, group, outcome)
-        after(table)
+    with StopRequest() as stop:
+        for number, group in enumerate(groups):
+            if not options["quiet"]:
+                print(f"Group {number + 1} of {len(groups)}: {group.describe(names)}")
+            shared = programs if number and group.like(groups[number - 1]) else None
+            outcome = _train(algorithm, group, shared, options)
+            if outcome.stopped:
+                return table, outcome.stopped
+            programs = outcome.programs or shared
+            table += _rows(names, group, outcome)
+            after(table)
+            if stop:
+                return table, stop.name
     return table, None
 
 

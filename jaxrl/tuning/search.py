@@ -17,6 +17,7 @@ from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import wanted
 from jaxrl.train.lineage import Lineage
 from jaxrl.train.run import SearchRun
+from jaxrl.train.signals import StopRequest
 from jaxrl.tuning.fixed import Grid, Random
 from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.member_groups import chosen_seeds
@@ -122,8 +123,8 @@ def search(
     task = Task(algorithm, config, hyperparameters, as_whole("budget", budget), chosen, folder, max_members, options)
     how = _method(method, task)
     plan = {**_plan(task, how), "test_seeds": tested, "max_members": max_members, **intervals}
-    with recorded(run_dir, "search", config, plan, len(chosen)) as record:
-        return _search(task, how, tested, record)
+    with recorded(run_dir, "search", config, plan, len(chosen)) as record, StopRequest() as stop:
+        return _search(task, how, tested, record, stop)
 
 
 def _seeds(
@@ -152,7 +153,7 @@ def _plan(task: Task, method: Method) -> dict[str, Any]:
     }
 
 
-def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> SearchResult:
+def _search(task: Task, method: Method, tested: list[int], record: PlanFile, stop: StopRequest) -> SearchResult:
     """Search and test, and record the progress."""
     root = record.path
     try:
@@ -167,9 +168,11 @@ def _search(task: Task, method: Method, tested: list[int], record: PlanFile) -> 
             )
         record.note("testing", **content)
         test = _test(task, found, tested, None if root is None else root / "test")
-    except StoppedError as stop:
+        if stop.name:
+            raise StoppedError(stop.name)
+    except StoppedError as stopped:
         record.note("stopped")
-        return SearchResult(None, None, [], [], None, root, str(stop))
+        return SearchResult(None, None, [], [], None, root, str(stopped))
     record.write("finished", **content, test=test)
     return SearchResult(found.best, found.lineage, found.trials, found.incumbents, test, root, None)
 

@@ -52,6 +52,22 @@ def test_afterwards_the_handlers_are_as_before() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
+def test_a_request_inside_another_is_the_same_one() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with StopRequest() as stop:
+        with StopRequest():
+            pass
+        signal.raise_signal(signal.SIGINT)  # between two trainings
+        with StopRequest() as inner:
+            assert inner.name == "SIGINT"
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert stop.name == "SIGINT"
+    assert signal.getsignal(signal.SIGINT) == before
+    with StopRequest() as stop:
+        assert not stop
+
+
 def test_other_threads_can_train_too() -> None:
     results = []
 

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,18 @@ def stopped(evolved: Any, tmp_path: Path) -> Path:
     file = folder / "test" / "run.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "status": "stopped", "timesteps": 27}))
     return folder
+
+
+@pytest.fixture
+def _no_deadly_signal() -> Iterator[None]:
+    """SIGTERM fails the test, if nothing else handles it, and does not kill the others."""
+
+    def fail(number: int, frame: Any) -> None:
+        raise AssertionError("a signal that nothing handles")
+
+    before = signal.signal(signal.SIGTERM, fail)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture

@@ -100,6 +100,22 @@ def test_a_stopped_search_goes_on_where_it_was(
     assert (after.best, after.trials, after.test) == (whole.best, whole.trials, whole.test)
 
 
+@pytest.mark.usefixtures("_no_deadly_signal")
+def test_a_signal_after_the_last_training_stops_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = search(tmp_path / "whole", budget=2)
+
+    def fit_and_signal(*args: Any, **options: Any) -> Any:
+        result = fit(*args, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return result
+
+    monkeypatch.setattr("jaxrl.tuning.search.fit", fit_and_signal)
+    stopped = search(tmp_path / "search", budget=2)
+    assert stopped.stopped == "SIGTERM"
+    monkeypatch.undo()
+    assert search(tmp_path / "search", budget=2).test == whole.test
+
+
 # Wrong input
 
 

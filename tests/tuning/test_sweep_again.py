@@ -84,6 +84,30 @@ def test_a_stopped_sweep_goes_on_where_it_was(
             np.testing.assert_array_equal(values, curves(toy_folder / run.name)[name])
 
 
+@pytest.mark.usefixtures("_no_deadly_signal")
+@pytest.mark.parametrize("moment", ["before the second group trains", "after the first group has trained"])
+def test_a_signal_between_two_groups_stops_the_sweep(
+    moment: str, toy_sweep: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, calls = tmp_path / "sweep", []
+
+    def fit_and_signal(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if moment.startswith("before") and len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        result = fit(*args, **options)
+        if moment.startswith("after"):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return result
+
+    monkeypatch.setattr("jaxrl.tuning.member_groups.fit", fit_and_signal)
+    stopped = sweep_toys(folder)
+    assert (stopped.stopped, stopped.table) == ("SIGTERM", toy_sweep.table[:2])
+    assert json.loads((folder / "sweep.json").read_text())["status"] == "stopped"
+    monkeypatch.undo()
+    assert sweep_toys(folder).table == toy_sweep.table
+
+
 def test_a_group_without_a_checkpoint_begins_anew(
     toy_sweep: Any, toy_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
