@@ -169,15 +169,20 @@ def behave(config: Config, env: MultiAgentEnvironment, state: Any, policy: Any) 
     noise, least = config.annealed(state.hyperparams, state.update).exploration_noise, config.exploration_noise_min
     if least is not None:
         least = jnp.minimum(least, noise)  # a schedule may take the noise below it
-        noise = least + (noise - least) * env_shares(policy.action)
+        noise = least + (noise - least) * env_shares(policy.action, config.num_envs)
     return explore(config, env, state, policy.with_noise(noise))
 
 
-def env_shares(batch: jax.Array) -> jax.Array:
-    """From 0 in the first environment on all devices to 1 in the last, to multiply this device's `batch[T, B, ...]`."""
-    num_envs = batch.shape[1]
-    number = device_index() * num_envs + jnp.arange(num_envs)
-    share = number / max(num_envs * num_devices() - 1, 1)
+def env_shares(batch: jax.Array, num_envs: int) -> jax.Array:
+    """From 0 in the first of a run's environments to 1 in the last, to multiply this device's `batch[T, B, ...]`.
+
+    A batch of other environments has a first and a last one of its own, whichever device it is on: so a policy that is
+    held fixed in another run acts the same on all of them.
+    """
+    size = batch.shape[1]
+    of_run = size * num_devices() == num_envs
+    first, count = (device_index() * size, num_envs) if of_run else (0, size)
+    share = (first + jnp.arange(size)) / max(count - 1, 1)
     return jnp.expand_dims(share, tuple(range(1, batch.ndim - 1)))
 
 

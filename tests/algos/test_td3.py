@@ -16,6 +16,7 @@ from jaxrl.algos import td3
 from jaxrl.algos.off_policy import Learner
 from jaxrl.nn.continuous import Noisy
 from jaxrl.nn.heads import bounds_of
+from jaxrl.rl.devices import AXIS
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.train.programs import member_keys
 
@@ -162,6 +163,16 @@ def test_exploration_is_in_half_widths_and_kept_in_the_box(trained):
     assert np.abs(noisy).max() <= 2.0
     expected = np.clip(greedy + 2.0 * 0.3 * np.random.default_rng(0).normal(size=greedy.shape), -2, 2)
     np.testing.assert_allclose([noisy.mean(), noisy.std()], [expected.mean(), expected.std()], atol=0.03)
+
+
+def test_noise_differs_between_environments_of_a_run_and_not_between_devices():
+    def shares(size):
+        of_device = partial(td3.env_shares, num_envs=8)
+        return jax.vmap(of_device, axis_name=AXIS)(jnp.zeros((4, 1, size, 1, 1))).reshape(4, size)
+
+    np.testing.assert_allclose(shares(2).reshape(-1), np.linspace(0, 1, 8), rtol=1e-6)
+    np.testing.assert_array_equal(shares(1), np.zeros((4, 1)))  # single environments in which the policy is held fixed
+    np.testing.assert_array_equal(shares(3), np.tile([0.0, 0.5, 1.0], (4, 1)))
 
 
 def test_members_differ_in_their_noise():
