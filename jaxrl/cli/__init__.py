@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -152,6 +153,7 @@ def _explain(error: Exception, code: int) -> None:
     package = str(Path(__file__).resolve().parent.parent)
     on_purpose = bool(frames) and str(Path(frames[-1].filename).resolve()).startswith(package)
     on_purpose = on_purpose and not isinstance(error, ModuleNotFoundError)
+    on_purpose = on_purpose or (isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG)  # as typed
     if not on_purpose or os.environ.get("JAXRL_TRACEBACK"):
         raise error
     print(f"jaxrl: {error}", file=sys.stderr)

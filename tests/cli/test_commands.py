@@ -71,6 +71,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("train toy --keep-checkpoints 0", "keep_checkpoints must be at least 1"),
         ("train toy --logger carrier-pigeon", "carrier-pigeon"),
         ("eval nowhere", "nowhere holds no run"),
+        (f"train toy --run-dir {'x' * 300}", "File name too long: 'xxx"),
         ("eval", "There is no run in runs/ yet"),
         ("resume nowhere", "nowhere holds no run"),
         ("render --out film.mov", "--out must end in .gif, .html or .mp4"),
