@@ -21,6 +21,9 @@ from jaxrl.train.live.progress import evaluation_line, on_terminal, row_line
 
 __all__ = ["watch"]
 
+_LATE = ("finalists", "test")
+"""The runs of a search that train after all others, in this order."""
+
 
 @dataclasses.dataclass(frozen=True)
 class WatchFlags:
@@ -98,9 +101,10 @@ def _watch_many(folder: Path, kind: str, flags: WatchFlags) -> int:
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    """The runs of a sweep or a search that have begun, in their order: the test of a search is its last one."""
-    found = [path.parent for pattern in ("group-*", "tuning/*", "test") for path in folder.glob(f"{pattern}/live.json")]
-    return sorted(found, key=lambda run: (run.name == "test", run))
+    """The runs of a sweep or a search that have begun, in the order in which they train."""
+    places = ("group-*", "tuning/*", "tuning/batch-*/group-*", "test")
+    found = [path.parent for place in places for path in folder.glob(f"{place}/live.json")]
+    return sorted(found, key=lambda run: (_LATE.index(run.name) if run.name in _LATE else -1, run))
 
 
 def _show(follower: Follower, flags: WatchFlags) -> None:

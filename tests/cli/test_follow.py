@@ -139,6 +139,28 @@ def test_the_runs_of_a_search_are_watched_and_its_test_comes_last(
     assert [line for line in lines if line.endswith("of search")] == ["test of search"]
 
 
+@pytest.mark.parametrize(
+    ("before", "newest"),
+    [
+        ("tuning/batch-000/group-000", "tuning/batch-008/group-000"),
+        ("tuning/population", "tuning/finalists"),
+        ("tuning/rung-0", "tuning/rung-1"),
+    ],
+)
+def test_the_runs_of_every_method_are_watched_in_their_order(
+    before: str, newest: str, run: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (before, newest):
+        shutil.copytree(run, workplace / "search" / name)
+    (workplace / "search" / "checklist.json").write_text(json.dumps({"status": "finished"}))
+    main(["watch", "search"])
+    shutil.copytree(run, workplace / "search" / "test")
+    main(["watch", "search"])
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.removesuffix(" of search") for line in lines if line.endswith("of search")]
+    assert shown == [newest, "test"]
+
+
 def test_a_sweep_without_groups_is_not_waited_for(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = workplace / "sweep"
     sweep.mkdir()
