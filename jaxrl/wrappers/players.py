@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,11 @@ def as_pairs(policies: Mapping[str, str] | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(policies, Mapping):
         pairs = tuple(f"{pattern}={policy}" for pattern, policy in policies.items())
     for pair in pairs:
-        if not all(pair.rpartition("=")):
+        if not all(_halves(pair)):
             raise ValueError(
                 f'policies needs PATTERN=POLICY, such as "ally_.*=A" or "enemy_.*=runs/their_run"; got {pair!r}.'
             )
-    patterns = [pair.rpartition("=")[0] for pair in pairs]
+    patterns = [_halves(pair)[0] for pair in pairs]
     if len(set(patterns)) < len(patterns):
         raise ValueError(f"policies names a pattern twice: {', '.join(patterns)}.")
     return tuple(pairs)
@@ -160,8 +161,16 @@ def _named(policy: str) -> list[str]:
 
 
 def _split(pairs: Iterable[str]) -> dict[str, str]:
-    parts = [pair.rpartition("=") for pair in pairs]
-    return {pattern: policy for pattern, _, policy in parts}
+    return dict(map(_halves, pairs))
+
+
+def _halves(pair: str) -> tuple[str, str]:
+    """The pattern and the policy of a pair; one of them is empty if it has only one.
+
+    No agent's name has a "=", while folders may (`runs/lr=0.1`), and so do the groups (?=…) and (?<=…) of a pattern.
+    """
+    pattern, *policy = re.split(r"(?<!\(\?)(?<!\(\?<)=", pair, maxsplit=1)
+    return pattern, "".join(policy)
 
 
 def _of_run(name: str) -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ class Seat(NamedTuple):
 
     obs: jax.Array
     """Of the agents that it sees."""
-    carry: tuple[tuple[jax.Array, ...], ...]
+    carry: tuple[Any, ...]
     """Its memory, for each kin."""
     begins: jax.Array
     """Whether an episode begins: then the memory is cleared."""

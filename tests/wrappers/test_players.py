@@ -16,7 +16,7 @@ from jaxrl.deploy.policy import Policy
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.train.rerun import repeated
 from jaxrl.wrappers import FixedPolicies
-from jaxrl.wrappers.players import fixed_runs, runs_near
+from jaxrl.wrappers.players import fixed_runs, policy_names, runs_near
 
 SMALL: dict[str, Any] = {"num_envs": 8, "num_steps": 4, "total_timesteps": 64, "hidden": (4,)}
 GAME = "matrix/rock_paper_scissors"
@@ -178,6 +178,14 @@ def test_a_script_plays_its_team():
 def test_what_is_no_pair_is_told(policies: Any, message: str):
     with pytest.raises(ValueError, match=message):
         ippo.Config(policies=policies)
+
+
+def test_a_folder_may_have_an_equals_sign_in_its_name():
+    """As may groups of a pattern that look ahead or behind."""
+    policies = {"(?=agent)agent_.*": "A", r".*(?<=sary_0)": "B", "adversary_[12]": "./lr=0.1"}
+    pairs = ippo.Config(env="mpe/simple_tag", policies=policies, **SMALL).policies
+    assert fixed_runs(pairs) == ("./lr=0.1",)
+    assert policy_names(jaxrl.make("mpe/simple_tag"), pairs) == ("B", None, None, "A")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_run_that_is_not_there_is_told():
