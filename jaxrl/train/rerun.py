@@ -10,7 +10,7 @@ import jax
 
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import Run
-from jaxrl.train.folder.provenance import device_names, differences, git_state, versions
+from jaxrl.train.folder.provenance import device_names, differences, git_state, jax_settings, versions
 from jaxrl.train.result import Result
 from jaxrl.train.run import SearchRun, Segment
 from jaxrl.train.start import InitFrom
@@ -102,6 +102,7 @@ def warnings_for(about: dict[str, Any]) -> list[str]:
         "git": git_state(),
         "devices": device_names(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "jax_settings": jax_settings(),
     }
     found = differences(about, now)
     if _mesh(about) is None:

@@ -18,7 +18,7 @@ from jaxrl.train.folder.load import load
 __all__ = ["KINDS", "Keepsakes", "Kind", "differences", "find", "run_folders", "status"]
 
 _TIMES = ("seconds", "steps_per_second")
-_VOLATILE = ("command", "git", "versions", "devices", "xla_flags", "status")
+_VOLATILE = ("command", "git", "versions", "devices", "xla_flags", "jax_settings", "status")
 
 
 class Kind(NamedTuple):

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import toy_algorithm as toy
@@ -69,5 +70,8 @@ def test_what_differs_from_then_is_told_before(original: Path) -> None:
     assert all("git" in sentence or "it now" in sentence for sentence in warnings_for(clean))
     [*_, device] = warnings_for({**clean, "devices": ["gpu:0 NVIDIA H200"]})
     assert device == "The device was NVIDIA H200 and is cpu now."
+    with jax.enable_x64(True):
+        [*_, setting] = warnings_for(clean)
+    assert setting == "JAX_ENABLE_X64 was False and is True now."
     [*_, spread] = warnings_for({**clean, "mesh": {"member": 64, "data": 1}})
     assert spread == "It ran on 64 devices and 1 are visible, so it is spread differently."

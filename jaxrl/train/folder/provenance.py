@@ -13,9 +13,16 @@ import jax
 
 import jaxrl
 
-__all__ = ["device_names", "differences", "git_state", "on_devices", "versions"]
+__all__ = ["device_names", "differences", "git_state", "jax_settings", "on_devices", "versions"]
 
 _PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkpoint", "numpy")
+_SETTINGS = (
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_disable_jit",
+    "jax_enable_x64",
+    "jax_threefry_partitionable",
+)
 
 
 def versions() -> dict[str, str]:
@@ -35,6 +42,11 @@ def versions() -> dict[str, str]:
         if about is not None:
             found["jaxrl"] += f"+{about['commit'][:10]}{'.dirty' * about['dirty']}"
     return found
+
+
+def jax_settings() -> dict[str, str]:
+    """JAX's own settings that change the numbers of the same program, whoever has made them."""
+    return {name: str(getattr(jax.config, name)) for name in _SETTINGS}
 
 
 def device_names() -> list[str]:
@@ -96,6 +108,9 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     flags = [_without_device_count(about.get("xla_flags", "")) for about in (before, now)]
     if flags[0] != flags[1]:
         found.append(f"XLA_FLAGS was {flags[0]!r} and is {flags[1]!r} now.")
+    settings = [about.get("jax_settings", {}) for about in (before, now)]  # older runs have none
+    for name in (name for name in settings[0] if name in settings[1] and settings[0][name] != settings[1][name]):
+        found.append(f"{name.upper()} was {settings[0][name]} and is {settings[1][name]} now.")
     return found
 
 

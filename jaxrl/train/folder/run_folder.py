@@ -15,7 +15,7 @@ from jaxrl.train.folder.disk import check_writable, refuse_link, why
 from jaxrl.train.folder.json_file import write_json
 from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.lock import NAME as LOCK
-from jaxrl.train.folder.provenance import device_names, git_state, versions
+from jaxrl.train.folder.provenance import device_names, git_state, jax_settings, versions
 from jaxrl.train.folder.row_check import RowCheck
 from jaxrl.train.folder.run_info import plan_in, read_run_info
 from jaxrl.train.folder.sources import FOLDER, NAMED, describe_sources, portable
@@ -162,6 +162,7 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
         "git": git_state(),
         "devices": device_names(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "jax_settings": jax_settings(),
         **describe_sources(config),
     }
 

@@ -139,6 +139,7 @@ class RunInfo(_Needed, total=False):
     git: Git | None
     devices: list[str]
     xla_flags: str
+    jax_settings: dict[str, str]
     resumed: int
     tuning_seeds: list[int] | None
     diverged: list[int] | None

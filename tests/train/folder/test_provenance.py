@@ -15,6 +15,7 @@ ABOUT: dict[str, Any] = {
     "git": {"commit": "a" * 40, "dirty": False},
     "devices": ["cpu:0 cpu", "cpu:1 cpu"],
     "xla_flags": "",
+    "jax_settings": {"jax_enable_x64": "False"},
     "mesh": {"member": 1, "data": 2},
 }
 
@@ -115,6 +116,7 @@ def test_the_same_surroundings_differ_in_nothing() -> None:
         ({"git": {"commit": "b" * 40, "dirty": False}}, "The git commit was aaaaaaaaaa and is bbbbbbbbbb now."),
         ({"git": {"commit": "a" * 40, "dirty": True}}, "Files differ from their git commit now."),
         ({"git": None}, "The git commit of one of the two is not known."),
+        ({"jax_settings": {"jax_enable_x64": "True"}}, "JAX_ENABLE_X64 was False and is True now."),
         ({"xla_flags": "--xla_cpu_enable_fast_math=true"}, "XLA_FLAGS was '' and is '--xla_cpu_enable_fast_math=true'"),
     ],
 )
