@@ -154,6 +154,12 @@ def test_a_file_system_that_becomes_read_only_is_the_same_to_training(
     assert_complete(disk / "run", folder)
 
 
+def test_a_folder_that_is_a_link_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "run").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OSError, match=r"run cannot be made: something has that name already, perhaps a link to noth"):
+        RunFolder.create(tmp_path / "run")
+
+
 def test_a_jump_of_the_clock_is_not_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Backwards by a year, forwards by a century."""
     real = time.time

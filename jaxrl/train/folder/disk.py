@@ -18,6 +18,7 @@ _REASONS = {
     "the file system is read-only": (errno.EROFS,),
     "a file is where a folder is needed": (errno.ENOTDIR,),
     "its folder is missing, perhaps moved or removed": (errno.ENOENT,),
+    "something has that name already, perhaps a link to nothing": (errno.EEXIST,),
     "writing there is not allowed": (errno.EACCES, errno.EPERM),
 }
 
