@@ -182,16 +182,22 @@ def spread_curves() -> tuple[list[tuple[int, float, float]], list[tuple[int, flo
     return curve("simple_spread", "return_mean"), curve("jaxmarl_simple_spread", "sampled")
 
 
-def team_runs(folder: str) -> list[Row]:
-    """A row per run of several seeds, ours and JaxMARL's, by the most likely and by sampled actions."""
+def team_runs(folder: str, fields: tuple[str, ...] = ()) -> list[Row]:
+    """A row per run of several seeds, ours and JaxMARL's, by the most likely and by sampled actions.
+
+    Args:
+        folder: Under baselines/results.
+        fields: Those of our configuration that get a column.
+    """
     scored = ("greedy, IQM (95 %)", "sampled, IQM (95 %)", "sampled, seed by seed")
-    rows: list[Row] = [("environment", "trained by", "steps per seed", "seeds", *scored)]
+    rows: list[Row] = [("environment", "trained by", *fields, "steps per seed", "seeds", *scored)]
     kept = [load(path) for path in (RESULTS / folder).glob("*.json")]
-    for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"])):
+    for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"], about["timesteps"])):
         greedy, sampled = about["evaluation"]["return_mean"], about["sampled"]["return_mean"]
         first, count = about["seed"], about["num_seeds"]
         seeds = f"{first} to {first + count - 1}" if count > 1 else str(first)
-        head = (about["env"].partition("?")[0], about["algorithm"], million(about["timesteps"]), seeds)
+        own = (str(about.get("config", {}).get(field, "–")) for field in fields)
+        head = (about["env"].partition("?")[0], about["algorithm"], *own, million(about["timesteps"]), seeds)
         shown = (interval(iqm_of(values), 1) if count > 1 else f"{values[0]:.1f}" for values in (greedy, sampled))
         rows.append((*head, *shown, " ".join(f"{value:.1f}" for value in sampled)))
     return rows

@@ -81,7 +81,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "kitchens": lambda: team_runs("overcooked"),
         "kitchens, strangers": lambda: strangers("coord_ring"),
         "kitchens, speed": kitchen_speed,
-        "hanabi": lambda: team_runs("hanabi"),
+        "hanabi": lambda: team_runs("hanabi", ("hidden", "gamma")),
         "smax, transfer": transfer,
         "smax, ablation": lambda: ablation("smax/2s3z"),
         "smax, ablation outnumbered": lambda: ablation("smax/3s5z_vs_3s6z"),
