@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import mean
 from typing import Any
 
+import numpy as np
 from record import RESULTS, iqm_of, scores
 from table_parts import Row, interval, load, load_csv, million, seconds, short
 
@@ -183,17 +184,12 @@ def spread_curves() -> tuple[list[tuple[int, float, float]], list[tuple[int, flo
 
 
 def team_runs(folder: str, fields: tuple[str, ...] = ()) -> list[Row]:
-    """A row per run of several seeds, ours and JaxMARL's, by the most likely and by sampled actions.
-
-    Args:
-        folder: Under baselines/results.
-        fields: Those of our configuration that get a column.
-    """
+    """A row per run, ours and JaxMARL's, by greedy and by sampled actions; `fields` of our config get a column."""
     scored = ("greedy, IQM (95 %)", "sampled, IQM (95 %)", "sampled, seed by seed")
     rows: list[Row] = [("environment", "trained by", *fields, "steps per seed", "seeds", *scored)]
     kept = [load(path) for path in (RESULTS / folder).glob("*.json")]
     for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"], about["timesteps"])):
-        greedy, sampled = about["evaluation"]["return_mean"], about["sampled"]["return_mean"]
+        greedy, sampled = (np.atleast_1d(about[how]["return_mean"]) for how in ("evaluation", "sampled"))
         first, count = about["seed"], about["num_seeds"]
         seeds = f"{first} to {first + count - 1}" if count > 1 else str(first)
         own = (str(about.get("config", {}).get(field, "–")) for field in fields)
