@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import jax
 
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import Run
-from jaxrl.train.folder.provenance import device_names, differences, git_state, jax_settings, versions
+from jaxrl.train.folder.provenance import differences, surroundings
 from jaxrl.train.result import Result
 from jaxrl.train.run import SearchRun, Segment
 from jaxrl.train.start import InitFrom
@@ -97,14 +96,7 @@ def repeated(run: Run) -> dict[str, Any]:
 
 def warnings_for(about: dict[str, Any]) -> list[str]:
     """The reasons why the numbers may differ this time, one sentence each."""
-    now = {
-        "versions": versions(),
-        "git": git_state(),
-        "devices": device_names(),
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "jax_settings": jax_settings(),
-    }
-    found = differences(about, now)
+    found = differences(about, surroundings())
     if _mesh(about) is None:
         mesh, there = about["mesh"], jax.device_count()
         found.append(

@@ -79,14 +79,13 @@ def with_fixed(env: MultiAgentEnvironment, pairs: tuple[str, ...]) -> MultiAgent
         fixed = {pattern: policy for pattern, policy in fixed.items() if policy != SCRIPTED}
     if not fixed:
         return env
-    by_rule = {_RANDOM: random_policy_in(env.action_space()), SCRIPTED: env.scripted_policy}
-    players = {
-        pattern: [
-            player for name in _named(policy) for player in ([by_rule[name]] if name in _RULES else _of_run(name))
-        ]
-        for pattern, policy in fixed.items()
-    }
-    return FixedPolicies(env, players)  # pyright: ignore[reportReturnType]
+    by_rule = {_RANDOM: (random_policy_in(env.action_space()),), SCRIPTED: (env.scripted_policy,)}
+
+    def players(policy: str) -> list[Any]:
+        return [player for name in _named(policy) for player in by_rule.get(name) or _of_run(name)]
+
+    playing = {pattern: players(policy) for pattern, policy in fixed.items()}
+    return FixedPolicies(env, playing)  # pyright: ignore[reportReturnType]
 
 
 def named_param_sets(env: MultiAgentEnvironment, pairs: tuple[str, ...], otherwise: tuple[int, ...]) -> tuple[int, ...]:
@@ -189,4 +188,5 @@ def _of_run_as_of(name: str, folder: Path, when: tuple[int, ...]) -> tuple[Any, 
     run = jaxrl.load(name)
     members = range(run.num_members) if run.index is None else [run.index]
     with jax.ensure_compile_time_eval():
+        # Not `run.member(index).policy`: by their one algorithm, they are known to differ in their parameters alone.
         return tuple(Policy(run.algo, run.env, run.member(index).state) for index in members)

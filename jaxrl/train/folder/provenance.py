@@ -13,7 +13,7 @@ import jax
 
 import jaxrl
 
-__all__ = ["device_names", "differences", "git_state", "jax_settings", "on_devices", "versions"]
+__all__ = ["device_names", "differences", "git_state", "on_devices", "surroundings", "versions"]
 
 _PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkpoint", "numpy")
 _SETTINGS = (
@@ -23,6 +23,18 @@ _SETTINGS = (
     "jax_enable_x64",
     "jax_threefry_partitionable",
 )
+"""JAX's own settings that change the numbers of the same program, whoever has made them."""
+
+
+def surroundings() -> dict[str, Any]:
+    """What the numbers of a run depend on besides its config, as run.json has it; see `differences`."""
+    return {
+        "versions": versions(),
+        "git": git_state(),
+        "devices": device_names(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "jax_settings": {name: str(getattr(jax.config, name)) for name in _SETTINGS},
+    }
 
 
 def versions() -> dict[str, str]:
@@ -42,11 +54,6 @@ def versions() -> dict[str, str]:
         if about is not None:
             found["jaxrl"] += f"+{about['commit'][:10]}{'.dirty' * about['dirty']}"
     return found
-
-
-def jax_settings() -> dict[str, str]:
-    """JAX's own settings that change the numbers of the same program, whoever has made them."""
-    return {name: str(getattr(jax.config, name)) for name in _SETTINGS}
 
 
 def device_names() -> list[str]:

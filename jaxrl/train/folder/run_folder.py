@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from jaxrl.train.folder.disk import check_writable, refuse_link, why
 from jaxrl.train.folder.json_file import write_json
 from jaxrl.train.folder.json_lines import JsonLines
 from jaxrl.train.folder.lock import NAME as LOCK
-from jaxrl.train.folder.provenance import device_names, git_state, jax_settings, versions
+from jaxrl.train.folder.provenance import surroundings
 from jaxrl.train.folder.row_check import RowCheck
 from jaxrl.train.folder.run_info import plan_in, read_run_info
 from jaxrl.train.folder.sources import FOLDER, NAMED, describe_sources, portable
@@ -158,11 +157,7 @@ def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
         "num_seeds": num_seeds,
         "config": config_to_json(config),
         "config_class": class_name(config),
-        "versions": versions(),
-        "git": git_state(),
-        "devices": device_names(),
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "jax_settings": jax_settings(),
+        **surroundings(),
         **describe_sources(config),
     }
 
