@@ -28,7 +28,7 @@ import jax  # noqa: E402  after the number of devices is set
 
 from jaxrl.algos import ippo  # noqa: E402
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh  # noqa: E402
-from jaxrl.train.folder.run_folder import versions  # noqa: E402
+from jaxrl.train.folder.provenance import versions  # noqa: E402
 from jaxrl.train.programs import compile_programs  # noqa: E402
 
 CONFIGS = {

@@ -24,7 +24,7 @@ import jax
 
 from jaxrl import algos
 from jaxrl.bench import compare
-from jaxrl.train.folder.run_folder import versions
+from jaxrl.train.folder.provenance import versions
 
 ENVS = ("smax/3m", "smax/2s3z", "smax/5m_vs_6m", "smax/smacv2_10_units", "mpe/simple_spread", "minatar/breakout")
 SIZES = tuple(4**power for power in range(9))

@@ -25,7 +25,7 @@ from jaxrl.algos import ippo, ppo
 from jaxrl.cli.cores import use_cores
 from jaxrl.nn import conv
 from jaxrl.train.devices.mesh import choose_mesh
-from jaxrl.train.folder.run_folder import versions
+from jaxrl.train.folder.provenance import versions
 from jaxrl.train.programs import compile_programs
 
 ALGOS: dict[str, Any] = {"ppo": ppo, "ippo": ippo}
