@@ -199,13 +199,13 @@ def team_runs(folder: str, fields: tuple[str, ...] = ()) -> list[Row]:
     return rows
 
 
-def strangers(name: str) -> list[Row]:
-    """A row per seed of a run in a kitchen: the mean return with each of the others."""
-    arena, first = load(RESULTS / "arenas" / f"{name}.json"), load(RESULTS / "overcooked" / f"{name}.json")["seed"]
-    seeds = [f"seed {first + i}" for i in range(len(arena["names"]))]
+def strangers(arena: str, run: str, digits: int = 0) -> list[Row]:
+    """A row per seed of a run, and for the rules where they play along: the mean return with each of the others."""
+    met, first = load(RESULTS / "arenas" / f"{arena}.json"), load(RESULTS / f"{run}.json")["seed"]
+    names = ["the rules" if name == "scripted" else f"seed {first + i}" for i, name in enumerate(met["names"])]
     return [
-        ("", *seeds),
-        *((own, *(f"{value:.0f}" for value in row)) for own, row in zip(seeds, arena["matrix"], strict=True)),
+        ("", *names),
+        *((own, *(f"{value:.{digits}f}" for value in row)) for own, row in zip(names, met["matrix"], strict=True)),
     ]
 
 

@@ -18,7 +18,15 @@ import jax
 import jax.numpy as jnp
 import yaml
 
-__all__ = ["Train", "jaxmarl_hanabi", "jaxmarl_ippo", "jaxmarl_script", "purejaxql_cartpole", "rejax_train"]
+__all__ = [
+    "Train",
+    "jaxmarl_ippo",
+    "jaxmarl_ippo_config",
+    "jaxmarl_ippo_script",
+    "jaxmarl_script",
+    "purejaxql_cartpole",
+    "rejax_train",
+]
 
 Train = Callable[[jax.Array], Any]
 """A whole run, given a key."""
@@ -51,32 +59,35 @@ def jaxmarl_script(checkout: Path, name: str, settings: str, updates: int, **cha
 
 def jaxmarl_ippo(checkout: Path, map_name: str, updates: int) -> tuple[Train, int]:
     """JaxMARL's `ippo_rnn_smax.py` on a map of SMAX, and the environment steps of so many updates."""
-    folder = checkout / "baselines" / "IPPO"
-    script, config = _script(folder / "ippo_rnn_smax.py"), _read(folder / "config" / "ippo_rnn_smax.yaml")
+    config = jaxmarl_ippo_config(checkout, "ippo_rnn_smax")
     steps = int(updates * config["NUM_ENVS"] * config["NUM_STEPS"])
-    config |= {"MAP_NAME": map_name, "TOTAL_TIMESTEPS": steps}
-    return _of_old_key(script.make_train(config)), steps
+    train, _ = jaxmarl_ippo_script(checkout, "ippo_rnn_smax", config | {"MAP_NAME": map_name, "TOTAL_TIMESTEPS": steps})
+    return train, steps
 
 
-def jaxmarl_hanabi(checkout: Path, steps: int, log: Callable[[dict[str, Any]], None]) -> tuple[Train, Any, int]:
-    """JaxMARL's `ippo_ff_hanabi.py`, with its configuration but for the number of steps.
+def jaxmarl_ippo_config(checkout: Path, name: str) -> dict[str, Any]:
+    """The configuration file of one of JaxMARL's scripts of IPPO."""
+    return _read(checkout / "baselines" / "IPPO" / "config" / f"{name}.yaml")
+
+
+def jaxmarl_ippo_script(
+    checkout: Path, name: str, config: dict[str, Any], log: Callable[[dict[str, Any]], None] | None = None
+) -> tuple[Train, Any]:
+    """One of JaxMARL's scripts of IPPO.
 
     Args:
         checkout: Of JaxMARL's repository.
-        steps: Environment steps of the run.
-        log: Takes what the script logs of each update: `"env_step"` and `"returns"`.
+        name: The script's, such as `"ippo_ff_hanabi"`.
+        config: As in its configuration file.
+        log: Takes what the script logs of each update, and of each seed where several are vmapped.
 
     Returns:
-        The run; the network, whose `apply(params, (obs, done, mask))` gives a policy and values; and the steps of the
-        run, those of whole updates.
+        The run, and the script's module, which has its network.
     """
-    folder = checkout / "baselines" / "IPPO"
-    script, config = _script(folder / "ippo_ff_hanabi.py"), _read(folder / "config" / "ippo_ff_hanabi.yaml")
-    script.wandb.log = log
-    train = _of_old_key(script.make_train(config | {"TOTAL_TIMESTEPS": steps}))
-    num_actions = script.jaxmarl.make(config["ENV_NAME"]).action_spaces["agent_0"].n
-    update = int(config["NUM_ENVS"] * config["NUM_STEPS"])
-    return train, script.ActorCritic(num_actions, config=config), steps // update * update
+    script = _script(checkout / "baselines" / "IPPO" / f"{name}.py")
+    if log is not None:
+        script.wandb.log = log
+    return _of_old_key(script.make_train(config)), script
 
 
 def rejax_train(name: str, updates: int, settings: dict[str, Any]) -> Train:

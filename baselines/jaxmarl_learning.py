@@ -1,0 +1,155 @@
+"""What JaxMARL's scripts of IPPO learn in Hanabi and in kitchens, in as many steps as ours.
+
+    git clone https://github.com/FLAIROx/JaxMARL
+    python baselines/jaxmarl_learning.py --jaxmarl JaxMARL --env hanabi/2p --steps 1.5e6
+    python baselines/jaxmarl_learning.py --jaxmarl JaxMARL --env overcooked/coord_ring --steps 2e6 --num-seeds 5
+    python baselines/jaxmarl_learning.py --jaxmarl JaxMARL --env overcooked_v2/cramped_room --steps 1e6 --num-seeds 5
+
+The script trains as it is, with its own configuration but for the number of steps and, in kitchens, the step until
+which shaped rewards fade; seeds are trained side by side by `vmap`. Then each policy plays 512 whole episodes in
+JaxMARL's own environment, greedily and with drawn actions, without shaped rewards. The curve and both scores go to
+`results/hanabi/` or `results/overcooked/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jaxmarl
+import numpy as np
+from jaxmarl.environments.overcooked import overcooked_layouts
+from record import RESULTS
+
+sys.path.append(str(Path(__file__).parent / "speed"))
+from training_peers import jaxmarl_ippo_config, jaxmarl_ippo_script
+
+import jaxrl
+from jaxrl import spaces
+from jaxrl.algorithm import Algorithm
+from jaxrl.interop.jaxmarl import FromJaxMARL, from_jaxmarl
+from jaxrl.train.folder.provenance import versions
+
+EPISODES = 512
+
+
+def main() -> None:
+    """Train, play, and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jaxmarl", type=Path, required=True, help="a checkout of JaxMARL's repository")
+    parser.add_argument("--env", required=True, help="hanabi/2p, overcooked/LAYOUT or overcooked_v2/LAYOUT")
+    parser.add_argument("--script", help="another than ippo_ff_hanabi or ippo_ff_overcooked, as ippo_cnn_overcooked")
+    parser.add_argument("--steps", type=float, default=1e6, help="environment steps of each seed")
+    parser.add_argument("--shaped", type=float, default=0.5, help="share of the steps after which no reward is shaped")
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--num-seeds", type=int, default=1)
+    flags = parser.parse_args()
+    family, _, variant = flags.env.partition("/")
+    name = flags.script or f"ippo_ff_{family.removesuffix('_v2')}"
+    config = jaxmarl_ippo_config(flags.jaxmarl, name) | {"TOTAL_TIMESTEPS": int(flags.steps)}
+    if family != "hanabi":
+        kwargs = {"layout": overcooked_layouts[variant] if family == "overcooked" else variant}
+        until = flags.shaped * flags.steps
+        config |= {"ENV_NAME": family, "ENV_KWARGS": kwargs, "REW_SHAPING_HORIZON": until}
+    about = {
+        "what": "The script as it is, its configuration but for steps and shaping, in jaxmarl's own environment.",
+        "algorithm": f"JaxMARL's `{name}.py`",
+        "env": flags.env,
+        "seed": flags.seed,
+        "num_seeds": flags.num_seeds,
+        **learned(flags.jaxmarl, name, config, range(flags.seed, flags.seed + flags.num_seeds)),
+        "versions": {**versions(), "jaxmarl": jaxmarl.__version__},
+    }
+    prefix = {"overcooked_v2": "v2_"}.get(family, "") + variant
+    label = f"jaxmarl_{prefix}" + (f"_{flags.script}" if flags.script else "")
+    path = RESULTS / family.removesuffix("_v2") / f"{label}.json"
+    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    print({field: about[field] for field in ("timesteps", "train_seconds", "evaluation", "sampled")})
+
+
+def learned(checkout: Path, name: str, config: dict[str, Any], seeds: range) -> dict[str, Any]:
+    """Train by a script, side by side for all seeds, and let each policy play whole episodes."""
+    log: dict[int, list[dict[str, float]]] = defaultdict(list)
+    train, script = jaxmarl_ippo_script(checkout, name, config, partial(_keep, log))
+    keys = jax.vmap(jax.random.key)(np.asarray(seeds))
+    started = time.perf_counter()
+    program = jax.jit(jax.vmap(train)).lower(keys).compile()
+    compiled, cpu = time.perf_counter(), time.process_time()
+    runner = jax.block_until_ready(program(keys))["runner_state"]
+    ended, cpu = time.perf_counter(), time.process_time() - cpu
+    params = (runner[0] if hasattr(runner[0], "params") else runner[0][0]).params
+    env = from_jaxmarl(jaxmarl.make(config["ENV_NAME"], **config.get("ENV_KWARGS", {})))
+    algo = playing(script, name, config, env)
+
+    @partial(jax.jit, static_argnames="greedy")
+    @partial(jax.vmap, in_axes=(0, None))
+    def play(params: Any, greedy: bool) -> jax.Array:
+        return jaxrl.evaluate(algo, env, params, jax.random.key(7), EPISODES, greedy=greedy).returns.mean()
+
+    greedy, sampled = ([round(float(mean), 3) for mean in play(params, how)] for how in (True, False))
+    update = int(config["NUM_ENVS"] * config["NUM_STEPS"])
+    return {
+        "config": {field: value for field, value in config.items() if isinstance(value, int | float)},
+        "timesteps": config["TOTAL_TIMESTEPS"] // update * update,
+        "compile_seconds": round(compiled - started, 2),
+        "train_seconds": round(ended - compiled, 2),
+        "cpu_seconds": round(cpu, 2),
+        "evaluation": {"episodes": EPISODES, "return_mean": greedy},
+        "sampled": {"episodes": EPISODES, "return_mean": sampled},
+        "curve": [_point(step, rows, compiled) for step, rows in sorted(log.items())],
+    }
+
+
+def _keep(log: dict[int, list[dict[str, float]]], row: dict[str, Any]) -> None:
+    """Keep what the script tells of an update of one seed."""
+    step = int(row["env_step"])
+    value = float(row["returns"] if "returns" in row else row["returned_episode_returns"])
+    if step not in log:
+        print(step, round(value, 2), flush=True)
+    log[step].append({"returns": value, "seconds": time.perf_counter()})
+
+
+def _point(step: int, rows: list[dict[str, float]], start: float) -> dict[str, float]:
+    """A point of the curve: the mean return of the seeds, and the seconds until the last of them."""
+    returns = float(np.mean([row["returns"] for row in rows]))
+    return {
+        "env_step": step,
+        "returns": round(returns, 3),
+        "seconds": round(max(row["seconds"] for row in rows) - start, 2),
+    }
+
+
+def playing(script: Any, name: str, config: dict[str, Any], env: FromJaxMARL) -> Algorithm:
+    """The script's policy as an algorithm that only plays: its state is the network's parameters."""
+    hanabi, num_actions = name == "ippo_ff_hanabi", spaces.num_actions(env.action_space())
+    network = script.ActorCritic(
+        num_actions, **({"config": config} if hanabi else {"activation": config["ACTIVATION"]})
+    )
+    flat = name.startswith("ippo_ff")
+
+    def act(
+        state: Any, obs: Any, carry: Any = None, key: Any = None, *, action_mask: Any = None, reset: Any = None
+    ) -> Any:
+        del reset
+        rows = obs.reshape(-1, *([np.prod(obs.shape[2:])] if flat else obs.shape[2:]))  # a row for each agent
+        mask = action_mask.reshape(-1, num_actions) if hanabi else None
+        policy, _ = network.apply(state, (rows, jnp.zeros(len(rows), bool), mask) if hanabi else rows)
+        action = policy.mode() if key is None else policy.sample(seed=jax.random.key_data(key))
+        return action.reshape(obs.shape[:2]), carry
+
+    def no_training(*_: Any) -> Any:
+        raise NotImplementedError
+
+    return Algorithm(no_training, no_training, act)
+
+
+if __name__ == "__main__":
+    main()
