@@ -120,6 +120,11 @@ def guarded(command: Callable[[], int]) -> None:
         _explain(error, EXIT_WRONG_INPUT)
     except RuntimeError as error:
         _explain(error, EXIT_FAILED)
+    except AssertionError as error:  # JAX's way to say that it finds no device of the wanted kind
+        if not (trouble := no_device(error)) or os.environ.get("JAXRL_TRACEBACK"):
+            raise
+        print(f"jaxrl: {trouble}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
     else:
@@ -154,7 +159,19 @@ def _explain(error: Exception, code: int) -> None:
     on_purpose = bool(frames) and str(Path(frames[-1].filename).resolve()).startswith(package)
     on_purpose = on_purpose and not isinstance(error, ModuleNotFoundError)
     on_purpose = on_purpose or (isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG)  # as typed
-    if not on_purpose or os.environ.get("JAXRL_TRACEBACK"):
+    trouble = no_device(error)
+    if not (on_purpose or trouble) or os.environ.get("JAXRL_TRACEBACK"):
         raise error
-    print(f"jaxrl: {error}", file=sys.stderr)
+    print(f"jaxrl: {trouble or error}", file=sys.stderr)
     sys.exit(code)
+
+
+def no_device(error: Exception) -> str | None:
+    """A sentence about an error that JAX raises where it looks for its devices; None for any other error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or Path(frames[-1].filename).name != "xla_bridge.py":
+        return None
+    why = str(error).partition(" (set JAX_PLATFORMS")[0].rstrip(".")
+    platforms = os.environ.get("JAX_PLATFORMS")
+    wanted = f" JAX_PLATFORMS is {platforms!r}: unset it, or install JAX for it." if platforms else ""
+    return f"JAX finds no device{f': {why}' if why else ''}.{wanted}"

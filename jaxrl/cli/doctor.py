@@ -10,6 +10,8 @@ from pathlib import Path
 
 import tyro
 
+from jaxrl.cli import no_device
+
 __all__ = ["main"]
 
 _EXTRAS = {  # extra -> modules it installs
@@ -55,8 +57,8 @@ def _devices() -> tuple[set[str], list[str]]:
 
     try:
         devices = jax.devices()
-    except RuntimeError as error:
-        return set(), [f"JAX finds no device: {error} JAX_PLATFORMS is {os.environ.get('JAX_PLATFORMS', 'not set')!r}."]
+    except (RuntimeError, AssertionError) as error:
+        return set(), [no_device(error) or f"JAX finds no device: {error}"]
     for device in devices:
         print(f"  {device.platform}:{device.id:<14} {device.device_kind}")
     print(
