@@ -37,8 +37,8 @@ def smacv2(
         extra: Further draws, `[NUM_SMACV2_DRAWS, …]`.
         num_allies: A.
         field: The map.
-        in_map: Keep all units one map unit away from the border. False as in JaxMARL, where units of a surrounding team
-            can be outside the map and die immediately.
+        in_map: Place all units one map unit away from the border; `new_bodies` may push some of them nearer to it.
+            False as in JaxMARL, where units of a surrounding team can be outside the map and die immediately.
     """
     margin = _MARGIN if in_map else 0.0
     scattered = _reflect(uniform, num_allies, field, margin)
