@@ -21,6 +21,7 @@ __all__ = [
     "algorithm_name",
     "check_not_loading",
     "class_reference",
+    "is_loaded",
     "load_named",
     "load_source",
     "source_of",
@@ -87,6 +88,11 @@ def load_source(file: SourceFile | str | Path, beside: bool = True) -> ModuleTyp
         for folder in path:
             sys.path.remove(folder)
     return module
+
+
+def is_loaded(module_name: str) -> bool:
+    """Whether a module with this name was loaded by `load_source`."""
+    return module_name in _FILES
 
 
 def load_named(place: str, attribute: str, hint: str = "") -> Any:

@@ -118,13 +118,8 @@ def guarded(command: Callable[[], int]) -> None:
         sys.exit(EXIT_FAILED)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
         _explain(error, EXIT_WRONG_INPUT)
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:
         _explain(error, EXIT_FAILED)
-    except AssertionError as error:  # JAX's way to say that it finds no device of the wanted kind
-        if not (trouble := no_device(error)) or os.environ.get("JAXRL_TRACEBACK"):
-            raise
-        print(f"jaxrl: {trouble}", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
     else:
@@ -153,21 +148,33 @@ def _drop_unwritable() -> None:
 
 
 def _explain(error: Exception, code: int) -> None:
-    """Print what is wrong and exit. Errors not raised by jaxrl on purpose keep their traceback: they may be bugs."""
-    frames = traceback.extract_tb(error.__traceback__)
-    package = str(Path(__file__).resolve().parent.parent)
-    on_purpose = bool(frames) and str(Path(frames[-1].filename).resolve()).startswith(package)
-    on_purpose = on_purpose and not isinstance(error, ModuleNotFoundError)
-    on_purpose = on_purpose or (isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG)  # as typed
+    """Print what is wrong and exit. Errors that nobody raised on purpose keep their traceback: they may be bugs."""
     trouble = no_device(error)
-    if not (on_purpose or trouble) or os.environ.get("JAXRL_TRACEBACK"):
+    if not (trouble or _is_on_purpose(error)) or os.environ.get("JAXRL_TRACEBACK"):
         raise error
     print(f"jaxrl: {trouble or error}", file=sys.stderr)
     sys.exit(code)
 
 
+def _is_on_purpose(error: Exception) -> bool:
+    """Whether jaxrl raised the error, or a file of the user's own, such as an ejected algorithm, by `raise`."""
+    if isinstance(error, ModuleNotFoundError | AssertionError):
+        return False
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # as typed
+        return True
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
+        return False
+    from jaxrl.source_file import is_loaded
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if is_loaded(frames[-1][0].f_globals.get("__name__", "")):
+        return bool(str(error)) and (last.line or "").startswith("raise ")
+    return str(Path(last.filename).resolve()).startswith(str(Path(__file__).resolve().parent.parent))
+
+
 def no_device(error: Exception) -> str | None:
-    """A sentence about an error that JAX raises where it looks for its devices; None for any other error."""
+    """A sentence about an error of JAX's own search for devices, which may be an assert; None for any other error."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or Path(frames[-1].filename).name != "xla_bridge.py":
         return None

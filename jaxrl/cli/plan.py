@@ -17,7 +17,7 @@ __all__ = ["PlanFlags", "main"]
 _USAGE = """\
 usage: jaxrl plan ALGO --env ID [flags of jaxrl train]
 
-ALGO is one of: {names}.
+ALGO is {names}, or a file such as ./my_ppo.py.
 """
 
 

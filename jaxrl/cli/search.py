@@ -22,7 +22,7 @@ __all__ = ["main", "outcome"]
 _USAGE = f"""\
 usage: jaxrl search ALGO --env ID [--method METHOD] [--budget RUNS] [flags]
 
-ALGO is one of: {{names}}.
+ALGO is {{names}}, or a file such as ./my_ppo.py.
 METHOD is random (the default), grid, halving, pbt or optuna. The best point is retrained on other seeds at the end.
 {MANY_VALUES}
 `jaxrl search ALGO --help` lists all flags.

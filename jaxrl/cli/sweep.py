@@ -33,7 +33,7 @@ Flags of the algorithm take several values:
 _USAGE = f"""\
 usage: jaxrl sweep ALGO --env ID [flags]
 
-ALGO is one of: {{names}}.
+ALGO is {{names}}, or a file such as ./my_ppo.py.
 All combinations are trained, with --samples draws from each range.
 {MANY_VALUES}
 `jaxrl sweep ALGO --help` lists all flags.

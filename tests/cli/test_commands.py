@@ -105,8 +105,9 @@ def test_wrong_input_leaves_no_folder_behind(capsys: pytest.CaptureFixture[str],
 def test_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     assert "jaxrl train ippo --env smax/3m" in capsys.readouterr().out
-    main(["train", "--help"])
-    assert "ippo" in capsys.readouterr().out
+    for command in ("train", "sweep", "search", "plan"):
+        main([command, "--help"])
+        assert "vdn, or a file such as ./my_ppo.py." in capsys.readouterr().out
     with pytest.raises(SystemExit) as exit_info:
         main(["train", "ippo", "--help"])
     assert exit_info.value.code == 0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxrl import algos
+from jaxrl.cli import main
 from jaxrl.cli.eject import eject
 from jaxrl.errors import UnknownNameError
 from jaxrl.source_file import load_source
@@ -110,6 +111,21 @@ def python(*module_and_arguments: str, cwd: Path) -> None:
 def test_a_file_of_ones_own_is_written_again(folder: Path) -> None:
     again = eject(str(folder / "my_stream_ac.py"))
     assert again.count("Written by") == 1
+
+
+def test_a_wrong_value_gets_the_librarys_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", str(folder / "my_qmix.py"), "--total-timesteps", "2048"]
+    with pytest.raises(SystemExit) as exit_info:
+        main(command)
+    assert exit_info.value.code == 2
+    assert capsys.readouterr().err.startswith("jaxrl: learning_starts=10000, or at least 256 steps, is more")
+
+
+def test_a_bug_in_a_file_keeps_its_traceback(folder: Path) -> None:
+    bug = folder / "bug.py"
+    bug.write_text((folder / "my_ppo.py").read_text().replace("    check_config(config, Config)", "    int('much')"))
+    with pytest.raises(ValueError, match="invalid literal for int"):
+        main(["train", str(bug), "--env", "CartPole-v1", "--run-dir", str(folder / "run")])
 
 
 def test_an_unknown_algorithm_is_told() -> None:
