@@ -77,7 +77,7 @@ def main() -> None:
 
 def learned(checkout: Path, name: str, config: dict[str, Any], seeds: range) -> dict[str, Any]:
     """Train by a script, side by side for all seeds, and let each policy play whole episodes."""
-    log: dict[int, list[dict[str, float]]] = defaultdict(list)
+    log: list[tuple[float, dict[str, Any]]] = []
     train, script = jaxmarl_ippo_script(checkout, name, config, partial(_keep, log))
     keys = jax.vmap(jax.random.key)(np.asarray(seeds))
     started = time.perf_counter()
@@ -104,27 +104,31 @@ def learned(checkout: Path, name: str, config: dict[str, Any], seeds: range) -> 
         "cpu_seconds": round(cpu, 2),
         "evaluation": {"episodes": EPISODES, "return_mean": greedy},
         "sampled": {"episodes": EPISODES, "return_mean": sampled},
-        "curve": [_point(step, rows, compiled) for step, rows in sorted(log.items())],
+        "curve": _curve(log, compiled),
     }
 
 
-def _keep(log: dict[int, list[dict[str, float]]], row: dict[str, Any]) -> None:
-    """Keep what the script tells of an update of one seed."""
-    step = int(row["env_step"])
-    value = float(row["returns"] if "returns" in row else row["returned_episode_returns"])
-    if step not in log:
-        print(step, round(value, 2), flush=True)
-    log[step].append({"returns": value, "seconds": time.perf_counter()})
+def _keep(log: list[tuple[float, dict[str, Any]]], row: dict[str, Any]) -> None:
+    """Keep what the script tells of an update of one seed; to read its numbers here can block a small machine."""
+    log.append((time.perf_counter(), row))
+    if len(log) % 100 == 0:
+        print(f"{len(log)} updates", flush=True)
 
 
-def _point(step: int, rows: list[dict[str, float]], start: float) -> dict[str, float]:
-    """A point of the curve: the mean return of the seeds, and the seconds until the last of them."""
-    returns = float(np.mean([row["returns"] for row in rows]))
-    return {
-        "env_step": step,
-        "returns": round(returns, 3),
-        "seconds": round(max(row["seconds"] for row in rows) - start, 2),
-    }
+def _curve(log: list[tuple[float, dict[str, Any]]], start: float) -> list[dict[str, float]]:
+    """For each update, the mean return of the seeds, and the seconds until the last of them."""
+    points: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for seconds, row in log:
+        returns = row["returns"] if "returns" in row else row["returned_episode_returns"]
+        points[int(row["env_step"])].append((seconds - start, float(returns)))
+    return [
+        {
+            "env_step": step,
+            "returns": round(float(np.mean([returns for _, returns in rows])), 3),
+            "seconds": round(max(seconds for seconds, _ in rows), 2),
+        }
+        for step, rows in sorted(points.items())
+    ]
 
 
 def playing(script: Any, name: str, config: dict[str, Any], env: FromJaxMARL) -> Algorithm:

@@ -67,6 +67,13 @@ def _load_network(name: str) -> Callable[..., Any]:
     found = load_named(place, attribute)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise TypeError(f"network={name!r} is not a class of Flax modules; derive it from flax.linen.Module.")
+    missing = [
+        field.name
+        for field in dataclasses.fields(found)
+        if field.init and field.default is field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise TypeError(f"network={name!r} is made without arguments: give a default to {', '.join(missing)}.")
     return found
 
 
@@ -151,6 +158,7 @@ class NetworkLayer(CheckedConfig):
 
         Raises:
             UnknownNameError: There is no such network.
+            TypeError: It is no class of Flax modules, or one with fields that have no default.
         """
         c = self
         network = _load_network(c.network) if own and c.network else None

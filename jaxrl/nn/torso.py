@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax.errors import ScopeParamShapeError
 
 from jaxrl.nn.conv import Conv
 from jaxrl.nn.dense import Dense, on_rows
@@ -103,6 +104,25 @@ def as_floats(space: Space, x: jax.Array) -> jax.Array:
     return (x.astype(jnp.float32) - start.astype(np.float32)) / width.astype(np.float32)
 
 
+def _of_own(network: nn.Module, x: jax.Array, ndim: int) -> jax.Array:
+    """The features that a network of the user's own makes of vectors or pictures, whose last `ndim` axes it maps."""
+    kind = type(network).__name__
+    advice = (
+        f"{kind} must map {'pictures [..., height, width, channels]' if ndim == 3 else 'vectors [..., D]'} to features "
+        "[..., H] and leave the axes before them as they are, of which there may be any number, such as time, "
+        f"environments and agents: to flatten, write x.reshape(*x.shape[:-{ndim}], -1)."
+    )
+    try:
+        features = network(x)
+    except ScopeParamShapeError as error:
+        raise ValueError(f"{advice} For {list(x.shape)} its parameters have other shapes than at first.") from error
+    if not isinstance(features, jax.Array):
+        raise TypeError(f"{advice} It returns a {type(features).__name__}.")
+    if features.shape[:-1] != x.shape[:-ndim]:
+        raise ValueError(f"{advice} It makes {list(features.shape)} of {list(x.shape)}.")
+    return features
+
+
 class Torso(nn.Module):
     """Observations in `space` to features: `[..., *space.shape]` to `[..., sizes[-1]]`.
 
@@ -119,7 +139,8 @@ class Torso(nn.Module):
     """See `CNN`."""
     network: Callable[[], nn.Module] | None = None
     """A network of the user's own in place of convolutions and dense layers: `network()` maps pictures `[..., height,
-    width, channels]`, or vectors `[..., D]`, to features `[..., H]`."""
+    width, channels]`, or vectors `[..., D]`, to features `[..., H]`; what does not is refused with ValueError or
+    TypeError."""
 
     @nn.compact
     def __call__(self, obs: jax.Array, extra: jax.Array | None = None) -> jax.Array:
@@ -138,6 +159,6 @@ class Torso(nn.Module):
             lead = obs.shape[: obs.ndim - len(space.shape)]
             x = as_floats(space, obs).reshape(*lead, int(np.prod(space.shape)))
         if self.network is not None:
-            return self.network()(x)
+            return _of_own(self.network(), x, 3 if is_picture(space) else 1)
         x = x if extra is None else jnp.concatenate([x, extra], axis=-1)
         return MLP(self.sizes, self.activation, self.layer_norm)(x)

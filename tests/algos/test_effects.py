@@ -214,6 +214,21 @@ def test_a_run_from_before_what_has_no_effect_was_refused_can_be_opened(tmp_path
     assert load(tmp_path / "run").config == settled(config) == dataclasses.replace(config, memory_size=64)
 
 
+class Wide(nn.Module):
+    """A network that nobody can make without a size."""
+
+    size: int
+    name_of_it: str = "wide"
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return nn.Dense(self.size)(x)
+
+
+def test_a_network_is_made_without_arguments():
+    with pytest.raises(TypeError, match=r"network='.*:Wide' is made without arguments: give a default to size\.$"):
+        ppo.Config(network=Wide).encoder(None)
+
+
 @pytest.mark.parametrize(
     ("network", "sentence"),
     [

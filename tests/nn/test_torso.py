@@ -1,5 +1,6 @@
 """The torso follows from the observation space; a picture's batch axes and its scale are handled."""
 
+import functools
 from typing import Any
 
 import flax.linen as nn
@@ -129,9 +130,35 @@ def test_encoder_takes_a_vector_without_a_space_and_anything_with_one():
 class Doubled(nn.Module):
     """A network of somebody's own: no parameters, so that what it gets can be seen."""
 
+    pictures: bool = False
+
     @nn.compact
     def __call__(self, x):
-        return 2 * x
+        return 2 * (x.reshape(*x.shape[:-3], -1) if self.pictures else x)
+
+
+class Flattening(nn.Module):
+    """Takes the first axis for the batch, where there may be several."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(4)(x.reshape(x.shape[0], -1))
+
+
+class Averaging(nn.Module):
+    """Loses the batch."""
+
+    @nn.compact
+    def __call__(self, x):
+        return x.mean(0)
+
+
+class Pair(nn.Module):
+    """Returns features and something else."""
+
+    @nn.compact
+    def __call__(self, x):
+        return x, x
 
 
 @pytest.mark.parametrize(
@@ -141,15 +168,34 @@ class Doubled(nn.Module):
         (
             Box(0, 255, (4, 4, 1), np.uint8),
             jnp.full((5, 4, 4, 1), 255, jnp.uint8),
-            np.full((5, 4, 4, 1), 2.0),
+            np.full((5, 16), 2.0),
         ),  # scaled
         (Discrete(3), jnp.array([1]), [[0.0, 2.0, 0.0]]),
     ],
 )
 def test_a_network_of_ones_own_gets_vectors_or_pictures_of_floats(space, obs, expected):
-    y, variables = Torso(space, (6,), network=Doubled).init_with_output(jax.random.key(0), obs)
+    network = functools.partial(Doubled, pictures=len(space.shape) == 3)
+    y, variables = Torso(space, (6,), network=network).init_with_output(jax.random.key(0), obs)
     np.testing.assert_array_equal(y, expected)
     assert not jax.tree.leaves(variables)
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (
+            Flattening,
+            r"Flattening must map vectors .* write x\.reshape\(\*x\.shape\[:-1\], -1\)\. .*\[5, 7, 3\]",
+        ),
+        (Averaging, r"Averaging must map .* It makes \[3\] of \[5, 3\]\."),
+        (Pair, r"Pair must map .* It returns a tuple\."),
+    ],
+)
+def test_a_network_of_ones_own_that_does_not_fit_gets_a_sentence(network, sentence):
+    torso = Torso(Box(-1.0, 1.0, (3,)), (6,), network=network)
+    with pytest.raises((ValueError, TypeError), match=sentence):  # noqa: PT012  which of the two calls is Flax's affair
+        variables = torso.init(jax.random.key(0), jnp.ones((5, 3)))
+        torso.apply(variables, jnp.ones((5, 7, 3)))
 
 
 def test_layer_norm_comes_before_the_activation():

@@ -93,7 +93,8 @@ class MountainCarContinuous(Environment):
 
     Observation `[2]`: as in `MountainCar`.
     Action Box(-1, 1, [1]): the push, to the right if positive.
-    Reward: -0.1 push^2 per step, and 100 for arriving. Terminated at position 0.45.
+    Reward: -0.1 push^2 per step, for a push that is clipped to its bounds (Gymnasium's reward takes it as it is), and
+        100 for arriving. Terminated at position 0.45.
     """
 
     def __init__(self, *, max_steps: int = 999) -> None:

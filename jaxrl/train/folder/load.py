@@ -110,7 +110,7 @@ class Run:
             return self
         index = self.best_index if index is None else index
         if not 0 <= index < count:
-            raise ValueError(f"member must be from 0 to {count - 1} in this run, got {index}.")
+            raise ValueError(f"member must be from 0 to {count - 1} in {self.folder.path}, got {index}.")
         if count == 1 and not self.about["members"]:
             return self
         own = self.about["members"][index] if self.about["members"] else {"seed": self.config.seed + index}
