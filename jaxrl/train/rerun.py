@@ -104,6 +104,8 @@ def warnings_for(about: dict[str, Any]) -> list[str]:
         )
     if about.get("lengthened"):
         found.append("It was made longer on the way; this time it has its full length from the beginning.")
+    if about.get("changed"):
+        found.append(f"It was continued elsewhere on the way: {' '.join(about['changed'])}")
     return found
 
 

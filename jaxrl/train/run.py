@@ -214,7 +214,7 @@ def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnC
         about.update(facts)
         loop.saver.note(about)
 
-    note(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
+    about.update(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
     state = _first_state(loop, training, begun, goal)
     try:
         state = loop.run(state)
@@ -256,7 +256,7 @@ def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnC
 
 
 def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> Any:
-    """The restored state, or the one to start from, which is evaluated first.
+    """The restored state, or the one to start from, which is evaluated first. From here on run.json is of this run.
 
     Raises:
         CheckpointError: There is no good checkpoint to resume from.
@@ -264,6 +264,7 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
     """
     segment, about = training.updates, begun.about
     if not begun.continues:
+        loop.saver.note(about)
         loop.rows.update = segment.first
         for sentence in getattr(training.config, "warnings", list)():
             loop.tell("config", sentence)
@@ -279,6 +280,12 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
     [last] = hosts.main_says(evaluations) or [{"timesteps": 0}]
     if begun.longer_than is not None:
         about["lengthened"][-1]["timesteps"] = loop.rows.timesteps
+    loop.saver.note(about)  # not earlier: a run that cannot be restored keeps what its run.json says
+    if begun.changed:
+        loop.tell(
+            "changed", f"The numbers from here on may not be those of an undisturbed run. {' '.join(begun.changed)}"
+        )
+    if begun.longer_than is not None:
         for sentence in _said_of_length(training, begun.longer_than, loop.rows.update):
             loop.tell("config", sentence)
         if last["timesteps"] < loop.rows.timesteps:

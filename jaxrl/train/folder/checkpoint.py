@@ -246,6 +246,11 @@ def _compare(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]]
     """Raise CheckpointError if the checkpoint has other leaves, dtypes or shapes than wanted."""
     for name in [*wanted, *saved]:
         there, here = (_words(leaves.get(name)) for leaves in (saved, wanted))
+        if there != here and there.startswith("key<") and here.startswith("key<"):
+            raise CheckpointError(
+                f"The checkpoint {folder} was made with another kind of random keys: {name} is {there} in it and "
+                f"{here} here. Set JAX_DEFAULT_PRNG_IMPL to what the run's run.json has under jax_settings."
+            )
         if there != here:
             raise CheckpointError(
                 f"The checkpoint {folder} belongs to another configuration: {name or 'the state'} is {there} in it and "

@@ -20,6 +20,7 @@ from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import CheckpointReader
 from jaxrl.train.folder.json_file import DamagedFileError, read_json
 from jaxrl.train.folder.lock import locked
+from jaxrl.train.folder.provenance import changes
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import run_differences
 from jaxrl.train.folder.set_aside import begin_anew
@@ -40,7 +41,7 @@ __all__ = [
     "read_about",
 ]
 
-_KEPT = ("command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
+_KEPT = ("changed", "command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
 """The entries of run.json that a continued run keeps, besides its notes."""
 
 _LENGTH, _POLICIES = "total_timesteps", "policies"
@@ -68,6 +69,8 @@ class Begun(NamedTuple):
     """Whether it goes on from the newest good checkpoint."""
     longer_than: int | None = None
     """The `total_timesteps` that it had before, if it is made longer now."""
+    changed: Sequence[str] = ()
+    """What its numbers depend on besides its config and is no longer what it was, one sentence each."""
 
     @property
     def path(self) -> Path | None:
@@ -226,12 +229,15 @@ def _begun(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
 
 
 def _going_on(folder: RunFolder, config: Any, about: dict[str, Any]) -> Begun:
-    """A run that is continued; its run.json records if it is made longer."""
+    """A run that is continued; its run.json records if it is made longer, and what has changed around it."""
     before = folder.read()
     then = before["config"].get(_LENGTH) if _longer(before, config) else None
     if then is not None:
         before["lengthened"] = [*before.get("lengthened", ()), {_LENGTH: then}]
-    return Begun(folder, _continued(before, about), True, then)
+    changed = changes(before, about) if before["versions"] else []  # a run.json without them tells nothing
+    if changed:
+        before["changed"] = [*before.get("changed", ()), *changed]
+    return Begun(folder, _continued(before, about), True, then, changed)
 
 
 def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import jax
 
 import jaxrl
 
-__all__ = ["device_names", "differences", "git_state", "on_devices", "surroundings", "versions"]
+__all__ = ["changes", "device_names", "differences", "git_state", "on_devices", "surroundings", "versions"]
 
 _PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "distrax", "orbax-checkpoint", "numpy")
 _SETTINGS = (
@@ -103,6 +103,11 @@ def _state(folder: Path) -> dict[str, Any] | None:
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """The differences between two run.json that could change the numbers of the same training, one sentence each."""
+    return _uncommitted(before.get("git"), now.get("git")) + changes(before, now)
+
+
+def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The `differences` without those that may be none: files that are not committed."""
     found = []
     for name in dict.fromkeys([*before["versions"], *now["versions"]]):
         then, today = before["versions"].get(name, "none"), now["versions"].get(name, "none")
@@ -124,14 +129,16 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def _git_differences(before: dict[str, Any] | None, now: dict[str, Any] | None) -> list[str]:
     if before is None or now is None:
         return [] if before == now else ["The git commit of one of the two is not known."]
-    found = []
-    if before["commit"] != now["commit"]:
-        found.append(f"The git commit was {before['commit'][:10]} and is {now['commit'][:10]} now.")
-    for about, when in ((before, "then"), (now, "now")):
-        if about["dirty"]:
-            verb = "differed" if when == "then" else "differ"
-            found.append(f"Files {verb} from their git commit {when}.")
-    return found
+    if before["commit"] == now["commit"]:
+        return []
+    return [f"The git commit was {before['commit'][:10]} and is {now['commit'][:10]} now."]
+
+
+def _uncommitted(before: dict[str, Any] | None, now: dict[str, Any] | None) -> list[str]:
+    if before is None or now is None:
+        return []
+    then = ["Files differed from their git commit then."] if before["dirty"] else []
+    return [*then, "Files differ from their git commit now."] if now["dirty"] else then
 
 
 def _without_device_count(flags: str) -> str:

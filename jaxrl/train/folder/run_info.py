@@ -141,6 +141,7 @@ class RunInfo(_Needed, total=False):
     xla_flags: str
     jax_settings: dict[str, str]
     resumed: int
+    changed: list[str]
     tuning_seeds: list[int] | None
     diverged: list[int] | None
     initial_state: str

@@ -87,6 +87,13 @@ def test_saving_at_or_below_the_newest_update_rolls_back(saved: Checkpoints) -> 
     assert saved.restore(shapes(make_state())).state["params"]["w"][0, 0] == 4.0
 
 
+def test_random_keys_of_another_kind_are_named_as_such(saved: Checkpoints) -> None:
+    """They come from a setting of JAX, so the configuration is not to blame."""
+    wanted = shapes({**make_state(), "key": jax.random.key(0, impl="rbg")})
+    with pytest.raises(CheckpointError, match=r"another kind of random keys: .*'key'.* Set JAX_DEFAULT_PRNG_IMPL"):
+        saved.restore(wanted)
+
+
 def flip_a_byte(folder: Path) -> None:
     """In every file of array data, in the middle, past the headers."""
     for path in (folder / "state").rglob("d/*"):

@@ -12,8 +12,10 @@ from toy_runs import CONFIG, assert_same_state, read_rows, run
 from jaxrl.algos import ippo
 from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.continuation import Stage, decide, entered
+from jaxrl.train.folder.provenance import surroundings
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import MAY_CHANGE, wanted
+from jaxrl.train.rerun import warnings_for
 from jaxrl.train.run import SearchRun, Segment
 
 # What is continued
@@ -39,7 +41,7 @@ def test_a_run_that_met_another_is_continued_from_elsewhere(tmp_path: Path, monk
     )
     assert stage(folder, theirs) is Stage.UNFINISHED
     assert "policies is" in refusal(folder, others)
-    with entered(folder.path, theirs, wanted(theirs, 1, OPTIONS), resume=True) as begun:
+    with entered(folder.path, theirs, surroundings() | wanted(theirs, 1, OPTIONS), resume=True) as begun:
         assert begun.about["config"]["policies"] == ["enemy_.*=runs/theirs"]
 
 
@@ -58,6 +60,28 @@ def test_a_continued_run_keeps_command_and_notes(folder: RunFolder, resume: Any)
     assert (about["command"], about["resumed"], about["status"]) == ("jaxrl train toy", 1, "finished")
     assert (about["purpose"], about["more"], about["rollout_share"]) == ("a test", 1, 0.5)
     assert "error" not in about
+
+
+def test_what_has_changed_around_a_continued_run_is_said_and_kept(folder: RunFolder) -> None:
+    """Otherwise run.json would name today's settings alone, as if the whole run had been trained with them."""
+    change(folder, jax_settings={**folder.read()["jax_settings"], "jax_enable_x64": "True"}, changed=["An old one."])
+    run(run_dir=folder.path, log_every=2, resume=True)
+    sentence = "JAX_ENABLE_X64 was True and is False now."
+    [said] = [event["text"] for event in read_rows(folder.path / "events.jsonl") if event["kind"] == "changed"]
+    assert said.endswith(sentence)
+    assert folder.read()["changed"] == ["An old one.", sentence]
+    assert any(sentence in warning for warning in warnings_for(folder.read()))
+
+
+def test_a_run_that_cannot_be_restored_keeps_what_its_run_json_says(folder: RunFolder) -> None:
+    run(run_dir=folder.path, log_every=2, resume=True)
+    before = folder.read()
+    for checkpoint in folder.checkpoints.iterdir():
+        shutil.rmtree(checkpoint / "state")
+    longer = dataclasses.replace(CONFIG, total_timesteps=160)
+    with pytest.raises(CheckpointError, match="intact"):
+        run(config=longer, run_dir=folder.path, log_every=2, resume=True)
+    assert folder.read() == before
 
 
 def test_auto_begins_where_there_is_nothing(tmp_path: Path) -> None:
