@@ -11,6 +11,7 @@ import tyro
 
 from jaxrl import algos
 from jaxrl.cli.train import new_run_dir, parse_flags
+from jaxrl.train.folder.typable import typable
 
 __all__ = ["LaunchFlags", "main", "slurm_script"]
 
@@ -70,7 +71,7 @@ def main(argv: list[str]) -> int:
     run_dir, command = _checked(command[1:], flags)
     script = flags.out or Path(f"{_label(run_dir.name)}.sbatch")
     script.write_text(slurm_script(command, flags, run_dir.name), encoding="utf-8")
-    print(f"Wrote {script}. Submit it with: sbatch {shlex.quote(str(script))}\nThe run will be in {run_dir}.")
+    print(f"Wrote {script}. Submit it with: sbatch {typable(script)}\nThe run will be in {run_dir}.")
     return 0
 
 

@@ -18,6 +18,7 @@ from jaxrl.cli.cores import use_cores
 from jaxrl.cli.numbers import WHOLE
 from jaxrl.cli.out import check_film
 from jaxrl.fields import as_seed
+from jaxrl.train.folder.typable import typable
 
 if TYPE_CHECKING:
     from jaxrl.environment import Environment
@@ -99,7 +100,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
     base = [portable(canonical(name)).partition("?")[0] for name in (flags.env, run.config.env)]  # a file and its copy
     forms = [(each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
-        itself = f"type jaxrl play {shlex.quote(run.config.env)} --with {shlex.quote(str(flags.partner))}"
+        itself = f"type jaxrl play {shlex.quote(run.config.env)} --with {typable(str(flags.partner))}"
         raise ValueError(
             f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; "
             + (itself if there.num_agents > 1 else "it has no seat for another; give --with another run.")
@@ -173,6 +174,6 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
         screen.say(f"Wrote {flags.out}, the whole game to look at again.")
     except NotImplementedError as error:
         screen.say(f"No replay: {error}")
-    chosen = f" --with {shlex.quote(flags.partner)}" if flags.partner else ""
+    chosen = f" --with {typable(flags.partner)}" if flags.partner else ""
     seat = f" --seat {flags.seat}" if flags.seat else ""
     screen.say(f"Another game: jaxrl play {shlex.quote(flags.env)}{chosen}{seat} --seed {flags.seed + 1}")

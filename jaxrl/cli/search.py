@@ -16,6 +16,7 @@ from jaxrl.cli.cores import use_cores
 from jaxrl.cli.flags import RecordFlags, TrustFlags
 from jaxrl.cli.sweep import MANY_VALUES, read_space, value_text
 from jaxrl.cli.train import new_run_dir
+from jaxrl.train.folder.typable import typable
 
 __all__ = ["main", "outcome"]
 
@@ -92,5 +93,5 @@ def outcome(result: Any, run_dir: Path) -> str:
         f"Best: {best}{changing}\n"
         f"On {len(scores)} test seeds{without}: {name} {stats.iqm(scores):.4g} (IQM), "
         f"{min(scores):.4g} to {max(scores):.4g}\n\n"
-        f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}"
+        f"In {run_dir}: checklist.json, tuning/, test/\nNext:\n  jaxrl report {typable(run_dir)}"
     )

@@ -20,6 +20,7 @@ from jaxrl.cli.cores import use_cores
 from jaxrl.cli.flags import LoggerFlags, MeshFlags, RecordFlags, StartFlags
 from jaxrl.cli.train import new_run_dir, parse_flags
 from jaxrl.display import right_aligned
+from jaxrl.train.folder.typable import typable
 
 __all__ = ["MANY_VALUES", "main", "read_space", "value_text"]
 
@@ -89,7 +90,7 @@ def main(argv: list[str]) -> int:
         return EXIT_STOPPED
     if not flags.quiet:
         last_words(summary(result.table, list(space)))
-        last_words(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {shlex.quote(str(run_dir))}")
+        last_words(f"\nIn {run_dir}: sweep.json, group-*/\nNext:\n  jaxrl report {typable(run_dir)}")
     return 0
 
 

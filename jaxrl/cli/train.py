@@ -25,6 +25,7 @@ from jaxrl.cli.numbers import WHOLE
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.synonyms import check_synonyms
+from jaxrl.train.folder.typable import typable
 
 __all__ = [
     "given_fields",
@@ -113,7 +114,7 @@ def _check_unfinished(config: Any, run_dir: Path, options: dict[str, Any]) -> No
 
 def stopped_by(cause: str, run_dir: Path | None) -> int:
     """Say how to continue a run that was interrupted, and return the exit code."""
-    again = f"jaxrl resume {shlex.quote(str(run_dir))}"
+    again = f"jaxrl resume {typable(str(run_dir))}"
     last_words(f"Stopped by {cause}; all is saved. Continue with: {again}", sys.stderr)
     return EXIT_STOPPED
 
@@ -137,7 +138,7 @@ def _report(result: Any) -> str:
     """The result, the files, and what to type next."""
     from jaxrl.train.summary import evaluation_lines
 
-    folder, place = result.run_dir, shlex.quote(str(result.run_dir))
+    folder, place = result.run_dir, typable(result.run_dir)
     speed = f"{result.steps_per_second:,.0f} steps/s"
     cached = " with the cache's help" if result.compile_cached else ""
     files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from jaxrl.cli.out import check_folder
 from jaxrl.train.folder.disk import writing
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
 from jaxrl.train.folder.run_info import PLAN_FILES, plan_in, read_ending
+from jaxrl.train.folder.typable import typable
 from jaxrl.train.live.heartbeat import Follower
 from jaxrl.train.live.progress import evaluation_line, on_terminal, row_line
 
@@ -58,7 +58,7 @@ def watch(argv: list[str]) -> int:
             RunFolder.open(folder)
         follower = _watch(folder, flags)
     except KeyboardInterrupt:
-        print(f"The run goes on. Look again with: jaxrl watch {shlex.quote(str(folder))}")
+        print(f"The run goes on. Look again with: jaxrl watch {typable(folder)}")
         return 0
     return 1 if follower.gone or follower.status in ("diverged", "failed", "unsaved") else 0
 
@@ -75,7 +75,7 @@ def _watch(folder: Path, flags: WatchFlags) -> Follower:
     if follower.error:
         print(follower.error)
     if follower.gone:
-        again = f"jaxrl resume {shlex.quote(str(folder))}"
+        again = f"jaxrl resume {typable(folder)}"
         print(f"Its process is gone. What was saved can be continued with: {again}")
     return follower
 

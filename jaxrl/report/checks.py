@@ -12,6 +12,7 @@ from typing import Any
 from jaxrl.report.collect import Member, SeedGroup, runs_of_sweep
 from jaxrl.report.unequal import unequal
 from jaxrl.train.folder.run_info import PLAN_FILES, plan_in, read_ending
+from jaxrl.train.folder.typable import typable
 
 __all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
 
@@ -150,7 +151,7 @@ def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
     for path, family, seeds in _by_run(groups, lambda _, member: not math.isfinite(member.score)):
         status = family[0].runs[path].get("status", "unfinished")
         state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
-        cure = f"jaxrl resume {shlex.quote(str(path))}" if status == "stopped" else "let it end, or run it again"
+        cure = f"jaxrl resume {typable(path)}" if status == "stopped" else "let it end, or run it again"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {seeds} of {_who(family)} cannot be counted: {cure}.")
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,6 +25,7 @@ from jaxrl.train.folder.same_run import run_differences
 from jaxrl.train.folder.set_aside import begin_anew
 from jaxrl.train.folder.sources import keep_sources
 from jaxrl.train.folder.trust import vouch
+from jaxrl.train.folder.typable import typable
 from jaxrl.wrappers.players import runs_near
 
 __all__ = [
@@ -130,7 +130,7 @@ def goal_reached(before: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 def ended(folder: RunFolder) -> str:
     """A message that the run in a folder is finished, and what to type to play it or to go on."""
-    about, place = folder.read(), _quoted(folder.path)
+    about, place = folder.read(), typable(folder.path)
     steps = about.get("timesteps", 0)
     reached = about.get("goal")
     said = f"{goal_sentence(reached)} " if reached else ""
@@ -267,7 +267,7 @@ def _longer(before: Mapping[str, Any], config: Any) -> dict[str, int]:
 
 def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differing: Sequence[str]) -> str:
     """A message that a folder holds another run, and what to type."""
-    place, longer = _quoted(folder.path), _longer(before, config)
+    place, longer = typable(folder.path), _longer(before, config)
     if longer and all(text.startswith(f"{_LENGTH} is") for text in differing):
         other = f", or make that one longer with `jaxrl resume {place} --total-timesteps {longer[_LENGTH]}`"
     elif before["status"] != "finished":
@@ -287,10 +287,5 @@ def _diverged(folder: RunFolder) -> str:
         return f"{ended} It has no checkpoint to go on from: name another folder with --run-dir."
     return (
         f"{ended} To go on from the last good checkpoint without the updates that are not finite, type: "
-        f"jaxrl resume {_quoted(folder.path)} --on-nan skip"
+        f"jaxrl resume {typable(folder.path)} --on-nan skip"
     )
-
-
-def _quoted(path: Path) -> str:
-    """The path, quoted for a shell."""
-    return shlex.quote(str(path))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from jaxrl.train.folder.typable import typable
 
 try:
     import fcntl
@@ -94,7 +95,7 @@ def _refusal(path: Path) -> str:
         who = f": process {about['pid']} on {about['host']}, since {about['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it has only just begun
         who = ""
-    shows = f" `jaxrl watch {shlex.quote(str(folder))}` shows it." if (folder / "run.json").is_file() else ""
+    shows = f" `jaxrl watch {typable(folder)}` shows it." if (folder / "run.json").is_file() else ""
     return (
         f"Another process is training in {folder}{who}.{shows} Wait until it has ended, or name another folder with "
         f"--run-dir."

@@ -18,6 +18,7 @@ from jaxrl.train.folder.provenance import surroundings
 from jaxrl.train.folder.row_check import RowCheck
 from jaxrl.train.folder.run_info import plan_in, read_run_info
 from jaxrl.train.folder.sources import FOLDER, NAMED, describe_sources, portable
+from jaxrl.train.folder.typable import typable
 from jaxrl.train.folder.typed import dataclass_from_json, spelled
 
 __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
@@ -47,7 +48,7 @@ class RunFolder:
         folder = cls(path)
         if folder.path.exists() and not _is_free(folder.path):
             if (folder.path / "run.json").exists():
-                cure = f"holds a run; continue it with `jaxrl resume {shlex.quote(str(folder.path))}`, or"
+                cure = f"holds a run; continue it with `jaxrl resume {typable(folder.path)}`, or"
             else:
                 cure = "has something else in it;"
             raise FileExistsError(f"The folder {folder.path} already {cure} name another one with --run-dir.")
