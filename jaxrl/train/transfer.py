@@ -11,6 +11,7 @@ from jax.tree_util import keystr
 
 from jaxrl.algorithm import field_names
 from jaxrl.keys import abstract_key
+from jaxrl.source_file import algorithm_name
 from jaxrl.train.folder.load import Run
 from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.folder.same_run import differences
@@ -100,7 +101,14 @@ def what_fits(run: Run, config: Any) -> str:
         {name: value for name, value in content.items() if name not in free}
         for content in (run.about["config"], config_to_json(config))
     )
-    return f"What fits is the same algorithm with the same networks: {', '.join(differences(old, here))}."
+    then, now = run.about["algorithm"], algorithm_name(type(config))
+    if then != now:  # only the fields that both have can be made the same
+        old, here = (
+            {name: value for name, value in own.items() if name in old and name in here} for own in (old, here)
+        )
+    algorithms = [f"the algorithm is {then} there and {now} here"] if then != now else []
+    differing = ", ".join([*algorithms, *differences(old, here)])
+    return f"What fits is the same algorithm with the same networks: {differing}."
 
 
 def _described(tree: Any) -> dict[str, str]:

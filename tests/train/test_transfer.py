@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.algos import ippo
+from jaxrl.algos import ippo, vdn
 from jaxrl.cli.runs import evaluate_run, play, render_run
 from jaxrl.train.folder.load import Run
-from jaxrl.train.transfer import in_env
+from jaxrl.train.transfer import in_env, what_fits
 
 
 def trained(folder: Path, num_seeds: int = 1, **fields: object) -> Run:
@@ -64,3 +64,11 @@ def test_flat_networks_fit_one_size(tmp_path: Path):
     run = trained(tmp_path / "run", torso="flat")
     with pytest.raises(ValueError, match=r"does not fit: params.*shape of observations is.*--torso entities"):
         in_env(run, "smax/5m_vs_6m")
+
+
+def test_another_algorithm_is_named_first_and_fields_that_only_one_has_are_not(units: Run):
+    """No value of those would let it fit."""
+    said = what_fits(units, vdn.Config(env=units.config.env, hidden=(9,), torso="entities"))
+    assert "networks: the algorithm is ippo there and vdn here, " in said
+    assert "hidden is [8] there and [9] here" in said
+    assert "left out" not in said
