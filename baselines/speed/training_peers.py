@@ -70,23 +70,18 @@ def jaxmarl_ippo_config(checkout: Path, name: str) -> dict[str, Any]:
     return _read(checkout / "baselines" / "IPPO" / "config" / f"{name}.yaml")
 
 
-def jaxmarl_ippo_script(
-    checkout: Path, name: str, config: dict[str, Any], log: Callable[[dict[str, Any]], None] | None = None
-) -> tuple[Train, Any]:
+def jaxmarl_ippo_script(checkout: Path, name: str, config: dict[str, Any]) -> tuple[Train, Any]:
     """One of JaxMARL's scripts of IPPO.
 
     Args:
         checkout: Of JaxMARL's repository.
         name: The script's, such as `"ippo_ff_hanabi"`.
         config: As in its configuration file.
-        log: Takes what the script logs of each update, and of each seed where several are vmapped.
 
     Returns:
         The run, and the script's module, which has its network.
     """
     script = _script(checkout / "baselines" / "IPPO" / f"{name}.py")
-    if log is not None:
-        script.wandb.log = log
     return _of_old_key(script.make_train(config)), script
 
 
