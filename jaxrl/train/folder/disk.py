@@ -39,8 +39,12 @@ def why(error: BaseException, folder: Path, needed: int | None = None) -> str:
     )
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, cure: str = "Choose another --run-dir.") -> None:
     """Write a small file into a folder, so that a run that could save nothing fails before it begins.
+
+    Args:
+        folder: It exists.
+        cure: What to do if nothing can be written there, a sentence.
 
     Raises:
         OSError: The folder is not writable; the message is one sentence.
@@ -52,7 +56,7 @@ def check_writable(folder: Path) -> None:
         finally:
             probe.unlink(missing_ok=True)
     except OSError as error:
-        raise OSError(f"Nothing can be written in {folder}: {why(error, folder)}. Choose another --run-dir.") from error
+        raise OSError(f"Nothing can be written in {folder}: {why(error, folder)}. {cure}") from error
 
 
 @contextlib.contextmanager

@@ -99,7 +99,7 @@ class RunFolder:
         for file in folder.path.iterdir():
             if not file.is_dir():
                 refuse_link(file)
-        check_writable(folder.path)
+        check_writable(folder.path, "Mend that, or continue a copy of the folder in another place.")
         return folder
 
     def flush(self) -> None:
