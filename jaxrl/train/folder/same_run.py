@@ -133,5 +133,8 @@ def _differ(then: Any, now: Any) -> bool:
 
 
 def _words(value: Any) -> str:
-    text = "left out" if value is None else str(value)
+    if isinstance(value, Mapping):  # such as the run to start from; what is left out says nothing
+        text = " ".join(f"{name}={own}" for name, own in value.items() if own is not None and own is not False)
+    else:
+        text = "left out" if value is None else str(value)
     return text if len(text) <= 80 else f"{text[:77]}…"

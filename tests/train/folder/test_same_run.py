@@ -17,7 +17,7 @@ from jaxrl.train.fit import fit
 from jaxrl.train.folder.continuation import Stage, decide
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.folder.same_run import wanted
+from jaxrl.train.folder.same_run import differences, wanted
 from jaxrl.train.run import SearchRun
 
 OTHERS: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -32,7 +32,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "lineage": (
         CONFIG,
         {"search": SearchRun(lineage={"every_updates": 5, "points": [{"lr": 1.0}]})},
-        "lineage is left out there and {'every_updates': 5",
+        "lineage is left out there and every_updates=5 points=",
     ),
 }
 
@@ -73,6 +73,13 @@ def test_all_differences_are_named(folder: RunFolder) -> None:
     assert "num_seeds is 1 there and 2 here, log_every is 2 there and left out here" in text
 
 
+def test_a_run_to_start_from_is_named_as_one_types_it() -> None:
+    start = {"run": "runs/base", "learner": False, "best": True, "member": None}
+    assert list(differences({}, {"init_from": start})) == [
+        "init_from is left out there and run=runs/base best=True here"
+    ]
+
+
 def test_members_are_compared_one_by_one(tmp_path: Path) -> None:
     folder = pretend(tmp_path / "run", CONFIG, [{"seed": 0}, {"seed": 1, "lr": 0.5}])
     assert stage(folder, members=[{"seed": 0}, {"lr": 0.5, "seed": 1}]) is Stage.UNFINISHED
@@ -103,7 +110,7 @@ def test_a_run_with_a_lineage_is_not_continued_without_it(tmp_path: Path) -> Non
     folder = pretend(tmp_path / "run", CONFIG, lineage=lineage)
     about = wanted(CONFIG, 1, OPTIONS, lineage=json.loads(json.dumps(lineage)))
     assert decide(folder, CONFIG, about) is Stage.UNFINISHED
-    assert "lineage is {'every_updates': 5" in refusal(folder)
+    assert "lineage is every_updates=5" in refusal(folder)
     other: Any = {**lineage, "points": [{"lr": 1.0}, {"lr": 0.25}]}
     with pytest.raises(FileExistsError, match=r"lineage.points is .*0\.5.* there and .*0\.25.* here"):
         decide(folder, CONFIG, wanted(CONFIG, 1, OPTIONS, lineage=other))
