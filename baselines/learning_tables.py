@@ -103,15 +103,15 @@ def units_on_smax(folder: str) -> list[Row]:
     return table
 
 
-def entities_on_five_seeds() -> list[Row]:
-    """A row per run of several seeds with networks of entities, likewise."""
-    theirs = _in_jaxmarl("smax_entities")
+def seeds_on_smax(folder: str, played: str) -> list[Row]:
+    """A row per run of several seeds with networks of entities, likewise; `played` in JaxMARL's own environment."""
+    theirs = _in_jaxmarl(played)
 
     def wins(env: str, algorithm: str, _: str, seeds: str, *__: str) -> str:
         first, last = map(int, seeds.split(" to "))
         return interval(iqm_of([theirs[env, algorithm, seed] for seed in range(first, last + 1)]), 3)
 
-    head, *rows = runs("smax_five_seeds")
+    head, *rows = runs(folder)
     return [(*head, "in JaxMARL's SMAX"), *((*row, wins(*row)) for row in rows)]
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from learning_tables import (
     ablation,
-    entities_on_five_seeds,
     hide_and_seek,
     ippo_on_3m,
     kitchen_speed,
@@ -18,6 +17,7 @@ from learning_tables import (
     recovery,
     returned_by_run,
     runs,
+    seeds_on_smax,
     self_play_on_smax,
     spread_by_return,
     spread_by_steps,
@@ -68,7 +68,8 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "smax, ten million steps": lambda: won_by_run("smax_10m"),
         "smax, relations": lambda: units_on_smax("smax_relations"),
         "smax, entities": lambda: units_on_smax("smax_entities"),
-        "smax, entities, five seeds": entities_on_five_seeds,
+        "smax, entities, five seeds": lambda: seeds_on_smax("smax_five_seeds", "smax_entities"),
+        "smax, discount": lambda: seeds_on_smax("smax_discount", "smax_discount"),
         "smax": lambda: runs("smax"),
         "mpe": lambda: runs("mpe"),
         "mpe, eight seeds": lambda: runs("ippo_mpe"),
