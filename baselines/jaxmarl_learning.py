@@ -126,8 +126,10 @@ def _no_callbacks() -> Iterator[None]:
 
 
 def _curve(metrics: dict[str, np.ndarray]) -> list[dict[str, float]]:
-    """For each update, the mean return of the seeds: `metrics[M, U]`."""
+    """The mean return of the seeds, after each update or some hundred of them: `metrics[M, U]`."""
     steps, returns = metrics["env_step"][0], metrics["returned_episode_returns"].mean(0)
+    every = max(1, len(steps) // 100)
+    steps, returns = steps[every - 1 :: every], returns[every - 1 :: every]
     return [
         {"env_step": int(step), "returns": round(float(mean), 3)} for step, mean in zip(steps, returns, strict=True)
     ]
