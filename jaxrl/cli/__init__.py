@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib
 import io
+import linecache
 import os
 import sys
 import traceback
@@ -162,21 +163,25 @@ def _is_on_purpose(error: Exception) -> bool:
         return False
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # as typed
         return True
-    frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames:
-        return False
     from jaxrl.source_file import is_loaded
 
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    if is_loaded(frames[-1][0].f_globals.get("__name__", "")):
-        return bool(str(error)) and (last.line or "").startswith("raise ")
-    return str(Path(last.filename).resolve()).startswith(str(Path(__file__).resolve().parent.parent))
+    file, line, module = _raised_at(error)
+    if is_loaded(module):
+        return bool(str(error)) and line.startswith("raise ")
+    return str(file.resolve()).startswith(str(Path(__file__).resolve().parent.parent))
+
+
+def _raised_at(error: Exception) -> tuple[Path, str, str]:
+    """The file and the line in which an error was raised, and the name of their module."""
+    frame, number = list(traceback.walk_tb(error.__traceback__))[-1]
+    file = frame.f_code.co_filename
+    return Path(file), linecache.getline(file, number, frame.f_globals).strip(), frame.f_globals.get("__name__", "")
 
 
 def no_device(error: Exception) -> str | None:
     """A sentence about an error of JAX's own search for devices, which may be an assert; None for any other error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or Path(frames[-1].filename).name != "xla_bridge.py":
+    file, *_ = _raised_at(error)
+    if file.name != "xla_bridge.py":
         return None
     why = str(error).partition(" (set JAX_PLATFORMS")[0].rstrip(".")
     platforms = os.environ.get("JAX_PLATFORMS")
