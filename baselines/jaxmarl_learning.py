@@ -6,8 +6,9 @@
     python baselines/jaxmarl_learning.py --jaxmarl JaxMARL --env overcooked_v2/cramped_room --steps 1e6 --num-seeds 5
 
 The script trains as it is, with its own configuration but for the number of steps and, in kitchens, the step until
-which shaped rewards fade. Its calls of the host once an update, which log, are left out. One seed is trained after the
-other: side by side by `vmap`, five hang on two cores. Then each policy plays 512 whole episodes in JaxMARL's own
+which shaped rewards fade. Its calls of the host once an update, which log, are left out, and a kitchen answers
+`ippo_cnn_overcooked`, which asks for the actions without naming a cook. One seed is trained after the other: side by
+side by `vmap`, five hang on two cores. Then each policy plays 512 whole episodes in JaxMARL's own
 environment, greedily and with drawn actions, without shaped rewards. Both scores, and in kitchens a curve, go to
 `results/hanabi/` or `results/overcooked/`.
 """
@@ -29,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import jaxmarl
 import numpy as np
-from jaxmarl.environments.overcooked import overcooked_layouts
+from jaxmarl.environments.overcooked import Overcooked, overcooked_layouts
 from record import RESULTS
 
 sys.path.append(str(Path(__file__).parent / "speed"))
@@ -82,7 +83,7 @@ def learned(checkout: Path, name: str, config: dict[str, Any], seeds: range) -> 
     """Train by a script, one seed after the other, and let each policy play whole episodes."""
     train, script = jaxmarl_ippo_script(checkout, name, config)
     started = time.perf_counter()
-    with _no_callbacks():
+    with _as_the_script_expects():
         program = jax.jit(train).lower(jax.random.key(0)).compile()
     compiled = time.perf_counter() - started
     env = from_jaxmarl(jaxmarl.make(config["ENV_NAME"], **config.get("ENV_KWARGS", {})))
@@ -118,10 +119,15 @@ def learned(checkout: Path, name: str, config: dict[str, Any], seeds: range) -> 
 
 
 @contextlib.contextmanager
-def _no_callbacks() -> Iterator[None]:
-    """What is traced meanwhile does not call the host."""
+def _as_the_script_expects() -> Iterator[None]:
+    """What is traced meanwhile does not call the host, and a kitchen's cooks all have the actions of the first."""
     nothing = mock.MagicMock(return_value=None)
-    with mock.patch("jax.debug.callback", nothing), mock.patch("jax.experimental.io_callback", nothing):
+    of_agent = Overcooked.action_space
+    with (
+        mock.patch("jax.debug.callback", nothing),
+        mock.patch("jax.experimental.io_callback", nothing),
+        mock.patch.object(Overcooked, "action_space", lambda self, agent="agent_0": of_agent(self, agent)),
+    ):
         yield
 
 

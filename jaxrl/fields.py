@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-__all__ = ["MAX_SEED", "Name", "Pairs", "as_seed", "as_whole", "settled", "typed"]
+__all__ = ["MAX_COUNT", "MAX_SEED", "Name", "Pairs", "as_seed", "as_whole", "settled", "typed"]
+
+MAX_COUNT = 2**31 - 1
+"""The largest number that an int32 holds."""
 
 MAX_SEED = 2**32 - 1
 """JAX makes keys from seeds modulo 2^32, so a larger seed would silently repeat another run."""
@@ -52,28 +55,27 @@ def typed(name: str, hint: Any, value: Any) -> Any:
         raise ValueError(f"{name} must be {_words(hint)}; got {value!r}.") from None
 
 
-def as_whole(name: str, value: Any, least: int = 1) -> int:
+def as_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """`value` as an int.
 
     Raises:
-        ValueError: It is not a whole number, or less than `least`.
+        ValueError: It is not a whole number, less than `least`, or more than `most`.
     """
-    number = typed(name, int, value)
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}.")
+    try:
+        number = _converted(int, value)
+    except _OtherError:
+        number = None
+    too_large = number is not None and most is not None and number > most
+    if number is None or number < least or too_large:
+        tells_most = most not in (None, MAX_COUNT) or too_large
+        bounds = f"from {least} to {most}" if tells_most else f"of at least {least}"
+        raise ValueError(f"{name} must be a whole number {bounds}, got {value!r}.")
     return number
 
 
 def as_seed(name: str, value: Any) -> int:
-    """`value` as a seed, an int from 0 to `MAX_SEED`.
-
-    Raises:
-        ValueError: It is not a valid seed.
-    """
-    number = typed(name, int, value)
-    if not 0 <= number <= MAX_SEED:
-        raise ValueError(f"{name} must be a whole number from 0 to {MAX_SEED}, got {number}.")
-    return number
+    """`value` as a seed, an int from 0 to `MAX_SEED`; raises ValueError otherwise."""
+    return as_whole(name, value, 0, MAX_SEED)
 
 
 def settled(config: Config, because: Collection[str] | None = None, keep: Collection[str] = ()) -> Config:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.fields import MAX_SEED, as_seed, as_whole, settled, typed
+from jaxrl.fields import MAX_COUNT, MAX_SEED, as_seed, as_whole, settled, typed
 
 SHARING = Literal["all", "none"] | tuple[int, ...]
 
@@ -88,14 +88,24 @@ def test_seeds_are_those_that_differ_for_jax() -> None:
     for wrong in (-1, 2**32):
         with pytest.raises(ValueError, match=f"seed must be a whole number from 0 to 4294967295, got {wrong}"):
             as_seed("seed", wrong)
-    with pytest.raises(ValueError, match=r"seed must be a whole number; got 0\.5"):
+    with pytest.raises(ValueError, match=r"seed must be a whole number from 0 to 4294967295, got 0\.5"):
         as_seed("seed", 0.5)
 
 
-def test_counts_begin_at_one() -> None:
-    assert as_whole("count", 2.0) == 2
-    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
-        as_whole("count", 0)
+@pytest.mark.parametrize(
+    ("value", "most", "bounds"),
+    [
+        (0, None, "of at least 1"),
+        (2.5, None, "of at least 1"),
+        (True, MAX_COUNT, "of at least 1"),
+        (10**10, MAX_COUNT, "from 1 to 2147483647"),
+        (6, 5, "from 1 to 5"),
+    ],
+)
+def test_counts_have_bounds(value: Any, most: int | None, bounds: str) -> None:
+    assert as_whole("count", 2.0, most=most) == 2
+    with pytest.raises(ValueError, match=f"^count must be a whole number {bounds}, got {value}.$"):
+        as_whole("count", value, most=most)
 
 
 def test_a_config_that_knows_of_no_effects_is_settled() -> None:

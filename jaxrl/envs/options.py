@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-__all__ = ["flag", "number", "one_of", "part", "table", "whole"]
+from jaxrl.fields import MAX_COUNT, as_whole
 
-_MOST = 2**31 - 1  # that an int32 holds
+__all__ = ["flag", "number", "one_of", "part", "table", "whole"]
 
 
 def flag(name: str, value: Any) -> bool:
@@ -26,14 +26,9 @@ def number(name: str, value: Any) -> float:
     return float(value)
 
 
-def whole(name: str, value: Any, least: int = 1, most: int = _MOST) -> int:
+def whole(name: str, value: Any, least: int = 1, most: int = MAX_COUNT) -> int:
     """Check that `value` is a whole number within bounds, and return it; raises ValueError otherwise."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or not least <= int(value) <= most:
-        tells_most = most < _MOST or (is_whole and int(value) > most)
-        bounds = f"from {least} to {most}" if tells_most else f"of at least {least}"
-        raise ValueError(f"{name} must be a whole number {bounds}, got {value!r}.")
-    return int(value)
+    return as_whole(name, value, least, most)
 
 
 def part(name: str, value: Any) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.fields import as_whole
+from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.interop.common import (
     Adapted,
     Extra,
@@ -194,7 +194,7 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
     def __init__(self, env: Any, time_limit: int | None = None) -> None:
         self.env = env
         self.name = f"jaxmarl:{env.name}"
-        self.time_limit = None if time_limit is None else as_whole("time_limit", time_limit)
+        self.time_limit = None if time_limit is None else as_whole("time_limit", time_limit, most=MAX_COUNT)
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
         obs, state = jax.eval_shape(partial(narrow, env.reset), abstract_key())

@@ -12,7 +12,7 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.auto_reset import select
 from jaxrl.environment import Step
-from jaxrl.fields import as_whole
+from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.interop.common import Adapted, narrow, observed, observed_space, raw_key
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -52,8 +52,8 @@ class FromPhysics(Adapted):
     def __init__(self, env: Any, name: str, episode_length: int, action_repeat: int) -> None:
         self.env = env
         self.name = name
-        self.episode_length = as_whole("episode_length", episode_length)
-        self.action_repeat = as_whole("action_repeat", action_repeat)
+        self.episode_length = as_whole("episode_length", episode_length, most=MAX_COUNT)
+        self.action_repeat = as_whole("action_repeat", action_repeat, most=MAX_COUNT)
         state = jax.eval_shape(self._begun, abstract_key())
         self._observation_space = observed_space(_policys(state.obs))
         self._knows_more = isinstance(state.obs, Mapping) and _PRIVILEGED in state.obs and len(state.obs) > 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.auto_reset import select
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
-from jaxrl.fields import as_whole
+from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 
@@ -23,14 +23,14 @@ class TimeLimit(StatefulWrapper):
 
     Args:
         env: The environment.
-        max_steps: At least 1.
+        max_steps: At least 1, and no more than an int32 holds.
     """
 
     keeps_observation = True
 
     def __init__(self, env: Environment, max_steps: int) -> None:
         super().__init__(env)
-        self.max_steps = as_whole("max_steps", max_steps)
+        self.max_steps = as_whole("max_steps", max_steps, most=MAX_COUNT)
 
     def after_reset(self, obs: Any, state: Any) -> tuple[Any, Wrapped]:
         return obs, Wrapped(state, jnp.zeros((), jnp.int32))

@@ -128,7 +128,7 @@ def test_names_and_options(fast: Any, reacher: Any) -> None:
         jaxrl.make("brax:fast?speed=2")
     with pytest.raises(ValueError, match="reset_noise_scale must be a finite number"):
         jaxrl.make("brax:ant?reset_noise_scale=much")
-    with pytest.raises(ValueError, match="episode_length must be at least 1"):
+    with pytest.raises(ValueError, match="episode_length must be a whole number of at least 1"):
         jaxrl.make("brax:fast?episode_length=0")
     with pytest.raises(ValueError, match="backend should be in"):
         jaxrl.make("brax:ant?backend=bullet")

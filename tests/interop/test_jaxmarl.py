@@ -165,7 +165,7 @@ def test_unknown_names_and_libraries():
         from_jaxmarl("overcooked")
     with pytest.raises(ValueError, match="time_limit"):
         jaxrl.make("jaxmarl:coin_game", time_limit=0)
-    with pytest.raises(ValueError, match="time_limit must be a whole number; got 'soon'"):
+    with pytest.raises(ValueError, match="time_limit must be a whole number of at least 1, got 'soon'"):
         jaxrl.make("jaxmarl:coin_game?time_limit=soon")
     with pytest.raises(TypeError, match=r"missing 2 .*'policy' and 'params'\. .*from_jaxmarl\(jaxmarl\.make\("):
         jaxrl.make("jaxmarl:LearnedPolicyEnemySMAX")

@@ -285,15 +285,15 @@ def test_a_failed_save_does_not_end_training_but_is_an_error_in_the_end(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"num_seeds": 0}, "num_seeds must be at least 1"),
-        ({"eval_episodes": 0}, "eval_episodes must be at least 1"),
+        ({"num_seeds": 0}, "num_seeds must be a whole number of at least 1"),
+        ({"eval_episodes": 0}, "eval_episodes must be a whole number of at least 1"),
         ({"eval_every": -1}, "eval_every must be positive"),
         ({"eval_every": 2.5}, r"eval_every must be a whole number or None; got 2\.5"),
         ({"log_every": True}, "log_every must be a whole number or None; got True"),
         ({"checkpoint_every_minutes": float("nan")}, "checkpoint_every_minutes must be a finite number"),
         ({"keep_checkpoints": 5}, "give a run_dir"),
         ({"num_seeds": 3, "members": [{"seed": 0}, {"seed": 1}]}, "num_seeds=3 has no effect with 2 members"),
-        ({"members": []}, "the number of members must be at least 1"),
+        ({"members": []}, "the number of members must be a whole number of at least 1"),
         ({"members": [{"seed": 2**32}]}, "seed must be a whole number from 0 to 4294967295"),
         ({"checkpoint_every_updates": 3}, "give a run_dir"),
         ({"resume": True}, "give a run_dir"),

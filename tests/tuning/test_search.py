@@ -124,7 +124,7 @@ def test_a_signal_after_the_last_training_stops_the_search(tmp_path: Path, monke
     [
         ({"tuning_seeds": [0, 5], "test_seeds": [5, 6]}, r"Seeds \[5\] are for tuning and for testing"),
         ({"method": "grit"}, "There is no search method 'grit'. Did you mean grid"),
-        ({"budget": 0}, "budget must be at least 1"),
+        ({"budget": 0}, "budget must be a whole number of at least 1"),
         ({"test_seeds": 0}, "test_seeds must be a number of at least 1"),
         ({"lrr": [1.0]}, "has no hyperparameter 'lrr'"),
         ({"env": ["echo", "other"]}, "A search compares scores in one environment; use jaxrl sweep"),
@@ -250,7 +250,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("search", "Say which algorithm: jaxrl search ALGO"),
         ("search echo", "Say what to search: give a flag a range"),
-        ("search echo --lr 1e-3 1e-2 --budget 0", "budget must be at least 1"),
+        ("search echo --lr 1e-3 1e-2 --budget 0", "budget must be a whole number of at least 1"),
         ("search echo --lr 1e-3 1e-2 --method gird", "gird"),
     ],
 )

@@ -223,7 +223,7 @@ def test_what_is_written_for_one_environment_holds_for_many():
 def test_only_environments_are_wrapped():
     with pytest.raises(TypeError, match=r"TimeLimit takes an environment, such as jaxrl.make.*, not a str"):
         TimeLimit("smax/3m", 5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="max_steps must be a whole number of at least 1, got 0"):
         TimeLimit(CartPole(), 0)
 
 

@@ -48,6 +48,11 @@ def played(env: Environment, actions: list[int]) -> tuple[np.ndarray, ...]:
     return tuple(map(np.asarray, steps))
 
 
+def test_no_limit_is_longer_than_it_can_count():
+    with pytest.raises(ValueError, match="max_steps must be a whole number from 1 to 2147483647, got 10000000000"):
+        TimeLimit(CartPole(), 10**10)
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("wrapper", ["TimeLimit", "FrameStackObservation"])
 def test_in_lockstep_with_gymnasium(wrapper: str):

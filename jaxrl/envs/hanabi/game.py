@@ -45,7 +45,7 @@ class Game:
             ("information_tokens", 0, 30),
             ("life_tokens", 1, 30),
         ):
-            whole(name, getattr(self, name), low, high)
+            object.__setattr__(self, name, whole(name, getattr(self, name), low, high))
         if self.dealt > self.cards:
             raise ValueError(
                 f"{self.players} players with {self.hand_size} cards each need {self.dealt} cards, but {self.colors} "

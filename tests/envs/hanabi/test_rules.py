@@ -32,7 +32,7 @@ def test_sizes_are_those_of_the_papers(players):
     [
         ({"players": 6}, "players must be a whole number from 2 to 5, got 6"),
         ({"colors": 0}, "colors must be"),
-        ({"ranks": 2.0}, "ranks must be"),
+        ({"ranks": 2.5}, "ranks must be"),
         ({"life_tokens": 0}, "life_tokens must be"),
         (
             {"players": 5, "colors": 2, "hand_size": 5},
@@ -43,6 +43,10 @@ def test_sizes_are_those_of_the_papers(players):
 def test_options_out_of_range(options, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         Hanabi(**options)
+
+
+def test_whole_floats_are_whole_numbers():
+    assert jaxrl.make("hanabi/2p?colors=3.0&hand_size=3e0").game == jaxrl.make("hanabi/2p?colors=3&hand_size=3").game
 
 
 def counted(env: Any, kinds: np.ndarray) -> np.ndarray:
