@@ -11,6 +11,7 @@ import tyro
 
 from jaxrl import algos
 from jaxrl.cli.train import new_run_dir, parse_flags
+from jaxrl.train.folder.disk import writing
 from jaxrl.train.folder.typable import typable
 
 __all__ = ["LaunchFlags", "main", "slurm_script"]
@@ -70,7 +71,10 @@ def main(argv: list[str]) -> int:
         raise ValueError(f"What to run comes after `--` and is a training. For example: {_USAGE}")
     run_dir, command = _checked(command[1:], flags)
     script = flags.out or Path(f"{_label(run_dir.name)}.sbatch")
-    script.write_text(slurm_script(command, flags, run_dir.name), encoding="utf-8")
+    text = slurm_script(command, flags, run_dir.name)
+    with writing(script):
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(text, encoding="utf-8")
     print(f"Wrote {script}. Submit it with: sbatch {typable(script)}\nThe run will be in {run_dir}.")
     return 0
 

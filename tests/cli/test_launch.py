@@ -91,6 +91,23 @@ def test_the_line_that_submits_is_quoted(tmp_path: Path, monkeypatch, capsys):
     assert "sbatch 'my job.sbatch'\n" in capsys.readouterr().out
 
 
+def test_a_missing_folder_is_made(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["launch", "--slurm", "--out", "jobs/new/job.sbatch", *TRAIN[:-2]])
+    assert (tmp_path / "jobs/new/job.sbatch").read_text().startswith("#!/bin/bash\n")
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    for out in (".", "file/job.sbatch"):
+        with pytest.raises(SystemExit) as ended:
+            main(["launch", "--slurm", "--out", out, *TRAIN[:-2]])
+        assert ended.value.code == 2
+        assert f"{out} cannot be written: " in (said := capsys.readouterr().err)
+        assert said.endswith("Name another place with --out.\n")
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
