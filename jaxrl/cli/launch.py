@@ -138,6 +138,19 @@ def _check(flags: LaunchFlags) -> None:
             raise ValueError(f"--{field.replace('_', '-')} must be at least {least}, got {getattr(flags, field)}.")
     if not re.fullmatch(r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}", flags.time):
         raise ValueError(f"--time is [days-]hours:minutes:seconds, such as 24:00:00; got {flags.time!r}.")
+    if 0 < (seconds := _seconds(flags.time)) <= flags.save_seconds:  # 0 is no limit
+        raise ValueError(
+            f"--save-seconds {flags.save_seconds} leaves no time to train in --time {flags.time}, which is {seconds} "
+            f"seconds; give more time, or save later."
+        )
+
+
+def _seconds(time: str) -> int:
+    """What SLURM reads in a time: after days come hours; without, a number is minutes, and two have seconds too."""
+    days, dash, clock = time.rpartition("-")
+    numbers = [int(number) for number in clock.split(":")]
+    units = (3600, 60, 1) if dash or len(numbers) == 3 else (60, 1)
+    return int(days or 0) * 86400 + sum(n * unit for n, unit in zip(numbers, units, strict=False))
 
 
 def _checked(words: list[str], flags: LaunchFlags) -> tuple[Path, list[str]]:

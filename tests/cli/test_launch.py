@@ -91,6 +91,13 @@ def test_the_line_that_submits_is_quoted(tmp_path: Path, monkeypatch, capsys):
     assert "sbatch 'my job.sbatch'\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("time", "save"), [("0", 120), ("1-2", 93_599), ("1:0:0", 3_599), ("3", 179)])
+def test_there_is_time_to_train_before_the_save(time, save, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["launch", "--slurm", "--time", time, "--save-seconds", str(save), "--out", "job.sbatch", *TRAIN[:-2]])
+    assert f"#SBATCH --signal=TERM@{save}\n" in (tmp_path / "job.sbatch").read_text()
+
+
 def test_a_missing_folder_is_made(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main(["launch", "--slurm", "--out", "jobs/new/job.sbatch", *TRAIN[:-2]])
@@ -116,6 +123,10 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatc
         (["--slurm", "--", "sweep", "ppo"], "is a training"),
         (["--slurm", "--nodes", "0", *TRAIN], "must be at least 1"),
         (["--slurm", "--gpus-per-node", "2", "--time", "soon", *TRAIN], "hours:minutes:seconds"),
+        (["--slurm", "--time", "2", *TRAIN], "--save-seconds 120 leaves no time to train in --time 2, which is 120 s"),
+        (["--slurm", "--time", "1:30", *TRAIN], "in --time 1:30, which is 90 seconds; give more time, or save later"),
+        (["--slurm", "--time", "1-2", "--save-seconds", "93600", *TRAIN], "in --time 1-2, which is 93600 seconds"),
+        (["--slurm", "--time", "1:00:00", "--save-seconds", "3600", *TRAIN], "which is 3600 seconds"),
         (["--slurm", "--nodes", "3", "--gpus-per-node", "1", *TRAIN], "be multiples of 3"),
         (["--slurm", "--", "train", "nobody"], "nobody"),
         (["--slurm", "--partition", "gpu --exclusive", *TRAIN], "--partition 'gpu --exclusive' is not what SLURM"),
