@@ -82,9 +82,9 @@ class RunFolder:
                 f"--run-dir {folder.path}."
             )
         if not (folder.path / "run.json").is_file():
-            raise FileNotFoundError(
-                f"{folder.path} holds no run (there is no run.json in it); `ls runs` shows what there is."
-            )
+            around = next((parent for parent in folder.path.parents if (parent / "run.json").is_file()), None)
+            cure = f"it is in the run {around}, so name that" if around else "`ls runs` shows what there is"
+            raise FileNotFoundError(f"{folder.path} holds no run (there is no run.json in it); {cure}.")
         return folder
 
     @classmethod

@@ -36,6 +36,15 @@ def test_only_runs_can_be_opened(tmp_path: Path) -> None:
         RunFolder.open(tmp_path)
 
 
+@pytest.mark.parametrize("part", ["run.json", "checkpoints", "checkpoints/12"])
+def test_a_part_of_a_run_tells_which_run_it_is_in(part: str, tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "a").write({})
+    with pytest.raises(
+        FileNotFoundError, match=f"a/{part} holds no run .*; it is in the run {tmp_path}/a, so name that"
+    ):
+        RunFolder.open(tmp_path / "a" / part)
+
+
 def test_the_latest_run_is_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="jaxrl train ippo"):
         latest_run(tmp_path)
