@@ -23,7 +23,7 @@ def parse_options(query: str) -> dict[str, Any]:
     for pair in filter(None, query.split("&")):
         key, equals, text = pair.partition("=")
         if not equals or not text:
-            raise ValueError(f"The option {pair!r} in an environment name needs a value: {pair}=…")
+            raise ValueError(f"The option {key!r} in an environment name needs a value: {key}=…")
         if key in options:
             raise ValueError(f"The option {key!r} stands twice in the environment name's {query!r}; keep one of them.")
         options[key] = _literal(text)

@@ -93,7 +93,7 @@ def test_a_list_of_names_says_how_many_it_leaves_out():
         ("probe/credit", {"steps": 5}, TypeError, "probe/credit has no option 'steps'. It has none."),
         ("smax/3m", {"scenario": "8m"}, TypeError, "The name 'smax/3m' decides 'scenario' itself"),
         ("CartPole-v1?max_steps", {}, ValueError, "The option 'max_steps' .* needs a value: max_steps=…"),
-        ("CartPole-v1?max_steps=", {}, ValueError, "needs a value"),
+        ("CartPole-v1?max_steps=", {}, ValueError, "The option 'max_steps' .* needs a value: max_steps=…"),
         ("CartPole-v1?max_steps=9&max_steps=8", {}, ValueError, "'max_steps' stands twice in .*; keep one"),
         ("CartPole-v1?max_steps=soon", {}, ValueError, "max_steps must be a whole number of at least 1, got 'soon'"),
         ("CartPole-v1", {"max_steps": 0}, ValueError, "at least 1, got 0"),
