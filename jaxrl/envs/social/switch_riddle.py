@@ -11,8 +11,9 @@ import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
 from jaxrl.envs.draws import same_key, uniform_rows
-from jaxrl.envs.options import flag, number, one_of, whole
+from jaxrl.envs.options import flag, one_of, whole
 from jaxrl.envs.social.draw import draw_switch_riddle
+from jaxrl.fields import typed
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
@@ -97,8 +98,8 @@ class SwitchRiddle(MultiAgentEnvironment):
         self._ends = one_of("deadline", deadline, ("truncates", "terminates")) == "terminates"
         days = 4 * count - 6 if max_steps is None else whole("max_steps", max_steps)
         self._days = days if one_of("observe", observe, ("today", "history")) == "history" else 0
-        rewards = number("reward_all_live", reward_all_live), number("reward_all_die", reward_all_die)
-        self._default_params = as_arrays(Params(*rewards, flag("initial_bulb", initial_bulb), days))
+        live, die = typed("reward_all_live", float, reward_all_live), typed("reward_all_die", float, reward_all_die)
+        self._default_params = as_arrays(Params(live, die, flag("initial_bulb", initial_bulb), days))
 
     @property
     def default_params(self) -> Params:

@@ -130,7 +130,10 @@ def test_the_history_is_what_everybody_saw_day_by_day():
 
 @pytest.mark.parametrize(
     "options",
-    ["num_agents=1", "deadline=never", "observe=all", "initial_bulb=off", "reward_all_die=bad", "max_steps=0"],
+    [
+        *("num_agents=1", "deadline=never", "observe=all", "initial_bulb=off", "max_steps=0"),
+        *("reward_all_die=bad", "reward_all_die=nan", "reward_all_live=-inf", "reward_all_live=1e39"),
+    ],
 )
 def test_an_option_out_of_range_is_refused(options):
     with pytest.raises(ValueError, match=options.partition("=")[0]):
