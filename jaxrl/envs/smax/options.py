@@ -93,6 +93,8 @@ def army(
                     f'SMAX has no scenario {chosen!r}. {hint} Or give allies="3s5z", enemies="3s6z".'
                 )
             chosen = SCENARIOS[chosen]
+        if not isinstance(chosen, Scenario):
+            raise ValueError(f'scenario must be a name, such as "3m", or a Scenario, got {scenario!r}.')
     elif scenario is not None:
         raise ValueError(f"Give either a scenario ({scenario!r}) or allies ({allies!r}), not both.")
     else:

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.fields import typed
+
 __all__ = ["UNIT_NAMES", "UNIT_TYPES", "UnitStats", "UnitType", "all_types", "default_unit_stats", "stats_of", "table"]
 
 
@@ -82,9 +84,10 @@ def table(types: Mapping[str, UnitType | tuple[float, ...] | Mapping[str, float]
             fields = ", ".join(UnitType._fields)
             raise ValueError(f"The unit type {name!r} needs these seven numbers: {fields}; got {row!r}.") from None
         for field, value in unit._asdict().items():
-            lowest_is_zero = field in ("damage", "range", "speed", "radius")
-            if not np.isfinite(value) or value < 0 or (value == 0 and not lowest_is_zero):
-                raise ValueError(f"{field} of the unit type {name!r} must be a positive number, got {value!r}.")
+            what = f"{field} of the unit type {name!r}"
+            number, lowest_is_zero = typed(what, float, value), field in ("damage", "range", "speed", "radius")
+            if number < 0 or (number == 0 and not lowest_is_zero):
+                raise ValueError(f"{what} must be a positive number, got {value!r}.")
         rows.append(unit)
     return UnitStats(*np.asarray(rows, np.float32).T)
 

@@ -54,7 +54,10 @@ def stand(params, obs, mask, key):
         ({"enemy": stand, "attack_mode": "random"}, ValueError, "are for the scripted enemy; leave them out"),
         ({"unit_types": [("tank", 1)]}, ValueError, "unit_types is a dict of types by name"),
         ({"unit_types": {"tank": (1.0, 2.0)}}, ValueError, "seven numbers"),
-        ({"unit_types": {"tank": (0.0, 1, 1, 1, 1, 1, 1)}}, ValueError, "health"),
+        ({"unit_types": {"tank": (0.0, 1, 1, 1, 1, 1, 1)}}, ValueError, "health of the unit type 'tank' must be a p"),
+        ({"unit_types": {"tank": ("much", 1, 1, 1, 1, 1, 1)}}, ValueError, "health of the unit type 'tank' must be a"),
+        ({"unit_types": {"tank": (1, 1, 1, 1, 1, 1, 1e39)}}, ValueError, "sight of the unit type 'tank' must be a f"),
+        ({"scenario": 3}, ValueError, 'scenario must be a name, such as "3m", or a Scenario, got 3'),
     ],
 )
 def test_bad_options_say_what_to_give(options, error, words):
