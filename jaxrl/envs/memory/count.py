@@ -150,4 +150,4 @@ class HigherLower(CardGame):
         return f"The card is {RANKS[int(state.rank)]}. Is the next one higher or lower?"
 
     def draw(self, states: HigherLowerState, params: Any = None) -> Scene:
-        return draw_higher_lower(self.name, states)
+        return draw_higher_lower(self.name, states, self.num_cards // len(RANKS))

@@ -95,13 +95,20 @@ def draw_concentration(name: str, states: Any, kinds: tuple[str, ...]) -> Scene:
     return _scene(name, states, shapes, (-0.3, bottom - 0.3, 1.1 * ROW + 0.2, 1.8))
 
 
-def draw_higher_lower(name: str, states: Any) -> Scene:
-    """The newest card; bars tell how many of each rank are still to come."""
+def draw_higher_lower(name: str, states: Any, each: int) -> Scene:
+    """The newest card; below it, bars tell how many of each rank are still to come.
+
+    Args:
+        name: The title.
+        states: Those of the episode.
+        each: Cards of each rank.
+    """
     left, rank = np.asarray(states.left), np.asarray(states.rank)
     shapes = _card(3.1, 0.0, rank, RANKS)
+    unit = min(0.12, 1.44 / each)  # of a bar; those of many decks have to stay below the card
     for i, kind in enumerate(RANKS):
         x = 0.6 * i
-        height = 0.12 * left[:, i]
+        height = unit * left[:, i]
         shapes.append(Rect(x=x, y=-1.5, width=0.45, height=height, fill=np.where(rank == i, _KINDS[1], _KINDS[0])))
         shapes.append(Text(x=x + 0.22, y=-1.7, text=kind, size=0.17, fill=_DIM))
     return _scene(name, states, shapes, (-0.3, -2.0, 7.9, 1.7))

@@ -17,7 +17,7 @@ from jaxrl.envs.draws import uniform_rows
 from jaxrl.envs.memory.battleship import place_ships
 from jaxrl.envs.memory.cards import deal
 from jaxrl.envs.memory.minesweeper import place_mines
-from jaxrl.render.scene import Text
+from jaxrl.render.scene import Rect, Text
 from tests.envs.memory.popgym_replay import play
 
 
@@ -292,6 +292,14 @@ def test_a_picture_of_the_first_card_is_for_the_game_that_asks_for_it():
 
     assert "to name" in words("repeat_first")
     assert "to name" not in words("repeat_previous", lag=1)
+
+
+def test_bars_end_below_the_card_however_many_decks_there_are():
+    env: Any = jaxrl.make("memory/higher_lower", num_decks=6)
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.reset(jax.random.key(0))[1])
+    tops = [shape.y + shape.height for shape in env.draw(states).shapes if isinstance(shape, Rect) and shape.y == -1.5]
+    assert len(tops) == 13
+    assert np.max(tops) < 0
 
 
 @pytest.mark.parametrize("name", ["multiarmed_bandit", "repeat_first"])
