@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax.errors import ScopeParamShapeError
+from flax.errors import InvalidRngError, ModifyScopeVariableError, ScopeParamShapeError
 
 from jaxrl.nn.conv import Conv
 from jaxrl.nn.dense import Dense, on_rows
@@ -116,8 +116,15 @@ def _of_own(network: nn.Module, x: jax.Array, ndim: int) -> jax.Array:
         features = network(x)
     except ScopeParamShapeError as error:
         raise ValueError(f"{advice} For {list(x.shape)} its parameters have other shapes than at first.") from error
+    except (InvalidRngError, ModifyScopeVariableError) as error:
+        raise ValueError(
+            f"{kind} needs random numbers, or changes a variable that is no parameter, as nn.Dropout and nn.BatchNorm "
+            f"do: leave such layers out; nn.LayerNorm does neither."
+        ) from error
     if not isinstance(features, jax.Array):
         raise TypeError(f"{advice} It returns a {type(features).__name__}.")
+    if not jnp.issubdtype(features.dtype, jnp.floating):
+        raise TypeError(f"{advice} It makes {features.dtype}, through which nothing is learned; make floats.")
     if features.shape[:-1] != x.shape[:-ndim]:
         raise ValueError(f"{advice} It makes {list(features.shape)} of {list(x.shape)}.")
     return features

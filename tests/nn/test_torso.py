@@ -161,6 +161,30 @@ class Pair(nn.Module):
         return x, x
 
 
+class Dropping(nn.Module):
+    """Needs random numbers."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dropout(0.5, deterministic=False)(x)
+
+
+class Counting(nn.Module):
+    """Keeps statistics of what it sees."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.BatchNorm(use_running_average=False)(x)
+
+
+class Rounding(nn.Module):
+    """Has no gradient."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(4)(x).astype(jnp.int32)
+
+
 @pytest.mark.parametrize(
     ("space", "obs", "expected"),
     [
@@ -189,6 +213,9 @@ def test_a_network_of_ones_own_gets_vectors_or_pictures_of_floats(space, obs, ex
         ),
         (Averaging, r"Averaging must map .* It makes \[3\] of \[5, 3\]\."),
         (Pair, r"Pair must map .* It returns a tuple\."),
+        (Dropping, "Dropping needs random numbers, .*leave such layers out; nn.LayerNorm"),
+        (Counting, "Counting needs random numbers, or changes a variable .*nn.BatchNorm do: leave such layers out"),
+        (Rounding, "Rounding must map .* It makes int32, through which nothing is learned; make floats"),
     ],
 )
 def test_a_network_of_ones_own_that_does_not_fit_gets_a_sentence(network, sentence):
