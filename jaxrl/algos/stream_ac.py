@@ -22,7 +22,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
-from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
+from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, Effect, check_config
 from jaxrl.entities import Entities
 from jaxrl.environment import Environment
@@ -156,7 +156,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One step of the actor and one of the critic, by the same error."""
-    gradient, about = jax.grad(partial(agent.loss, agent, h), has_aux=True)(params, step)
+    gradient, about = gradient_at(agent, h, params, step, ("td_error",))
     td_error = about["td_error"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * ~step.begins)
     kappas = {"actor": h.kappa_policy, "critic": h.kappa_value}

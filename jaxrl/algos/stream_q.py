@@ -25,7 +25,7 @@ from jaxrl.algos.network_config import beside_q_heads
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
-from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
+from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
 from jaxrl.checked import POSITIVE, Allowed, check_config
 from jaxrl.entities import Entities
 from jaxrl.fields import Name
@@ -108,7 +108,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One step of Watkins' Q(lambda): an action that is not greedy gets credit, but the actions before it do not."""
-    gradient, about = jax.grad(partial(agent.loss, agent, h), has_aux=True)(params, step)
+    gradient, about = gradient_at(agent, h, params, step, ("q", "greedy"))
     td_error = step.reward + step.discount * step.next_value - about["q"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * about["greedy"] * ~step.begins)
     params, step_size = bounded_step(params, trace, td_error, h.lr, h.kappa)

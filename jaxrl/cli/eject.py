@@ -105,6 +105,7 @@ _PLACES = {  # of definitions; the rest follows from the module or the kind of d
     "init": "Update",
     "Learn": "Update",
     "init_stream": "Update",
+    "gradient_at": "Update",
     "learn_from_stream": "Update",
     "Experience": "Update",
     "collect": "Update",

@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from jaxrl.rl.devices import num_devices, pcast_varying, psum
 from jaxrl.rl.minibatch import in_parts
 
-__all__ = ["OPTIMIZERS", "adam", "gradient_of_parts", "gradient_step", "muon", "new_opt_state", "radam"]
+__all__ = ["OPTIMIZERS", "adam", "checked_loss", "gradient_of_parts", "gradient_step", "muon", "new_opt_state", "radam"]
 
 _RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
 
@@ -127,7 +127,7 @@ def gradient_of_parts(
     Raises:
         TypeError: The loss returned something else; the message says what to return.
     """
-    gradient = jax.grad(lambda params, part: _checked(loss(params, part)), has_aux=True)
+    gradient = jax.grad(lambda params, part: checked_loss(loss(params, part)), has_aux=True)
     if num_parts == 1:
         return gradient(params, minibatch)
 
@@ -139,17 +139,31 @@ def gradient_of_parts(
     return grads, jax.tree.map(lambda fact: fact.sum(0), facts)
 
 
-def _checked(returned: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """What a loss returned, if it is a scalar and a dictionary of scalars."""
-    wanted = "return (scalar, {name: scalar}), such as means over the minibatch"
+def checked_loss(returned: Any, needed: tuple[str, ...] = ()) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """What a loss returned, if it is a scalar and a dictionary of scalars.
+
+    Args:
+        returned: What it returned.
+        needed: The names of scalars that the algorithm takes from the dictionary.
+
+    Raises:
+        TypeError: It is something else; the message says what to return.
+    """
+    among = f"with {' and '.join(map(repr, needed))} among the names" if needed else "such as means over the minibatch"
+    wanted = f"return (scalar, {{name: scalar}}), {among}"
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
         raise TypeError(f"The loss returned {_kind(returned)}; {wanted}.")
     total, facts = returned
-    if "grad_norm" in facts:
+    if "grad_norm" in facts and not needed:
         raise TypeError("The loss returned 'grad_norm', which is the norm of its gradient; call it something else.")
+    for name in needed:
+        if name not in facts:
+            raise TypeError(f"The loss returned no {name!r}; {wanted}.")
     for name, value in (("its first value", total), *((f"{name!r}", value) for name, value in facts.items())):
-        if isinstance(value, dict | list | tuple) or jnp.shape(value):
+        if not isinstance(value, jax.Array | np.ndarray | np.generic | int | float) or jnp.shape(value):
             raise TypeError(f"The loss returned {name} as {_kind(value)}; {wanted}.")
+    if not jnp.issubdtype(jnp.result_type(total), jnp.floating):
+        raise TypeError(f"The loss returned its first value as {jnp.result_type(total)}; return a float there.")
     return total, facts
 
 

@@ -135,6 +135,23 @@ def test_the_traces_follow_another_objective_if_one_is_given(name: str) -> None:
     assert 0.0 < metrics["losses"]["td_error"] < 50.0
 
 
+@pytest.mark.parametrize(("name", "needed"), [("stream_ac", "td_error"), ("stream_q", "greedy")])
+def test_an_objective_of_another_form_is_told_what_to_return(name: str, needed: str) -> None:
+    module, config = VARIANTS[name]
+
+    def silent(agent, h, params, step):
+        objective, about = module.objective(agent, h, params, step)
+        return objective, {key: value for key, value in about.items() if key != needed}
+
+    for loss, sentence in (
+        (silent, f"The loss returned no '{needed}'; return .scalar, .* among the names"),
+        (lambda *given: module.objective(*given)[0], r"The loss returned an array \[\]; return"),
+    ):
+        algo = module.make(config, loss=loss)
+        with pytest.raises(TypeError, match=sentence):
+            jax.eval_shape(lambda key, algo=algo: algo.update(algo.init(key)), jax.random.key(0))
+
+
 def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
     """An endless task cut every five steps, with a value that each step raises by one."""
     config = stream_q.Config(

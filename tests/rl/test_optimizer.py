@@ -211,6 +211,8 @@ def _linear(params, gradient):
         (lambda x: (x.sum(), {"each": x}), r"'each' as an array \[2\]"),
         (lambda x: (x.sum(), {"grad_norm": x.sum()}), "'grad_norm', which is the norm of its gradient; call it"),
         (lambda x: (x.sum(), {"parts": {"one": x.sum()}}), "'parts' as a dict"),
+        (lambda x: (x.sum(), {"kind": "clipped"}), "'kind' as a str; return"),
+        (lambda x: ((x.sum() > 0).astype(int), {}), "its first value as int32; return a float there"),
     ],
 )
 def test_a_loss_of_another_form_is_told_what_to_return(returned, sentence):
