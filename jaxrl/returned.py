@@ -57,6 +57,11 @@ def check_step(stepped: Any, env: Any, environments: tuple[int, ...] = ()) -> An
     agents = _agent_axis(env)
     check_values(stepped)
     obs, _, reward, terminated, truncated, info = stepped
+    if isinstance(info, dict) and "final_observation" in info:
+        raise TypeError(
+            f'step_env returned info["final_observation"], which step adds; call step_env of the environment inside: '
+            f"its step has reset it already where an episode ends. {_HINT}"
+        )
     _check_observation(obs, env, len(environments), "step_env")
     flag = "one boolean" + (", the same for all agents" if agents else "")
     for name, value, own, kind in (
@@ -110,8 +115,10 @@ def check_values(stepped: Any) -> None:
     Raises:
         TypeError: It does not; the message says what to return.
     """
-    if len(stepped) != 6:
-        given = f"{len(stepped)} values; return (obs, state, reward, terminated, truncated, info)"
+    several = isinstance(stepped, tuple | list)
+    if not several or len(stepped) != 6:
+        values = f"{len(stepped)} values" if several else _kind(stepped)
+        given = f"{values}; return (obs, state, reward, terminated, truncated, info)"
         raise TypeError(f"step_env returned {given}. {_HINT}")
 
 
@@ -200,6 +207,8 @@ def _dtype(leaf: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
+    if isinstance(value, jax.Array):
+        return "one array"
     return f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
 
 

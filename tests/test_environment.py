@@ -120,6 +120,8 @@ def test_defaults_of_what_an_author_leaves_out():
 
 
 GYMNASIUM: Any = (0, 0.0, True, False, {})  # a step as Gymnasium returns it, without a state
+NOTHING: Any = None
+ONE: Any = jnp.zeros(6)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,8 @@ GYMNASIUM: Any = (0, 0.0, True, False, {})  # a step as Gymnasium returns it, wi
         (lambda: Steered().action_mask(None), TypeError, "Discrete actions only, not for Box"),
         (lambda: Environment().action_space(), NotImplementedError, "Environment has no action_space; write"),
         (lambda: auto_reset(GYMNASIUM, (0, 0)), TypeError, "step_env returned 5 values; return .obs, state"),
+        (lambda: auto_reset(NOTHING, (0, 0)), TypeError, "step_env returned a NoneType; return .obs, state"),
+        (lambda: auto_reset(ONE, (0, 0)), TypeError, "step_env returned one array; return .obs, state"),
     ],
 )
 def test_what_there_is_not_says_so(call, kind, message):
@@ -189,6 +193,7 @@ class Shaped(MultiAgentEnvironment):
         ({"terminated": {"a_0": False, "__all__": False}}, "a dict as terminated"),
         ({"truncated": jnp.float32(0)}, "truncated as float32; return one boolean"),
         ({"info": None}, "a NoneType as info; return a dict"),
+        ({"info": {"final_observation": jnp.zeros((2, 3))}}, "call step_env of the environment inside: its step"),
         ({"truncated": jnp.int32(0)}, "truncated as int32; return one boolean"),
         (
             {"obs": jnp.zeros((2, 1)), "begun": (jnp.zeros((2, 3)), jnp.int32(0))},
