@@ -224,7 +224,10 @@ def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence
         ({"agents": ()}, "has no agents; name them, such as agents = "),
         ({"agents": (), "num_agents": 2}, "has no agents; name them"),
         ({"teams": (0,)}, r"teams of .* is \(0,\) for 2 agents; give one"),
-        ({"action_space": lambda env: 4}, "action_space of .* returned a int; return a Box, a Discrete or"),
+        (
+            {"action_space": lambda env, params=None: 4},
+            "action_space of .* returned a int; return a Box, a Discrete or",
+        ),
         ({"roles": (0, 0, 0)}, r"roles of .* is \(0, 0, 0\) for 2 agents; give one"),
     ],
 )

@@ -32,7 +32,7 @@ FLOORS = [
         "query",
     },
     {"environment"},
-    {"checked", "vector", "wrappers", "replay", "deploy"},
+    {"checked", "methods", "vector", "wrappers", "replay", "deploy"},
     {"registry", "check", "envs", "interop", "nn", "rl"},
     {"acting"},
     {"algos"},

@@ -18,6 +18,7 @@ from jaxrl.checked import (
 )
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.fields import Name, Pairs
+from jaxrl.methods import check_methods
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.returned import check_agents, check_spaces
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
@@ -120,7 +121,7 @@ class RunLayer(CheckedConfig):
 
         Raises:
             ValueError: There is none, or a field has no effect in it; the message says which.
-            TypeError: It has no parameters, or they cannot be drawn like that; or a space is none of jaxrl's.
+            TypeError: It has no parameters, or they cannot be drawn like that; or a method or a space is wrong.
         """
         env = self._named_env()
         check_spaces(env)
@@ -130,6 +131,7 @@ class RunLayer(CheckedConfig):
 
     def _named_env(self) -> Environment:
         env = registry.make(self.env)
+        check_methods(env)
         return RandomParams(env, registry.own_params(self.params)) if self.params else env
 
     def idle(

@@ -16,7 +16,7 @@ from jaxrl.check.dynamic import DYNAMIC_CHECKS, Run
 from jaxrl.check.failure import ContractError, Failure, check_name
 from jaxrl.check.pictures import PICTURE_CHECKS
 from jaxrl.check.rollout import Programs, record
-from jaxrl.check.static import BEFORE_TRACING, STATIC_CHECKS, trace_shapes
+from jaxrl.check.static import BEFORE_TRACING, STATIC_CHECKS, check_methods, trace_shapes
 from jaxrl.check.suspicions import SUSPICIONS, check_intended
 from jaxrl.environment import Environment, check_environment
 from jaxrl.keys import check_key
@@ -50,6 +50,7 @@ def check_env(env: Environment, *, num_steps: int = 128, key: jax.Array | None =
 
 
 def _check(env: Environment, num_steps: int, key: jax.Array) -> None:
+    _stop_at(_findings((check_methods,), env), env)  # the other checks call them
     params = env.default_params
     _stop_at(_findings((check_intended, *BEFORE_TRACING), env, params), env)
     shapes = trace_shapes(env, params)

@@ -13,9 +13,10 @@ import numpy as np
 from jaxrl.check.failure import Failure, first_line
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.keys import abstract_key
+from jaxrl.methods import wrong_methods
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
-__all__ = ["STATIC_CHECKS", "Shapes", "count_primitives", "trace_shapes"]
+__all__ = ["BEFORE_TRACING", "STATIC_CHECKS", "Shapes", "check_methods", "count_primitives", "trace_shapes"]
 
 _PARTS = ("observation", "state", "reward", "terminated", "truncated", "info")
 
@@ -45,6 +46,12 @@ class Shapes:
     def reset_jaxpr(self) -> Any:
         """The traced program of `reset_env`."""
         return jax.make_jaxpr(self.env.reset_env)(abstract_key(), self.params)
+
+
+def check_methods(env: Environment) -> Iterator[Failure]:
+    """Methods are methods, and take the arguments that they get."""
+    for problem, advice in wrong_methods(env):
+        yield Failure(problem, advice)
 
 
 def check_agents(env: Environment, params: Any) -> Iterator[Failure]:
