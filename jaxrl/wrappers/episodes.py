@@ -145,7 +145,7 @@ class ActionRepeat(Wrapper):
 
     def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
         keys = jax.random.split(key, self.num_steps)
-        first = self.env.step_env(keys[0], state, action, params)
+        first = _summable(self.env.step_env(keys[0], state, action, params))
 
         def again(taken: Step, key: jax.Array) -> tuple[Step, None]:
             return _added(taken, self.env.step_env(key, taken[1], action, params)), None
@@ -156,7 +156,7 @@ class ActionRepeat(Wrapper):
         self, keys: jax.Array, state: Any, action: Any, params: Any, *, own_params: bool = False
     ) -> Step:
         keys = jax.vmap(lambda key: jax.random.split(key, self.num_steps))(keys)
-        first = self.env.batch_step_env(keys[:, 0], state, action, params, own_params=own_params)
+        first = _summable(self.env.batch_step_env(keys[:, 0], state, action, params, own_params=own_params))
 
         def again(taken: Step, keys: jax.Array) -> tuple[Step, None]:
             stepped = self.env.batch_step_env(keys, taken[1], action, params, own_params=own_params)
@@ -166,6 +166,13 @@ class ActionRepeat(Wrapper):
 
     def sub_states(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Any:
         return Environment.sub_states(self, key, state, action, params)
+
+
+def _summable(stepped: Step) -> Step:
+    """The step with a reward that adds up: the sum of two booleans would be a boolean."""
+    obs, state, reward, terminated, truncated, info = stepped
+    reward = jnp.asarray(reward, jnp.float32) if jnp.result_type(reward) == np.bool_ else reward
+    return obs, state, reward, terminated, truncated, info
 
 
 def _added(taken: Step, stepped: Step) -> Step:

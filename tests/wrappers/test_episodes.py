@@ -148,6 +148,22 @@ def test_repeated_actions_add_up_until_the_episode_ends():
     assert int(state.step) % 4  # it ended amid a repetition
 
 
+def test_rewards_of_true_add_up_as_ones():
+    class Reaching(CartPole):
+        """Rewards with a boolean."""
+
+        def step_env(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
+            stepped = super().step_env(key, state, action, params)
+            return *stepped[:2], stepped[1].step > 0, *stepped[3:]
+
+    env = ActionRepeat(Reaching(), 3)
+    _, state = env.reset(jax.random.key(0))
+    assert env.step(jax.random.key(1), state, 1)[2] == 3.0
+    venv = VectorEnv(env, 2)
+    _, state = venv.reset(jax.random.key(0))
+    assert venv.step(jax.random.key(1), state, jnp.zeros(2, int))[2].tolist() == [3.0, 3.0]
+
+
 @pytest.mark.parametrize("probability", [-0.1, 1.5, "0.1"])
 def test_actions_stick_with_a_probability(probability: Any):
     with pytest.raises(ValueError, match=f"probability must be a number from 0 to 1, got {probability!r}"):
