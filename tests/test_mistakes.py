@@ -72,6 +72,11 @@ def test_fit_refuses_an_algorithm_made_from_another_configuration(name, value):
         jaxrl.fit(ALGO, other, quiet=True)
 
 
+def test_fit_refuses_an_algorithm_made_from_the_configuration_of_another():
+    with pytest.raises(ValueError, match=r"of ppo, and this is one of ippo. Give ippo.make\(config\), or the"):
+        jaxrl.fit(ALGO, ippo.Config(env="matrix"), quiet=True)
+
+
 @pytest.mark.parametrize("name", algos.names())
 def test_every_algorithm_refuses_the_configuration_of_another(name):
     algorithm, other = algos.load(name), ppo if name != "ppo" else sac

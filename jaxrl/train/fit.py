@@ -9,10 +9,11 @@ from typing import Any
 
 from jaxrl.algorithm import Algorithm, RunConfig, check_algorithm, made_from
 from jaxrl.fields import as_whole
-from jaxrl.source_file import check_not_loading
+from jaxrl.source_file import algorithm_name, check_not_loading
 from jaxrl.train.callbacks import Callback, OnRow
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.folder.continuation import Resume
+from jaxrl.train.folder.sources import own_make
 from jaxrl.train.health.nan_guard import OnNan, handle_nan
 from jaxrl.train.intervals import Intervals
 from jaxrl.train.lineage import follow_lineage
@@ -133,6 +134,7 @@ def _check_what(algo: Any, config: Any) -> None:
         raise TypeError(f"fit takes a configuration, not the class {config.__name__}; give {config.__name__}().")
     own = getattr(made_from(algo), "config", None)
     if type(own) is not type(config):
+        _check_same_kind(own, config)
         return
     for field in dataclasses.fields(config):
         there, here = getattr(own, field.name), getattr(config, field.name)
@@ -141,6 +143,23 @@ def _check_what(algo: Any, config: Any) -> None:
                 f"The algorithm was made from another configuration: {field.name} is {there!r} there and {here!r} "
                 f"here. Give what make(config) returns for this one."
             )
+
+
+def _check_same_kind(own: Any, config: Any) -> None:
+    """Raise ValueError if an algorithm, made from `own`, is not of the kind that the configuration's `make` returns.
+
+    A `make` of one's own may take its own class and train by another one, so it is asked.
+    """
+    make = own_make(config)
+    if own is None or make is None:
+        return
+    usual = getattr(made_from(make(config)), "config", None)
+    if usual is not None and type(own) is not type(usual):
+        there, here = algorithm_name(type(own)), algorithm_name(type(config))
+        raise ValueError(
+            f"The algorithm was made from the configuration of {there}, and this is one of {here}. Give "
+            f"{here}.make(config), or the {there}.{type(own).__name__} that the algorithm was made from."
+        )
 
 
 def _members(num_seeds: int, members: Sequence[Mapping[str, Any]] | None) -> int | Sequence[Mapping[str, Any]]:

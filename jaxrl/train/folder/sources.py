@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = [
     "named_code",
     "not_loadable",
     "own_loss",
+    "own_make",
     "portable",
     "restored",
 ]
@@ -94,9 +95,14 @@ def not_loadable(config: Any) -> list[str]:
     return sentences
 
 
+def own_make(config: Any) -> Callable[[Any], Any] | None:
+    """The `make` beside a configuration's class, which later commands call with it; None if there is none."""
+    return getattr(sys.modules.get(type(config).__module__), "make", None)
+
+
 def own_loss(algo: Any, config: Any) -> str | None:
     """The name of the loss that `make` was given in Python; None if it is that of the algorithm's module."""
-    make = getattr(sys.modules.get(type(config).__module__), "make", None)
+    make = own_make(config)
     given = _loss(algo)
     return given if make and given and given != _loss(make(config)) else None
 
