@@ -72,6 +72,12 @@ def test_fit_refuses_an_algorithm_made_from_another_configuration(name, value):
         jaxrl.fit(ALGO, other, quiet=True)
 
 
+def test_fit_says_what_resume_takes(tmp_path):
+    always: Any = "always"
+    with pytest.raises(ValueError, match="resume must be True, False or \"auto\", got 'always'"):
+        jaxrl.fit(ALGO, CONFIG, tmp_path / "run", resume=always, quiet=True)
+
+
 def test_fit_refuses_an_algorithm_made_from_the_configuration_of_another():
     with pytest.raises(ValueError, match=r"of ppo, and this is one of ippo. Give ippo.make\(config\), or the"):
         jaxrl.fit(ALGO, ippo.Config(env="matrix"), quiet=True)

@@ -105,7 +105,9 @@ class Recording:
     callbacks: Sequence[Callback | OnRow]
 
     def check(self, intervals: Intervals) -> None:
-        """Raise ValueError for options of checkpoints without a folder to save them in."""
+        """Raise ValueError for another `resume`, and for options of checkpoints without a folder to save them in."""
+        if self.resume not in (True, False, "auto"):
+            raise ValueError(f'resume must be True, False or "auto", got {self.resume!r}.')
         keep = as_whole("keep_checkpoints", self.keep_checkpoints)
         if self.run_dir is None and (self.resume is True or intervals.saves_on_demand or keep != KEPT):
             raise ValueError("Checkpoints need a place: give a run_dir.")
