@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.spaces import Space, num_actions
+from jaxrl.spaces import Space, misfits, num_actions
 
 __all__ = [
     "check_action_mask",
@@ -165,7 +165,7 @@ def check_spaces(env: Any) -> None:
 
 
 def check_agents(env: Any) -> None:
-    """Check that an environment with several agents names them, with the team and the role of each.
+    """Check that an environment with several agents names them, with the team, the role and the spaces of each.
 
     Raises:
         TypeError: It does not; the message says what to write.
@@ -179,6 +179,10 @@ def check_agents(env: Any) -> None:
             raise TypeError(
                 f"{name} of {env.name} is {numbers} for {len(env.agents)} agents; give one for each. {_HINT}"
             )
+    for name in ("observation", "action"):
+        spaces, common = f"agent_{name}_spaces", getattr(env, f"{name}_space")()
+        for problem, advice in misfits(spaces, getattr(env, spaces), env.agents, common):
+            raise TypeError(f"{problem} {advice} {_HINT}")
 
 
 def _check_mask(name: str, mask: jax.Array, env: Any, wanted: tuple[int, ...]) -> jax.Array:

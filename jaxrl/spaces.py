@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "check_action", "num_actions"]
+__all__ = ["Box", "Discrete", "MultiDiscrete", "Space", "check_action", "misfits", "num_actions"]
 
 
 class Space:
@@ -209,6 +210,36 @@ def check_action(action: Any, space: Space, taker: str, *, environments: int = 0
     if given.shape == shape:
         return given
     return jnp.broadcast_to(given.reshape(*leading, *(1,) * (len(space.shape) - len(own)), *own), shape)
+
+
+def misfits(name: str, spaces: Any, agents: Sequence[str], common: Space) -> Iterator[tuple[str, str]]:
+    """What is wrong about the agents' own spaces, and what to write instead.
+
+    Args:
+        name: What the environment calls them, such as `agent_action_spaces`.
+        spaces: The space of each agent by its name, if all is well.
+        agents: The names of the agents.
+        common: The space that all of them are padded to.
+    """
+    if not isinstance(spaces, dict):
+        yield f"{name} is a {type(spaces).__name__}.", "Make it a dict of the agents' names and their spaces."
+        return
+    if tuple(spaces) != tuple(agents):
+        yield f"The keys of {name} are {tuple(spaces)}, the agents {tuple(agents)}.", "Make them equal."
+    for agent, space in spaces.items():
+        if not _fits(space, common):
+            problem = f"{name}[{agent!r}] is {space}, which does not fit into the common {common}."
+            yield problem, "Pad the common space to the largest of the agents' own."
+
+
+def _fits(own: Any, common: Space) -> bool:
+    """Whether the elements of a space can be padded to those of the common one."""
+    if isinstance(own, Discrete) and isinstance(common, Discrete):
+        return own.n <= common.n
+    if isinstance(own, MultiDiscrete) and isinstance(common, MultiDiscrete):
+        return len(own.nvec) <= len(common.nvec)
+    same_kind = isinstance(own, Box) and isinstance(common, Box) and len(own.shape) == len(common.shape)
+    return same_kind and all(a <= b for a, b in zip(own.shape, common.shape, strict=True))
 
 
 def _limited(bound: Any, limit: int, dtype: np.dtype) -> Any:

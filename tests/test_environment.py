@@ -229,6 +229,18 @@ def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence
             "action_space of .* returned a int; return a Box, a Discrete or",
         ),
         ({"roles": (0, 0, 0)}, r"roles of .* is \(0, 0, 0\) for 2 agents; give one"),
+        (
+            {"agent_action_spaces": {"one": Discrete(4), "two": Discrete(4)}},
+            r"The keys of agent_action_spaces are \('one', 'two'\), the agents \('a_0', 'a_1'\). Make them equal",
+        ),
+        (
+            {"agent_action_spaces": {"a_0": Discrete(4), "a_1": Discrete(9)}},
+            r"agent_action_spaces\['a_1'\] is Discrete\(n=9\), which does not fit into the common Discrete\(n=4\)",
+        ),
+        (
+            {"agent_observation_spaces": [Box(-1.0, 1.0, (3,))] * 2},
+            "agent_observation_spaces is a list. Make it a dict",
+        ),
     ],
 )
 def test_training_says_what_is_missing_about_the_agents(says: dict[str, Any], sentence: str) -> None:

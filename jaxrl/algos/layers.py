@@ -175,7 +175,7 @@ class SharingLayer(RunLayer):
 
         Raises:
             ValueError: See `RunLayer.make_env`, or a policy does not fit.
-            TypeError: It has no agents, or does not say the team and the role of each.
+            TypeError: It has no agents, or does not say the team, the role and the spaces of each.
         """
         env = super().make_env()
         check_agents(env)

@@ -14,7 +14,7 @@ from jaxrl.check.failure import Failure, first_line
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.keys import abstract_key
 from jaxrl.methods import wrong_methods
-from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
+from jaxrl.spaces import Box, Discrete, Space, misfits
 
 __all__ = ["BEFORE_TRACING", "STATIC_CHECKS", "Shapes", "check_methods", "count_primitives", "trace_shapes"]
 
@@ -73,12 +73,8 @@ def check_agents(env: Environment, params: Any) -> Iterator[Failure]:
         ("agent_action_spaces", env.agent_action_spaces, env.action_space(params)),
     ]
     for name, spaces, common in pairs:
-        if tuple(spaces) != tuple(agents):
-            yield Failure(f"The keys of {name} are {tuple(spaces)}, the agents {agents}.", "Make them equal.")
-        for agent, space in spaces.items():
-            if not _fits(space, common):
-                problem = f"{name}[{agent!r}] is {space}, which does not fit into the common {common}."
-                yield Failure(problem, "Pad the common space to the largest of the agents' own.")
+        for problem, advice in misfits(name, spaces, agents, common):
+            yield Failure(problem, advice)
 
 
 def check_params(env: Environment, params: Any) -> Iterator[Failure]:
@@ -289,15 +285,6 @@ def count_primitives(jaxpr: Any, name: str) -> int:
 
 def _is_jaxpr(x: Any) -> bool:
     return hasattr(x, "eqns")
-
-
-def _fits(own: Space, common: Space) -> bool:
-    if isinstance(own, Discrete) and isinstance(common, Discrete):
-        return own.n <= common.n
-    if isinstance(own, MultiDiscrete) and isinstance(common, MultiDiscrete):
-        return len(own.nvec) <= len(common.nvec)
-    same_kind = isinstance(own, Box) and isinstance(common, Box) and len(own.shape) == len(common.shape)
-    return same_kind and all(a <= b for a, b in zip(own.shape, common.shape, strict=True))
 
 
 def _text(jaxpr: Any) -> str:

@@ -185,6 +185,13 @@ class TooLargeForPadding(Race):
         return {"one": Discrete(3), "two": Discrete(9)}
 
 
+@breaks("agents", "agent_action_spaces is a tuple. Make it a dict")
+class SpacesWithoutNames(Race):
+    @property
+    def agent_action_spaces(self):
+        return Discrete(3), Discrete(3)
+
+
 @breaks("views_type", r"action_mask is bool\[3\]. Return bool\[2, 3\]")
 class MaskForOne(Race):
     def action_mask(self, state, params=None):
