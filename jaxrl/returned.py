@@ -152,7 +152,7 @@ def check_global_state(state: jax.Array, env: Any) -> jax.Array:
 
 
 def check_spaces(env: Any) -> None:
-    """Check that an environment's spaces are of `jaxrl.spaces`.
+    """Check that an environment's spaces are of `jaxrl.spaces` and not empty.
 
     Raises:
         TypeError: One is not; the message says what to return.
@@ -162,6 +162,9 @@ def check_spaces(env: Any) -> None:
         if not isinstance(space, Space):
             got = f"{name} of {env.name} returned a {type(space).__name__}"
             raise TypeError(f"{got}; return a Box, a Discrete or a MultiDiscrete of jaxrl.spaces. {_HINT}")
+        if 0 in space.shape:
+            got = f"{name} of {env.name} has the shape {list(space.shape)}, without a number"
+            raise TypeError(f"{got}; give it at least one, such as a zero that stands for nothing. {_HINT}")
 
 
 def check_agents(env: Any) -> None:

@@ -228,6 +228,10 @@ def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence
             {"action_space": lambda env, params=None: 4},
             "action_space of .* returned a int; return a Box, a Discrete or",
         ),
+        (
+            {"observation_space": lambda env, params=None: Box(-1.0, 1.0, (0,))},
+            r"observation_space of .* has the shape \[0\], without a number; give it at least one",
+        ),
         ({"roles": (0, 0, 0)}, r"roles of .* is \(0, 0, 0\) for 2 agents; give one"),
         (
             {"agent_action_spaces": {"one": Discrete(4), "two": Discrete(4)}},

@@ -88,7 +88,7 @@ def check_params(env: Environment, params: Any) -> Iterator[Failure]:
 
 
 def check_spaces(env: Environment, params: Any) -> Iterator[Failure]:
-    """Both spaces are spaces and contain their own samples."""
+    """Both spaces are spaces, are not empty and contain their own samples."""
     for name, space in (
         ("observation_space", env.observation_space(params)),
         ("action_space", env.action_space(params)),
@@ -97,6 +97,8 @@ def check_spaces(env: Environment, params: Any) -> Iterator[Failure]:
             problem = f"{name}() returned a {type(space).__name__}."
             yield Failure(problem, "Return a Discrete, MultiDiscrete or Box of jaxrl.spaces.")
             continue
+        if 0 in space.shape:
+            yield Failure(f"{name}() has the shape {list(space.shape)}, without a number.", "Give it at least one.")
         sample = space.sample(jax.random.key(0))
         if sample.shape != space.shape or sample.dtype != space.dtype or not bool(space.contains(sample)):
             yield Failure(f"{name}() does not contain its own sample {sample}.", "Check its bounds, shape and dtype.")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from walkers import Broken, Params, Race, Walk, altered, must_be_found
 
-from jaxrl.spaces import Discrete
+from jaxrl.spaces import Box, Discrete
 
 breaks = Broken()
 
@@ -166,6 +166,15 @@ class Raising(Walk):
 class NumberForSpace(Walk):
     def action_space(self, params=None):
         return 3
+
+
+@breaks("spaces", r"observation_space\(\) has the shape \[0\], without a number")
+class NothingToSee(Walk):
+    def observation_space(self, params=None):
+        return Box(-1.0, 1.0, (0,))
+
+    def observe(self, state):
+        return jnp.zeros(0, jnp.float32)
 
 
 @breaks("agents", "Two agents have the same name")
