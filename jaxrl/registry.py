@@ -268,7 +268,8 @@ def _check_options(name: str, factory: Callable[..., Environment], options: dict
     allowed = [p.name for p in parameters if p.name not in fixed and p.kind is not p.VAR_POSITIONAL]
     for option in options:
         if option in fixed:
-            raise TypeError(f"The name {name!r} decides {option!r} itself; leave that option out.")
+            other = _named_by(name, option, options[option])
+            raise TypeError(f"The name {name!r} decides {option!r} itself; {other or 'leave that option out'}.")
         if option not in allowed:
             has = f"It has {', '.join(allowed)}." if allowed else "It has none."
             raise TypeError(f"{name} has no option {option!r}. {has}")
@@ -276,6 +277,17 @@ def _check_options(name: str, factory: Callable[..., Environment], options: dict
     if needed:
         values = "&".join(f"{option}=…" for option in needed)
         raise TypeError(f"{name} needs {' and '.join(map(repr, needed))}: type {name}?{values}.")
+
+
+def _named_by(name: str, option: str, value: Any) -> str:
+    """What to type for the environment like `name` but with another value of an option that the names decide; empty if
+    there is none.
+    """
+    wanted = {**_FIXED[name], option: value}
+    for other, fixed in _FIXED.items():
+        if other != name and _FACTORIES[other] is _FACTORIES[name] and repr(fixed) == repr(wanted):
+            return f"type {other} instead"
+    return ""
 
 
 def _label(env: Environment, **texts: str) -> None:
