@@ -46,8 +46,8 @@ class RewardFunction(Wrapper):
         function: Takes a `Taken`, returns the reward; with agents `[N]`, or one number for all of them.
 
     Raises:
-        TypeError: The function cannot be called.
-        ValueError: The function returns another shape (when the environment steps).
+        TypeError: The function cannot be called, or returns no number (when the environment steps).
+        ValueError: The function returns another shape (likewise).
     """
 
     split_key = Wrapper.split_key
@@ -90,9 +90,10 @@ class RewardFunction(Wrapper):
         final_state = info.get("final_state", after)
         told = {name: value for name, value in info.items() if name not in ("final_state", "final_observation")}
         taken = Taken(state, action, final_state, reward, terminated, truncated, told, params)
-        new = jnp.asarray(self.function(taken), jnp.float32)
+        for_agents = f", or {list(reward.shape)}, one for each agent" if reward.shape else ""
+        new = _numbers(self.function(taken), "The reward function", f"return one number{for_agents}")
+        new = new.astype(jnp.float32)
         if new.shape not in ((), reward.shape):
-            for_agents = f", or {list(reward.shape)}, one for each agent" if reward.shape else ""
             raise ValueError(f"The reward function returns shape {list(new.shape)}; return one number{for_agents}.")
         return obs, after, jnp.broadcast_to(new, reward.shape), terminated, truncated, info
 
@@ -106,8 +107,9 @@ class ObservationFunction(Wrapper):
         space: The space of what it returns; None if it is that of `env`.
 
     Raises:
-        TypeError: The function cannot be called, or `space` is not a space.
-        ValueError: The function returns another shape than that of the space (when the environment observes).
+        TypeError: The function cannot be called, or `space` is not a space; or the function returns no array (when the
+            environment observes).
+        ValueError: The function returns another shape than that of the space (likewise).
     """
 
     split_key = Wrapper.split_key
@@ -174,7 +176,8 @@ class ObservationFunction(Wrapper):
     def _of_agents(self, obs: Any) -> jax.Array:
         """The new observation, `[…]`, or `[N, …]` with agents, in the dtype of its space."""
         function = jax.vmap(self.function) if isinstance(self, MultiAgentEnvironment) else self.function
-        space, new = self.observation_space(), jnp.asarray(function(obs))
+        space = self.observation_space()
+        new = _numbers(function(obs), "The observation function", "return one array")
         shape = (*((self.num_agents,) if isinstance(self, MultiAgentEnvironment) else ()), *space.shape)
         if new.shape != shape:
             own = list(new.shape[len(shape) - len(space.shape) :])
@@ -203,6 +206,14 @@ class Flatten(ObservationFunction):
 def _check_callable(function: Any, sentence: str) -> None:
     if not callable(function):
         raise TypeError(f"{sentence}, not {function!r}.")
+
+
+def _numbers(returned: Any, function: str, advice: str) -> jax.Array:
+    """What a function returned as an array; raises TypeError, with advice, if it is none."""
+    try:
+        return jnp.asarray(returned)
+    except (TypeError, ValueError):  # such as None, where the function lacks its return, or a dict
+        raise TypeError(f"{function} returns a {type(returned).__name__}; {advice}.") from None
 
 
 def _stays_in_front(own: Space, common: Space) -> bool:

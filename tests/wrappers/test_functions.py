@@ -64,6 +64,19 @@ def test_a_reward_of_another_shape_is_refused():
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("returned", [None, {"a": 1.0}])
+def test_a_function_that_returns_no_number_is_refused(returned: Any):
+    """Such as one that lacks its `return`."""
+    key, given = jax.random.key(0), type(returned).__name__
+    rewarded = jaxrl.VectorEnv(RewardFunction(CartPole(), lambda taken: returned), B)
+    with pytest.raises(TypeError, match=rf"The reward function returns a {given}; return one number\."):
+        jax.eval_shape(lambda: rewarded.step(key, rewarded.reset(key)[1], jnp.zeros(B, int)))
+    observed = jaxrl.VectorEnv(ObservationFunction(CartPole(), lambda obs: returned), B)
+    with pytest.raises(TypeError, match=rf"The observation function returns a {given}; return one array\."):
+        jax.eval_shape(observed.reset, key)
+
+
+@pytest.mark.quick
 def test_final_observations_go_through_the_function_too():
     env = ObservationFunction(CartPole(max_steps=1), lambda obs: obs[:2] + 10, Box(-np.inf, np.inf, (2,)))
     _, state = env.reset(jax.random.key(0))
