@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -221,7 +221,7 @@ def misfits(name: str, spaces: Any, agents: Sequence[str], common: Space) -> Ite
         agents: The names of the agents.
         common: The space that all of them are padded to.
     """
-    if not isinstance(spaces, dict):
+    if not isinstance(spaces, Mapping):
         yield f"{name} is a {type(spaces).__name__}.", "Make it a dict of the agents' names and their spaces."
         return
     if tuple(spaces) != tuple(agents):
