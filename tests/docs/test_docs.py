@@ -1,6 +1,8 @@
 """The documentation cannot drift: tables come from environments and raw numbers, code runs, the site builds."""
 
 import importlib.util
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +130,17 @@ def test_every_algorithm_has_a_page():
             f"Write docs/{name}.md: equations, details, command, link to its results."
         )
         assert f"\n{name}\n" in index, f"Name {name} under Algorithms in docs/index.md."
+
+
+def test_the_arguments_of_every_loss_are_told():
+    """The losses that `make` takes unless told otherwise, of all algorithms but those that learn as PPO does."""
+    rows = re.findall(r"^\| (`.*) \| .* \| `\((.*)\)` \|$", (DOCS / "your_own_algorithm.md").read_text("utf-8"), re.M)
+    told = {name: arguments.split(", ") for names, arguments in rows for name in re.findall(r"`(\w+)`", names)}
+    assert set(told) == set(algos.names()) - {"ppo", "ippo", "mappo", "self_play"}
+    for name, arguments in told.items():
+        parameters = inspect.signature(inspect.signature(algos.load(name).make).parameters["loss"].default).parameters
+        required = [each.name for each in parameters.values() if each.default is each.empty]
+        assert arguments == required, name
 
 
 def test_the_tour_shows_every_command():
