@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import itertools
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from types import ModuleType
 
 import jax
 import pytest
-from pages import ROOT, blocks
+from pages import ROOT, blocks, shell_lines
 
 from jaxrl import algos
 from jaxrl.cli import _COMMANDS
@@ -141,6 +142,16 @@ def test_the_arguments_of_every_loss_are_told():
         parameters = inspect.signature(inspect.signature(algos.load(name).make).parameters["loss"].default).parameters
         required = [each.name for each in parameters.values() if each.default is each.empty]
         assert arguments == required, name
+
+
+def test_commands_that_go_on_with_a_run_find_it():
+    """Typed in the order of the page, in an empty folder."""
+    made = set()
+    for line in shell_lines((DOCS / "going_on.md").read_text(encoding="utf-8")):
+        words = line.split()
+        made |= {folder for flag, folder in itertools.pairwise(words) if flag == "--run-dir"}
+        assert {word for word in words if word.startswith("runs/")} <= made, line
+        assert "--stop-at" not in words or words[1] != "train" or "--run-dir" in words, "the page gives it twice"
 
 
 def test_the_tour_shows_every_command():
