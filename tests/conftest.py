@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import resource
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -72,10 +73,11 @@ def _compile_quickly() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forget_compiled_programs():
-    """Compiled programs are shared within a module; kept for the whole suite they would fill the memory."""
+def _forget_compiled_programs() -> Iterator[None]:
+    """Modules share compiled programs until these take much memory; kept for the whole suite they would fill it."""
     yield
-    jax.clear_caches()
+    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 3_000_000:  # kB on Linux
+        jax.clear_caches()
 
 
 @pytest.fixture
