@@ -119,9 +119,12 @@ def test_defaults_of_what_an_author_leaves_out():
     assert pair.agent_observation_spaces["b"] == Box(0.0, 1.0, (2,))
 
 
+def an_array() -> Any:
+    return jnp.zeros(6)
+
+
 GYMNASIUM: Any = (0, 0.0, True, False, {})  # a step as Gymnasium returns it, without a state
 NOTHING: Any = None
-ONE: Any = jnp.zeros(6)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ ONE: Any = jnp.zeros(6)
         (lambda: Environment().action_space(), NotImplementedError, "Environment has no action_space; write"),
         (lambda: auto_reset(GYMNASIUM, (0, 0)), TypeError, "step_env returned 5 values; return .obs, state"),
         (lambda: auto_reset(NOTHING, (0, 0)), TypeError, "step_env returned a NoneType; return .obs, state"),
-        (lambda: auto_reset(ONE, (0, 0)), TypeError, "step_env returned one array; return .obs, state"),
+        (lambda: auto_reset(an_array(), (0, 0)), TypeError, "step_env returned one array; return .obs, state"),
     ],
 )
 def test_what_there_is_not_says_so(call, kind, message):
