@@ -8,9 +8,9 @@
 The script trains as it is, with its own configuration but for the number of steps and, in kitchens, the step until
 which shaped rewards fade. Its calls of the host once an update, which log, are left out, and a kitchen answers
 `ippo_cnn_overcooked`, which asks for the actions without naming a cook. One seed is trained after the other: side by
-side by `vmap`, five hang on two cores. Then each policy plays 512 whole episodes in JaxMARL's own
-environment, greedily and with drawn actions, without shaped rewards. Both scores, and in kitchens a curve, go to
-`results/hanabi/` or `results/overcooked/`.
+side by `vmap`, five hang on two cores. Then each policy plays 512 whole episodes in JaxMARL's own environment,
+greedily and with drawn actions, without shaped rewards. Both scores, and in kitchens a curve, go to `results/hanabi/`
+or `results/overcooked/`.
 """
 
 from __future__ import annotations

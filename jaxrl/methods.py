@@ -6,21 +6,21 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from jaxrl.environment import Environment
+from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.wrappers import Wrapper
 
 __all__ = ["check_methods", "wrong_methods"]
 
-_TAKES = {
-    "reset_env": "key, params",
-    "step_env": "key, state, action, params",
-    "observation_space": "params=None",
-    "action_space": "params=None",
-    "observation": "state, params=None",
-    "action_mask": "state, params=None",
-    "agent_mask": "state, params=None",
-    "global_state": "state, params=None",
-}
+_METHODS = (
+    "reset_env",
+    "step_env",
+    "observation_space",
+    "action_space",
+    "observation",
+    "action_mask",
+    "agent_mask",
+    "global_state",
+)
 _PROPERTIES = (
     "default_params",
     "num_agents",
@@ -68,8 +68,8 @@ def _misfits(env: Environment) -> Iterator[tuple[str, str]]:
     for name in _PROPERTIES:
         if inspect.isfunction(getattr(type(env), name, None)):
             yield f"{name} of {kind} is a method.", "Write @property above it."
-    for name, takes in _TAKES.items():
-        method = getattr(env, name, None)
+    for name in _METHODS:
+        method, takes = getattr(env, name, None), _arguments(name)
         if method is None:  # such as the agent mask of a single agent
             continue
         if not callable(method):
@@ -77,6 +77,12 @@ def _misfits(env: Environment) -> Iterator[tuple[str, str]]:
         elif not _can_take(method, takes):
             given = ", ".join(["self", *inspect.signature(method).parameters])
             yield f"{kind} has {name}({given}).", f"Write def {name}(self, {takes})."
+
+
+def _arguments(name: str) -> str:
+    """The arguments of a method as `MultiAgentEnvironment` declares it, such as `state, params=None`."""
+    _, *arguments = inspect.signature(getattr(MultiAgentEnvironment, name)).parameters.values()  # without self
+    return ", ".join(each.name + ("" if each.default is each.empty else f"={each.default}") for each in arguments)
 
 
 def _can_take(method: Any, takes: str) -> bool:

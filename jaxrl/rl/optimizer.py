@@ -127,7 +127,14 @@ def gradient_of_parts(
     Raises:
         TypeError: The loss returned something else; the message says what to return.
     """
-    gradient = jax.grad(lambda params, part: checked_loss(loss(params, part)), has_aux=True)
+
+    def checked(params: Any, part: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
+        total, facts = checked_loss(loss(params, part))
+        if "grad_norm" in facts:
+            raise TypeError("The loss returned 'grad_norm', which is the norm of its gradient; call it something else.")
+        return total, facts
+
+    gradient = jax.grad(checked, has_aux=True)
     if num_parts == 1:
         return gradient(params, minibatch)
 
@@ -154,8 +161,6 @@ def checked_loss(returned: Any, needed: tuple[str, ...] = ()) -> tuple[jax.Array
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
         raise TypeError(f"The loss returned {_kind(returned)}; {wanted}.")
     total, facts = returned
-    if "grad_norm" in facts and not needed:
-        raise TypeError("The loss returned 'grad_norm', which is the norm of its gradient; call it something else.")
     for name in needed:
         if name not in facts:
             raise TypeError(f"The loss returned no {name!r}; {wanted}.")
