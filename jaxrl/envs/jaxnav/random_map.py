@@ -16,12 +16,14 @@ from jaxrl.envs.options import flag, part, whole
 __all__ = ["RandomMap", "regions"]
 
 _TRIES = 64  # pairs of start and goal that are drawn at once
-_ROUNDS = 64  # before the last pair is taken as it is
+_ROUNDS = 16  # before the map loses walls
 _MARGIN = 0.3  # of starts and goals, to the walls on the edge
 
 
 class RandomMap(JaxNav):
     """Walls are drawn cell by cell; starts and goals keep clear of them and of each other.
+
+    Where the robots find no room, a quarter of the walls go, as often as it takes.
 
     Args:
         num_agents: N, the robots.
@@ -68,27 +70,40 @@ class RandomMap(JaxNav):
 
     def level(self, key: jax.Array, params: Params) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         key_walls, key_heading, key_place = jax.random.split(key, 3)
-        walls = self._walls(key_walls, params)
         heading = jax.random.uniform(key_heading, (self.num_agents,), jnp.float32, -np.pi, np.pi)
-        start, goal = self._places(key_place, walls, params)
+        count, order = self._walls(key_walls, params)
+
+        def draw(tried: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            inner = (order < tried[0]).reshape(self.shape[0] - 2, self.shape[1] - 2)
+            walls = jnp.ones(self.shape, bool).at[1:-1, 1:-1].set(inner)
+            fewer = (3 * tried[0] - 1) // 4  # -1 after none at all
+            return fewer, walls, *self._places(jax.random.clone(key_place), walls, params)
+
+        def goes_on(tried: tuple[jax.Array, ...]) -> jax.Array:
+            return ~tried[-1] & (tried[0] >= 0)
+
+        nowhere = jnp.zeros((self.num_agents, 2))
+        none = (count, jnp.ones(self.shape, bool), nowhere, nowhere, jnp.zeros((), bool))
+        _, walls, start, goal, _ = jax.lax.while_loop(goes_on, draw, none)
         return start, heading, goal, walls
 
-    def _walls(self, key: jax.Array, params: Params) -> jax.Array:
-        """The number of walls is uniform, from none to fewer than `fill` of the inner cells; all places are alike."""
-        key_count, key_order = jax.random.split(key)
-        height, width = self.shape
-        inner = (height - 2) * (width - 2)
-        most = jnp.maximum(jnp.floor(inner * params.fill), 1)
-        count = jnp.floor(jax.random.uniform(key_count, (), jnp.float32) * most)
-        order = jnp.argsort(jax.random.uniform(key_order, (inner,), jnp.float32))
-        return jnp.ones(self.shape, bool).at[1:-1, 1:-1].set((order < count).reshape(height - 2, width - 2))
+    def _walls(self, key: jax.Array, params: Params) -> tuple[jax.Array, jax.Array]:
+        """How many of the inner cells are walls, and the order in which they become walls, `[(H - 2) * (W - 2)]`.
 
-    def _places(self, key: jax.Array, walls: jax.Array, params: Params) -> tuple[jax.Array, jax.Array]:
-        """Starts and goals `[N, 2]`, one robot after another."""
+        The number is uniform, from none to fewer than `fill` of the inner cells; all places are alike.
+        """
+        key_count, key_order = jax.random.split(key)
+        inner = (self.shape[0] - 2) * (self.shape[1] - 2)
+        most = jnp.maximum(jnp.floor(inner * params.fill), 1)
+        count = jnp.floor(jax.random.uniform(key_count, (), jnp.float32) * most).astype(jnp.int32)
+        return count, jnp.argsort(jax.random.uniform(key_order, (inner,), jnp.float32))
+
+    def _places(self, key: jax.Array, walls: jax.Array, params: Params) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Starts and goals `[N, 2]`, one robot after another, and whether there is room for all."""
         around, region = neighbours(walls), regions(walls) if self.reachable else None
         far = jnp.full((self.num_agents, 2, 2), np.float32(1e6))
 
-        def place(pairs: jax.Array, own: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        def place(pairs: jax.Array, own: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             number, key_own = own
 
             def draw(tried: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
@@ -100,11 +115,12 @@ class RandomMap(JaxNav):
                 return ~tried[2] & (tried[0] < _ROUNDS)
 
             none = (jnp.zeros((), jnp.int32), far[0], jnp.zeros((), bool))
-            return pairs.at[number].set(jax.lax.while_loop(goes_on, draw, none)[1]), None
+            _, pair, found = jax.lax.while_loop(goes_on, draw, none)
+            return pairs.at[number].set(pair), found
 
         numbers = jnp.arange(self.num_agents)
-        pairs, _ = jax.lax.scan(place, far, (numbers, jax.random.split(key, self.num_agents)))
-        return pairs[:, 0], pairs[:, 1]
+        pairs, found = jax.lax.scan(place, far, (numbers, jax.random.split(key, self.num_agents)))
+        return pairs[:, 0], pairs[:, 1], jnp.all(found)
 
     def _pairs(self, key: jax.Array, params: Params) -> jax.Array:
         """Pairs of a start and a goal, `[_TRIES, 2, 2]`, inside the edge; the goal is in any direction."""

@@ -50,14 +50,20 @@ def test_maps_are_closed_and_differ_in_how_full_they_are(levels):
     assert share.max() < 3 * share.min()
 
 
-def test_starts_and_goals_are_clear_of_walls_and_of_each_other(levels):
+def check_clearance(levels):
+    """Starts are 0.45 m and goals 0.3 m away from walls, and those of two robots are 0.9 m apart."""
+    count, robots, _ = levels.position.shape
     for points, radius in ((levels.position, 0.45), (levels.goal, 0.3)):
         ring = radius * np.stack([np.cos(a := np.linspace(0, 2 * np.pi, 64)), np.sin(a)], -1)
         around = points[:, :, None] + ring
         x, y = np.moveaxis(np.floor(around).astype(int), -1, 0)
-        assert not levels.walls[np.arange(256)[:, None, None], y, x].any()
+        assert not levels.walls[np.arange(count)[:, None, None], y, x].any()
         apart = np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
-        assert apart[:, ~np.eye(3, dtype=bool)].min() > 0.9
+        assert apart[:, ~np.eye(robots, dtype=bool)].min() > 0.9
+
+
+def test_starts_and_goals_are_clear_of_walls_and_of_each_other(levels):
+    check_clearance(levels)
     assert np.linalg.norm(levels.goal - levels.position, axis=-1).min() > 0.6
     assert not levels.crashed.any()
     assert np.ptp(levels.heading) > 6
@@ -96,6 +102,15 @@ def test_more_walls_are_an_option():
     env = RandomMap(3, width=9, height=8, num_beams=4, fill=0.6)
     _, state = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(2), 256))
     assert np.asarray(state.walls)[:, 1:-1, 1:-1].sum((1, 2)).max() > 15
+
+
+def test_a_map_that_is_too_full_loses_walls_until_there_is_room_for_the_robots():
+    env = RandomMap(3, width=9, height=8, num_beams=4, fill=1.0)
+    _, state = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(3), 128))
+    levels = jax.tree.map(np.asarray, state)
+    check_clearance(levels)
+    assert levels.walls[:, 1:-1, 1:-1].sum((1, 2)).max() > 20
+    test_there_is_a_way_to_every_goal(levels)
 
 
 def test_too_many_robots_and_options_out_of_range_are_refused():
