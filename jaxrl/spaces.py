@@ -237,7 +237,8 @@ def _fits(own: Any, common: Space) -> bool:
     if isinstance(own, Discrete) and isinstance(common, Discrete):
         return own.n <= common.n
     if isinstance(own, MultiDiscrete) and isinstance(common, MultiDiscrete):
-        return len(own.nvec) <= len(common.nvec)
+        pairs = zip(own.nvec, common.nvec, strict=False)
+        return len(own.nvec) <= len(common.nvec) and all(a <= b for a, b in pairs)
     same_kind = isinstance(own, Box) and isinstance(common, Box) and len(own.shape) == len(common.shape)
     return same_kind and all(a <= b for a, b in zip(own.shape, common.shape, strict=True))
 

@@ -13,7 +13,7 @@ import jaxrl
 from jaxrl.algos import ippo
 from jaxrl.auto_reset import auto_reset, select
 from jaxrl.environment import Environment, MultiAgentEnvironment, as_arrays
-from jaxrl.spaces import Box, Discrete
+from jaxrl.spaces import Box, Discrete, MultiDiscrete
 
 
 @pytest.mark.quick
@@ -243,6 +243,13 @@ def test_training_says_what_a_step_should_return(parts: dict[str, Any], sentence
         (
             {"agent_action_spaces": {"a_0": Discrete(4), "a_1": Discrete(9)}},
             r"agent_action_spaces\['a_1'\] is Discrete\(n=9\), which does not fit into the common Discrete\(n=4\)",
+        ),
+        (
+            {
+                "action_space": lambda env, params=None: MultiDiscrete((4, 2)),
+                "agent_action_spaces": {"a_0": MultiDiscrete((4,)), "a_1": MultiDiscrete((9, 2))},
+            },
+            r"agent_action_spaces\['a_1'\] is .*9, 2.*, which does not fit into the common .*4, 2",
         ),
         (
             {"agent_observation_spaces": [Box(-1.0, 1.0, (3,))] * 2},
