@@ -31,6 +31,7 @@ __all__ = [
     "Effect",
     "check_config",
     "check_log_info",
+    "check_loss",
 ]
 
 
@@ -167,6 +168,33 @@ def check_config(config: Any, kind: type) -> None:
         f"{name}.make takes {own}(…), not {other}.{type(config).__name__}(…); give that to {other}.make, or give "
         f"{own}(…) here."
     )
+
+
+def check_loss(loss: Any, make: Callable[..., Any]) -> None:
+    """Raise TypeError unless `loss` takes the arguments that the default loss of `make` takes; the message says which.
+
+    Args:
+        loss: What `make` was given. What it returns is checked when it is traced.
+        make: An algorithm's own, with a parameter `loss`. One without a default has nothing to compare with.
+    """
+    default = getattr(inspect.signature(make).parameters.get("loss"), "default", None)
+    if loss is default or not inspect.isfunction(default):
+        return
+    required = [p.name for p in inspect.signature(default).parameters.values() if p.default is p.empty]
+    takes = f"{algorithm_name(make)}.make takes a configuration and a loss, a function of ({', '.join(required)})"
+    kind = loss if isinstance(loss, type) else type(loss)
+    if loss is kind or not callable(loss):
+        hint = "; name the environment in the configuration, Config(env=…)" if issubclass(kind, Environment) else ""
+        raise TypeError(f"{takes}, not {'the class' if loss is kind else 'a'} {kind.__name__}{hint}.")
+    try:
+        own = inspect.signature(loss)
+    except ValueError:  # it is not written in Python
+        return
+    try:
+        own.bind(*required)
+    except TypeError as error:
+        name = getattr(loss, "__name__", "the given one")
+        raise TypeError(f"{takes}, and {name} cannot be called with these: {error}.") from None
 
 
 def check_log_info(env: Environment, names: Collection[str]) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -139,8 +140,8 @@ def class_reference(kind: type) -> str:
     return f"{kind.__module__ if file is None else file.path}:{kind.__qualname__}"
 
 
-def algorithm_name(kind: type) -> str:
-    """The name of an algorithm, from its config's class: the name of its module or of its file."""
+def algorithm_name(kind: type | Callable[..., Any]) -> str:
+    """The name of an algorithm, from its config's class or its `make`: the name of its module or of its file."""
     file = source_of(kind)
     return kind.__module__.rpartition(".")[2] if file is None else file.path.stem
 
@@ -158,10 +159,10 @@ def check_not_loading() -> None:
         )
 
 
-def source_of(kind: type) -> SourceFile | None:
-    """The file that a class was defined in, if that was loaded by `load_source` or is the script that runs.
+def source_of(kind: type | Callable[..., Any]) -> SourceFile | None:
+    """The file that a class or function was defined in, if that was loaded by `load_source` or is the script that runs.
 
-    None for classes of modules that can be imported by their names, and for those of a notebook.
+    None for those of modules that can be imported by their names, and for those of a notebook.
     """
     if kind.__module__ in _FILES:
         return _FILES[kind.__module__]

@@ -1,6 +1,7 @@
 """Typing mistakes get a sentence that says what to type, and objects show themselves in a few words."""
 
 import dataclasses
+import inspect
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 import jaxrl
 from jaxrl import algos
 from jaxrl.algos import dqn, ippo, ppo, sac, stream_q
+from jaxrl.checked import check_loss
 from jaxrl.cli import main
 from jaxrl.tuning.sweep import sweep
 from jaxrl.vector import VectorEnv
@@ -88,6 +90,44 @@ def test_every_algorithm_refuses_the_configuration_of_another(name):
     algorithm, other = algos.load(name), ppo if name != "ppo" else sac
     with pytest.raises(TypeError, match=rf"{name}.make takes {name}.Config"):
         algorithm.make(other.Config())
+
+
+@pytest.mark.parametrize("name", algos.names())
+def test_every_algorithm_says_which_arguments_its_loss_takes(name):
+    algorithm = algos.load(name)
+    own = inspect.signature(algorithm.make).parameters["loss"].default
+    with pytest.raises(TypeError, match=rf"^{name}.make takes .* \(agent, h, params, .* these: too many positional"):
+        algorithm.make(algorithm.Config(), lambda params, batch: own)
+    algorithm.make(algorithm.Config(), jax.jit(own))
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        (ENV, r"params, batch\), not a CartPole; name the environment in the configuration, Config\(env=…\)"),
+        (type(ENV), r"not the class CartPole; name the environment in the configuration"),
+        (None, r"not a NoneType\.$"),
+        (dqn.loss, r"and loss cannot be called with these: missing a required argument: 'batch'\.$"),
+        (lambda agent, h, *, params, batch: 0, "<lambda> cannot be called with these: too many positional arguments"),
+    ],
+)
+def test_what_cannot_be_a_loss_is_refused_before_anything_is_traced(loss, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        ppo.make(CONFIG, loss)
+
+
+def test_an_algorithm_of_ones_own_compares_losses_with_its_own_default():
+    def loss(agent, h, params, batch, more):
+        raise NotImplementedError
+
+    def make(config, loss=loss):
+        check_loss(loss, make)
+
+    make(CONFIG)
+    make(CONFIG, lambda *arguments: 0)
+    with pytest.raises(TypeError, match=r"test_mistakes.make takes .* \(agent, h, params, batch, more\)"):
+        make(CONFIG, ppo.loss)
+    check_loss(ppo.loss, lambda config: None)  # whose make takes no loss
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy, pqn
 from jaxrl.algos.off_policy import Batch, bootstrap_steps, replayed_returns, rows, step_weights
 from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
-from jaxrl.checked import check_config
+from jaxrl.checked import check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.rl.returns import chosen_value, greedy_value
@@ -159,6 +159,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         loss: Another loss, with the signature of `loss` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)

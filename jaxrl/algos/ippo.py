@@ -20,7 +20,7 @@ from jaxrl.algos.learning import OptimizerName
 from jaxrl.algos.network_config import has_memory
 from jaxrl.algos.on_policy import own_numbers
 from jaxrl.algos.policy_config import PolicyLayer
-from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
+from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.spaces import Box
@@ -224,6 +224,7 @@ PRESETS: dict[str, Config] = {
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)

@@ -18,7 +18,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import ReplayQConfig
-from jaxrl.checked import check_config
+from jaxrl.checked import check_config, check_loss
 from jaxrl.fields import Name
 
 __all__ = ["PRESETS", "Config", "TeamQConfig", "make", "make_train"]
@@ -57,6 +57,7 @@ def make(config: Config, loss: Any = dqn.loss) -> Algorithm:
         loss: Another loss, with the signature of `dqn.loss`.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)

@@ -26,7 +26,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
 from jaxrl.algos.network_config import beside_own_critics
 from jaxrl.algos.on_policy import counted
-from jaxrl.checked import Allowed, check_config
+from jaxrl.checked import Allowed, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
@@ -207,6 +207,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
         ValueError: `agents_per_step` agents cannot be drawn.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     if config.agents_per_step and max(env.teams):

@@ -22,7 +22,7 @@ from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config import Hyperparams, OnPolicyConfig
 from jaxrl.algos.on_policy import collect, counted, draw_agents, learn, own_networks
-from jaxrl.checked import check_config
+from jaxrl.checked import check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -261,6 +261,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         TypeError: The environment has several agents.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     if isinstance(env, MultiAgentEnvironment):
         raise TypeError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")

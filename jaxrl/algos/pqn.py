@@ -25,7 +25,7 @@ from jaxrl.algos import ppo
 from jaxrl.algos.exploration import ExplorationLayer
 from jaxrl.algos.on_policy import collect, learn, own_networks
 from jaxrl.algos.q_config import Hyperparams, QConfig, QLayer
-from jaxrl.checked import check_config
+from jaxrl.checked import check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
@@ -171,6 +171,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         loss: Another loss, with the signature of `loss` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)

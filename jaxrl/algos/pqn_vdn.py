@@ -21,7 +21,7 @@ from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo, pqn
 from jaxrl.algos.layers import TeamLayer
 from jaxrl.algos.q_config import Hyperparams, QConfig
-from jaxrl.checked import check_config
+from jaxrl.checked import check_config, check_loss
 from jaxrl.fields import Name
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -93,6 +93,7 @@ def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tu
 def make(config: Config, loss: Any = team_loss) -> Algorithm:
     """PQN-VDN as three pure functions of the train state."""
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)

@@ -25,7 +25,7 @@ from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
 from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
-from jaxrl.checked import COUNT, LAYERS, Allowed, check_config
+from jaxrl.checked import COUNT, LAYERS, Allowed, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer
 
@@ -104,6 +104,7 @@ def make(config: Config, loss: Any = mixed_loss) -> Algorithm:
         loss: Another loss, with the signature of `mixed_loss` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     nets, behaviour = networks(config, env, param_sets), partial(pqn.explore, config)

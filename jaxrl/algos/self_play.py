@@ -40,7 +40,7 @@ from jaxrl.acting.opponents import (
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
 from jaxrl.algos.on_policy import collect, draw_agents, learn
-from jaxrl.checked import COUNT, SHARE, Allowed, Effect, check_config
+from jaxrl.checked import COUNT, SHARE, Allowed, Effect, check_config, check_loss
 from jaxrl.fields import Name
 from jaxrl.rl.advantage import gae
 from jaxrl.rl.devices import member_index, of_all_members
@@ -193,6 +193,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
         ValueError: The environment does not have two teams, or has no script for `script_share`.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     count = len(np.unique(env.teams))
     if count != 2:

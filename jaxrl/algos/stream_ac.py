@@ -23,7 +23,7 @@ from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
 from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
-from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, Effect, check_config
+from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, Effect, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import Environment
 from jaxrl.fields import Name
@@ -194,6 +194,7 @@ def make(config: Config, loss: Any = objective) -> Algorithm:
         loss: Something else for the traces to follow, with the signature of `objective` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     team = as_multi_agent(config.make_env())
     network = ActorCritic(config, team.observation_space(), team.action_space(), team.entities)
     agent = Agent(config, team, (0,), own_networks(network, lambda *_: (), team, (0,)), loss)

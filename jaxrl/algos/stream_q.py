@@ -26,7 +26,7 @@ from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.stream_config import StreamLayer
 from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
-from jaxrl.checked import POSITIVE, Allowed, check_config
+from jaxrl.checked import POSITIVE, Allowed, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.fields import Name
 from jaxrl.nn.distributions import EpsilonGreedy
@@ -135,6 +135,7 @@ def make(config: Config, loss: Any = objective) -> Algorithm:
         loss: Something else for the trace to follow, with the signature of `objective` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     team = as_multi_agent(config.make_env())
     space = team.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others

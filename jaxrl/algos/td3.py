@@ -23,7 +23,7 @@ from jaxrl.algos import off_policy
 from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, predictions_of, q_of
 from jaxrl.algos.box_config import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
-from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config
+from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.continuous import MaybeUniform
@@ -194,6 +194,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         loss: Another loss of the critics, with the signature of `loss` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)

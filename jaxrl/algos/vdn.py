@@ -21,7 +21,7 @@ from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
 from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
-from jaxrl.checked import Allowed, check_config
+from jaxrl.checked import Allowed, check_config, check_loss
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -55,6 +55,7 @@ def make(config: Config, loss: Any = team_loss) -> Algorithm:
         loss: Another loss, with the signature of `team_loss` above.
     """
     check_config(config, Config)
+    check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
