@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
 import jax
+import numpy as np
 
 from jaxrl.display import as_html
 from jaxrl.source_file import check_not_loading
@@ -27,6 +28,7 @@ __all__ = [
     "TrainState",
     "check_algorithm",
     "check_module",
+    "check_returned",
     "field_names",
     "made_from",
     "map_fields",
@@ -179,6 +181,31 @@ def check_algorithm(algo: Any, taker: str) -> None:
         name = algo.__name__.rpartition(".")[2]
         raise TypeError(f"{taker} takes an algorithm, not the module {name}; give {name}.make(config).")
     raise TypeError(f"{taker} takes an algorithm, such as ppo.make(config), not a {type(algo).__name__}.")
+
+
+def check_returned(state: Any, returned: Any) -> None:
+    """Raise TypeError unless `returned` is what an update of `state` returns: the next state, and metrics.
+
+    Called while an update is traced, it costs nothing in the compiled program.
+    """
+    parts = returned if isinstance(returned, tuple) else (returned,)
+    kinds, kind = [type(part).__name__ for part in parts], type(state)
+    if len(parts) != 2 or not isinstance(parts[0], kind) or not isinstance(parts[1], Mapping):
+        raise TypeError(f"update returned ({', '.join(kinds)}); return (state, metrics), a {kind.__name__} and a dict.")
+    metrics = parts[1]
+    if "episodes" not in metrics:
+        raise TypeError(
+            "update returned no metric 'episodes'; return the rollout's sums over episodes that ended: their number "
+            "as episodes, return_sum and length_sum."
+        )
+    losses = jax.tree_util.tree_leaves_with_path(metrics.get("losses"), is_leaf=lambda leaf: leaf is None)
+    for path, leaf in losses:
+        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float) or np.shape(leaf):
+            words = f"an array {list(np.shape(leaf))}" if hasattr(leaf, "shape") else f"a {type(leaf).__name__}"
+            raise TypeError(
+                f"update returned metrics['losses']{jax.tree_util.keystr(path)} as {words}; return a scalar, "
+                f"such as the mean, or one with a name of its own for each entry."
+            )
 
 
 def check_module(module: Any, taker: str) -> None:

@@ -10,11 +10,15 @@ import numpy as np
 
 from jaxrl.algorithm import Metrics
 
-__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", "rank", "score"]
+__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", "rank", "score", "unread"]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
 _GROUPS = {"returns": "return_sums", "info": "info_sums"}
 """Means over episodes that have names of their own: the returns of kinds of agents, and numbers of the info."""
+
+
+_GUARD = ("skipped", "not_finite")  # which the NaN guard adds
+_READ = {"episodes", *_GUARD, "losses", *_MEANS.values(), *_GROUPS.values()}
 
 
 class RowMaker:
@@ -116,6 +120,11 @@ class RowMaker:
             mean = np.where(episodes > 0, total / episodes, self._known.get(name, np.nan))
         self._known[name] = mean
         return _plain(mean)
+
+
+def unread(metrics: Metrics) -> list[str]:
+    """The names of an update's metrics that no row holds."""
+    return [name for name in metrics if name not in _READ]
 
 
 def flatten(metrics: Metrics) -> dict[str, np.ndarray]:

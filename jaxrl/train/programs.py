@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrl.algorithm import Algorithm, Metrics, RunConfig, without_replay
+from jaxrl.algorithm import Algorithm, Metrics, RunConfig, check_returned, without_replay
 from jaxrl.rl.devices import MEMBER, SIDE_BY_SIDE
 from jaxrl.train.devices.hosts import gather
 from jaxrl.train.devices.mesh import check_replicas, everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
 from jaxrl.train.members import Members, seed_keys
+from jaxrl.train.metrics import unread
 
 __all__ = ["Programs", "compile_programs", "compiler_options", "initial_state", "member_keys", "side_by_side"]
 
@@ -41,6 +42,8 @@ class Programs(NamedTuple):
     state_shape: Any
     """The shapes and dtypes of the train state."""
     max_chunk: int
+    unread: list[str]
+    """The names of metrics that no row holds."""
     revives: bool
     """Whether members that have diverged may go on as copies of others."""
     seconds: float
@@ -83,8 +86,10 @@ def compile_programs(
     keys = jax.eval_shape(who.keys)
     state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
-    update = spread(side_by_side(algo.update, members), state, mesh, members)
-    chunk = _chunk(_followed(update, across) if across else update, state, max_chunk)
+    update = spread(side_by_side(partial(_checked, algo.update), members), state, mesh, members)
+    update = jax.jit(_followed(update, across) if across else update)  # traced once, whatever is asked of it
+    metrics = jax.eval_shape(update, state)[1]
+    chunk = _chunk(update, metrics, max_chunk)
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
     options = compiler_options()
@@ -108,6 +113,7 @@ def compile_programs(
             evaluate=lambda state: compiled_play(gathered(state), who.keys(stream=1)),
             state_shape=state,
             max_chunk=max_chunk,
+            unread=unread(metrics),
             revives=across is not None,
             seconds=0.0,
             cached=bool(hits),
@@ -147,14 +153,19 @@ def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: A
     return jax.tree.map(_strong, init(keys, hyperparams))
 
 
-def _chunk(update: Callable[[Any], tuple[Any, Metrics]], state: Any, max_chunk: int) -> Callable[..., Any]:
-    """`chunk(state, n)`: n updates in one program.
+def _checked(update: Callable[[Any], tuple[Any, Metrics]], state: Any) -> tuple[Any, Metrics]:
+    """`update(state)`, if that is a state and metrics; a sentence says what else it is."""
+    returned = update(state)
+    check_returned(state, returned)
+    return returned
+
+
+def _chunk(update: Callable[[Any], tuple[Any, Metrics]], metrics: Metrics, max_chunk: int) -> Callable[..., Any]:
+    """`chunk(state, n)`: n updates in one program, given the shapes of one's metrics.
 
     n is an argument, not a constant, so that one compilation serves every chunk length, including the shorter last
     chunk, and the arithmetic of an update does not depend on how a run is split into chunks.
     """
-    update = jax.jit(update)  # traced once: here for the shapes, then again from its cache
-    _, metrics = jax.eval_shape(update, state)
 
     def chunk(state: Any, n: jax.Array) -> tuple[Any, Metrics]:
         def one(i: jax.Array, loop: tuple[Any, Metrics]) -> tuple[Any, Metrics]:

@@ -270,6 +270,8 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
         loop.rows.update = segment.first
         for sentence in getattr(training.config, "warnings", list)():
             loop.tell("config", sentence)
+        if names := loop.programs.unread:
+            loop.tell("config", f"metrics.jsonl leaves out {', '.join(names)}: put what it should have into losses.")
         state, said = (segment.state, None) if segment.state is not None else training.start.first(loop.programs)
         if said:
             loop.tell("start", said)
