@@ -106,8 +106,7 @@ def _converted(hint: Any, value: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _first(arms, value)
     if origin is Literal or hint is type(None):
-        choices = arms if origin is Literal else (None,)
-        return _checked(value, isinstance(value, str | None) and value in choices)
+        return _choice(arms if origin is Literal else (None,), value)
     if origin is tuple:
         return _tuple(arms, value)
     if hint is bool:
@@ -126,6 +125,14 @@ def _first(arms: tuple[Any, ...], value: Any) -> Any:
             return _converted(arm, value)
         except _OtherError:
             pass
+    raise _OtherError
+
+
+def _choice(choices: tuple[Any, ...], value: Any) -> Any:
+    """The choice that `value` is: equal and of its type, so that True is not 1."""
+    for choice in choices:
+        if isinstance(value, type(choice)) and isinstance(value, bool) == isinstance(choice, bool) and value == choice:
+            return choice
     raise _OtherError
 
 
