@@ -170,9 +170,22 @@ def class_name(config: Any) -> str:
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
-    """A config dataclass as JSON-able data, with words for infinite numbers, which JSON lacks."""
+    """A config dataclass as JSON-able data, with words for infinite numbers, which JSON lacks.
+
+    Raises:
+        TypeError: A field holds what JSON cannot; the message says what to give it instead.
+    """
     content = dataclasses.asdict(config)
     content |= {role: portable(content[role]) for role in NAMED if isinstance(content.get(role), str)}
+    for name, value in content.items():
+        try:
+            json.dumps(spelled(value))
+        except TypeError:
+            whose = f"{algorithm_name(type(config))}.{type(config).__qualname__}"
+            raise TypeError(
+                f"run.json cannot hold {name}={getattr(config, name)!r} of {whose}; make it a number, a text or a "
+                f"tuple, such as the name of what it stands for."
+            ) from None
     return json.loads(json.dumps(spelled(content)))
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import toy_algorithm as toy
@@ -72,6 +72,12 @@ class Outer:
 def test_configs_come_back_as_they_were(config: Outer) -> None:
     data = json.loads(json.dumps(config_to_json(config)))
     assert config_from_json(Outer, data) == config
+
+
+def test_a_field_that_json_cannot_hold_is_named() -> None:
+    strange: Any = Path("x")
+    with pytest.raises(TypeError, match=r"run.json cannot hold names=.*x.* of test_run_folder.Outer; make it a number"):
+        config_to_json(Outer(names=[strange]))
 
 
 def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
