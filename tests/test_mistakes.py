@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -167,6 +168,21 @@ def test_a_flag_by_the_name_that_another_library_gives_it(flag, ours, capsys):
     with pytest.raises(SystemExit):
         main(["train", "ppo", *flag.split()])
     assert f"did you mean {ours}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [("train", "quiet"), ("train", "num_processes"), ("sweep", "samples"), ("search", "budget"), ("plan", "preset")],
+)
+def test_a_field_of_ones_own_with_the_name_of_a_flag(command: str, field: str, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "my_ppo.py"
+    fields = f"@dataclasses.dataclass(frozen=True, kw_only=True)\nclass Config(ppo.Config):\n    {field}: int = 1\n"
+    rest = "PRESETS = {'default': Config()}\nmake = ppo.make\n"
+    file.write_text(f"import dataclasses\nfrom jaxrl.algos import ppo\n{fields}{rest}")
+    with pytest.raises(SystemExit):
+        main([command, str(file)])
+    flag = f"--{field.replace('_', '-')} is a flag of `jaxrl {command}` itself; give the field another name."
+    assert f"my_ppo.py has a field {field}, and {flag}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,7 @@ def parse_flags(
     run_type = Annotated[type(flags), tyro.conf.arg(name="")]
     _check_values(argv, (default, flags))
     given = given_fields(argv)
+    _check_names(name, default, flags, command)
     check_synonyms(given, {field.name for each in (default, flags) for field in dataclasses.fields(each)})
     arguments = dataclasses.make_dataclass(
         "Arguments", [("config", config_type, default), ("run", run_type, flags)], frozen=True
@@ -197,6 +198,19 @@ def parse_flags(
     )
     parsed.run.vouch_for(parsed.config)
     return settled(parsed.config, given - set(tried), given), parsed.run
+
+
+def _check_names(name: str, config: Any, flags: Any, command: str) -> None:
+    """Raise TypeError if a field of an algorithm has the name of one of the command's own flags."""
+    # Those of --hosts have no prefix.
+    taken = {field.name for part in (flags, HostFlags()) for field in dataclasses.fields(part)}
+    for field in dataclasses.fields(config):
+        if field.name in taken:
+            flag = f"--{field.name.replace('_', '-')}"
+            raise TypeError(
+                f"{name} has a field {field.name}, and {flag} is a flag of `jaxrl {command}` itself; give the field "
+                f"another name."
+            )
 
 
 def _check_values(argv: list[str], parts: tuple[Any, ...]) -> None:
