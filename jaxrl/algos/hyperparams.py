@@ -120,10 +120,15 @@ class HyperparamsLayer(RunLayer):
         return [field.name for field in dataclasses.fields(self.hyperparams_class)]
 
     def _check_hyperparams(self) -> None:
-        """Raise TypeError unless the hyperparameters are a pytree whose fields the configuration has as well."""
+        """Raise TypeError unless the hyperparameters are a pytree of numbers that the configuration has as well."""
         kind, own = self.hyperparams_class.__name__, type(self).__name__
         for name in self._hyperparameters():
             if not hasattr(self, name):
                 raise TypeError(f"{kind} has {name}, and {own} does not; add a line {name}: float = … to {own}.")
+            if isinstance(value := getattr(self, name), str | None):  # NumPy takes None for NaN
+                raise TypeError(
+                    f"{own} has {name}={value!r}, and the hyperparameters in {kind} are numbers; give one, or leave "
+                    f"{name} out of {kind}."
+                )
         if jax.tree_util.all_leaves([self.hyperparams]):
             raise TypeError(f"{kind} is not a pytree; write @jax.tree_util.register_dataclass above @dataclass.")

@@ -303,6 +303,17 @@ def test_hyperparameters_of_a_copy_are_fields_and_a_pytree(hyperparams: type[Hyp
         kind()
 
 
+@pytest.mark.parametrize("value", [None, "high"])
+def test_hyperparameters_of_a_copy_are_numbers(value: Any) -> None:
+    """NumPy takes None for NaN."""
+    fields = [("temperature", float | str | None, value)]
+    kind: Any = dataclasses.make_dataclass("Copied", fields, bases=(ppo.Config,), frozen=True, kw_only=True)
+    kind.hyperparams_class = _OneMore
+    with pytest.raises(TypeError, match=rf"Copied has temperature={value!r}, .* in _OneMore are numbers; give one, or"):
+        kind()
+    assert kind(temperature=0.5).hyperparams.temperature == 0.5
+
+
 @dataclasses.dataclass(frozen=True)
 class _Seeded:
     seed: int = 0
