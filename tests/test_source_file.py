@@ -137,6 +137,13 @@ def test_a_file_with_the_config_of_another_algorithm_is_refused(tmp_path: Path) 
     algos.load(write(tmp_path / "whole.py", half + "PRESETS = {'default': Config()}\n"))
 
 
+@pytest.mark.parametrize("presets", ["[Config()]", "{'default': Config}", "{'default': {'lr': 1e-3}}"])
+def test_presets_that_are_no_configurations_are_refused(tmp_path: Path, presets: str) -> None:
+    text = "from jaxrl.algos import ppo\nclass Config(ppo.Config):\n    pass\nmake = ppo.make\n"
+    with pytest.raises(TypeError, match=r"no dictionary of configurations; write PRESETS = \{'default': Config\(…\)\}"):
+        algos.load(write(tmp_path / "listed.py", f"{text}PRESETS = {presets}\n"))
+
+
 def test_a_class_that_no_name_finds_is_told_where_to_go() -> None:
     class Net(nn.Module):
         pass

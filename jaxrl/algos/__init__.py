@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -72,7 +73,13 @@ def load(name: str | Path) -> ModuleType:
 
 def _check_own_config(path: Path, module: ModuleType) -> None:
     """Raise TypeError if a file uses another algorithm's configuration: its runs would be taken for that one's."""
-    presets = {f"PRESETS[{name!r}]": type(config) for name, config in module.PRESETS.items()}
+    named = module.PRESETS.items() if isinstance(module.PRESETS, Mapping) else [("default", None)]
+    for name, config in named:
+        if isinstance(config, type) or not dataclasses.is_dataclass(config):
+            raise TypeError(
+                f"The PRESETS of {path} are no dictionary of configurations; write PRESETS = {{{name!r}: Config(…)}}."
+            )
+    presets = {f"PRESETS[{name!r}]": type(config) for name, config in named}
     for name, kind in {"Config": module.Config, **presets}.items():
         if kind.__module__ != module.__name__:
             base = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
