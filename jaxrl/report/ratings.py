@@ -37,7 +37,8 @@ def elo(results: np.ndarray, *, key: int = 0, repeats: int = 500, level: float =
     The model is Bradley and Terry's (1952, https://doi.org/10.2307/2334029): the odds that i scores against j are
     `10 ** ((r_i - r_j) / 400)`, and a draw counts as half a win. One more draw of each pair that met keeps ratings
     finite when somebody wins every game. Games are resampled from all of them and this draw, so that two equal results
-    do not look certain.
+    do not look certain. The extra draw pulls whoever wins nearly every game towards the others once more in each
+    resample, so an interval that ends short of the rating is stretched to it.
 
     Args:
         results: `[K, K, 3]`, games that the first side (the row) won, drew and lost against the second (the column).
@@ -62,7 +63,7 @@ def elo(results: np.ndarray, *, key: int = 0, repeats: int = 500, level: float =
     share[..., 2] = 1 - share[..., 0] - share[..., 1]  # exactly 1 in all, as `multinomial` wants
     drawn = np.stack([_fit(rng.multinomial(games, np.clip(share, 0, 1))) for _ in range(repeats)])
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Elo(rating, low, high)
+    return Elo(rating, np.minimum(low, rating), np.maximum(high, rating))
 
 
 def equilibrium(score: np.ndarray) -> np.ndarray:

@@ -53,6 +53,12 @@ def test_somebody_who_wins_every_game_has_a_finite_rating():
     assert np.isfinite(found.high).all()
 
 
+def test_an_interval_holds_its_own_rating():
+    best = np.array([[0.5, 0.75, 0.125, 0.0], [0.25, 0.5, 0.0, 0.0], [0.875, 1.0, 0.5, 0.0], [1.0, 1.0, 1.0, 0.5]])
+    found = elo(results_of(best, games=32))  # the last player wins every game
+    assert np.all((found.low <= found.rating) & (found.rating <= found.high))
+
+
 @pytest.mark.parametrize("second", [0, 1])
 def test_a_few_equal_results_are_not_certain(second: int):
     results = np.zeros((2, 2, 3), int)
