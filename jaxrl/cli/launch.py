@@ -17,6 +17,7 @@ from jaxrl.train.folder.typable import typable
 __all__ = ["LaunchFlags", "main", "slurm_script"]
 
 _USAGE = "jaxrl launch --slurm --nodes 2 --gpus-per-node 4 -- train ippo --env smax/3m"
+_COMMAND = "What to run comes after `--` and is a training."
 
 _SCRIPT = """\
 #!/bin/bash
@@ -38,7 +39,7 @@ exit "$code"
 
 @dataclasses.dataclass(frozen=True)
 class LaunchFlags:
-    """Write a submission script for the command after `--`."""
+    """Write a script that submits the training after `--` to a cluster, and continues it when its time is up."""
 
     slurm: bool = False
     """Write the script for SLURM, the only kind so far."""
@@ -65,10 +66,13 @@ class LaunchFlags:
 def main(argv: list[str]) -> int:
     """`jaxrl launch --slurm … -- train ALGO …`; returns the exit code."""
     own, command = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
-    flags = tyro.cli(LaunchFlags, args=own, prog="jaxrl launch", description=f"For example: {_USAGE}")
+    if "--" not in argv and "train" in argv:  # its flags would be unknown ones of `jaxrl launch`
+        raise ValueError(f"{_COMMAND} For example: {_USAGE}")
+    about = f"{LaunchFlags.__doc__}\n\nFor example: {_USAGE}"
+    flags = tyro.cli(LaunchFlags, args=own, prog="jaxrl launch", description=about)
     _check(flags)
     if command[:1] != ["train"] or len(command) < 2:
-        raise ValueError(f"What to run comes after `--` and is a training. For example: {_USAGE}")
+        raise ValueError(f"{_COMMAND} For example: {_USAGE}")
     run_dir, command = _checked(command[1:], flags)
     script = flags.out or Path(f"{_label(run_dir.name)}.sbatch")
     text = slurm_script(command, flags, run_dir.name)

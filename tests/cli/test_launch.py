@@ -121,6 +121,7 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatc
         (["--nodes", "2", *TRAIN], "--slurm"),
         (["--slurm"], "comes after `--`"),
         (["--slurm", "--", "sweep", "ppo"], "is a training"),
+        (["--slurm", "--nodes", "2", *TRAIN[1:]], "comes after `--` and is a training. For example: jaxrl launch"),
         (["--slurm", "--nodes", "0", *TRAIN], "must be at least 1"),
         (["--slurm", "--gpus-per-node", "2", "--time", "soon", *TRAIN], "hours:minutes:seconds"),
         (["--slurm", "--time", "2", *TRAIN], "--save-seconds 120 leaves no time to train in --time 2, which is 120 s"),
@@ -142,3 +143,9 @@ def test_mistakes_are_found_before_the_queue(argv, message, tmp_path, monkeypatc
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_its_help_says_what_it_does(capsys):
+    with pytest.raises(SystemExit):
+        main(["launch", "--help"])
+    assert "Write a script that submits the training after `--`" in " ".join(capsys.readouterr().out.split())
