@@ -107,16 +107,17 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
     lines = [("devices", "environments", "compute", "gradient", "all-reduces", "an update", "speed-up", "if grown")]
     for row in rows:
         share = config.num_envs / row.devices if hasattr(config, "num_envs") else float("nan")
+        possible = share >= 1 and share.is_integer()
         alone = row.compute * row.devices
         lines.append(
             (
                 f"{row.devices}",
-                f"{share:,.6g}" if share >= 1 else "too few",
+                f"{share:,.0f}" if possible else "uneven" if share > 1 else "too few",
                 _seconds(row.compute),
                 data_size(row.reduced),
                 _seconds(row.communication),
                 _seconds(row.seconds),
-                f"{alone / row.seconds:.1f}" if share >= 1 else "–",
+                f"{alone / row.seconds:.1f}" if possible else "–",
                 f"{row.devices * alone / (alone + row.communication):.1f}",
             )
         )

@@ -116,6 +116,15 @@ def test_what_fits_is_planned(capsys, monkeypatch, plan):
     assert "too few" in text  # 16 environments on 64 devices
 
 
+def test_no_device_has_a_fraction_of_an_environment(capsys, monkeypatch):
+    monkeypatch.setattr("jaxrl.train.cost.estimate.estimate_cost", lambda *_: PLAN)
+    main(["plan", "ppo", "--env", "probe/constant_reward", "--num-envs", "1000", "--device-counts", "8", "64"])
+    even, uneven = (line.split() for line in capsys.readouterr().out.splitlines()[-3:-1])
+    assert even[1] == "125"
+    assert uneven[1] == "uneven"  # 15.625
+    assert uneven[-2] == "–"
+
+
 def test_what_cannot_fit_is_refused(capsys, monkeypatch):
     monkeypatch.setattr(
         "jaxrl.train.cost.estimate.estimate_cost", lambda *_: PLAN.__class__(**{**vars(PLAN), "limit": 5 * 10**5})
