@@ -14,7 +14,11 @@ import pytest
 from pages import ROOT, blocks, shell_lines
 
 from jaxrl import algos
+from jaxrl.algos import ippo
 from jaxrl.cli import _COMMANDS
+from jaxrl.cli.plan import PlanFlags
+from jaxrl.cli.train import parse_flags
+from jaxrl.display import data_size
 
 DOCS = ROOT / "docs"
 
@@ -144,14 +148,24 @@ def test_the_arguments_of_every_loss_are_told():
         assert arguments == required, name
 
 
-def test_commands_that_go_on_with_a_run_find_it():
+@pytest.mark.parametrize("page", ["going_on.md", "sweeps.md"])
+def test_commands_that_go_on_with_a_run_find_it(page: str):
     """Typed in the order of the page, in an empty folder."""
     made = set()
-    for line in shell_lines((DOCS / "going_on.md").read_text(encoding="utf-8")):
+    for line in shell_lines((DOCS / page).read_text(encoding="utf-8")):
         words = line.split()
         made |= {folder for flag, folder in itertools.pairwise(words) if flag == "--run-dir"}
         assert {word for word in words if word.startswith("runs/")} <= made, line
         assert "--stop-at" not in words or words[1] != "train" or "--run-dir" in words, "the page gives it twice"
+
+
+def test_the_plan_that_is_shown_is_that_of_its_command():
+    (shown,) = [block for block in blocks(DOCS / "hosts.md", "text") if block.startswith("$ jaxrl plan ippo")]
+    config, _ = parse_flags("ippo", ippo, shown.splitlines()[0].split()[4:], PlanFlags(), "plan")
+    state = jax.eval_shape(ippo.make(config).init, jax.random.key(0))
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    assert f": {config.num_updates:,} updates of {config.steps_per_update:,} steps\n" in shown
+    assert f"\n  parameters         {parameters:,} ({data_size(4 * parameters)})\n" in shown
 
 
 def test_the_tour_shows_every_command():
