@@ -142,8 +142,12 @@ class RunFolder:
 
 
 def _program(path: Path) -> list[str]:
-    """The words that run the program at `path`: its name, or `python -m` and its package."""
-    return ["python", "-m", path.parent.name] if path.name == "__main__.py" else [path.name]
+    """The words that run the program at `path`: its name, `python` and a script, or `python -m` and its package."""
+    if path.name == "__main__.py":
+        return ["python", "-m", path.parent.name]
+    if path.suffix == ".py":
+        return ["python", path.name if path.is_absolute() else path.as_posix()]
+    return [path.name]
 
 
 def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:

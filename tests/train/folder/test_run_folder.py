@@ -86,6 +86,8 @@ def test_the_command_can_be_typed_again(monkeypatch: pytest.MonkeyPatch) -> None
     assert shlex.split(describe_run(toy.Config(), 1)["command"]) == words
     monkeypatch.setattr("sys.argv", ["/usr/lib/jaxrl/__main__.py", *words[1:]])
     assert shlex.split(describe_run(toy.Config(), 1)["command"]) == ["python", "-m", *words]
+    monkeypatch.setattr("sys.argv", ["algos/ppo.py", *words[1:]])
+    assert shlex.split(describe_run(toy.Config(), 1)["command"]) == ["python", "algos/ppo.py", *words[1:]]
 
 
 def test_options_of_another_version_are_named() -> None:
