@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent, Networks
 from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Observation
-from jaxrl.algos.box_config import BoxLayer
+from jaxrl.algos.config.box import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows, step_weights
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.entities import Entities

@@ -22,8 +22,8 @@ from jaxrl.acting.agent import Agent, act, act_alone
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy, pqn
+from jaxrl.algos.config.q import ReplayHyperparams, ReplayQConfig
 from jaxrl.algos.off_policy import Batch, bootstrap_steps, replayed_returns, rows, step_weights
-from jaxrl.algos.q_config import ReplayHyperparams, ReplayQConfig
 from jaxrl.checked import check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name

@@ -16,8 +16,8 @@ from typing import Any
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
-from jaxrl.algos.layers import TeamLayer
-from jaxrl.algos.q_config import ReplayQConfig
+from jaxrl.algos.config.q import ReplayQConfig
+from jaxrl.algos.config.run import TeamLayer
 from jaxrl.checked import check_config, check_loss
 from jaxrl.fields import Name
 

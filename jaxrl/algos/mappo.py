@@ -23,8 +23,8 @@ from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
+from jaxrl.algos.config.network import beside_own_critics
 from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
-from jaxrl.algos.network_config import beside_own_critics
 from jaxrl.algos.on_policy import counted
 from jaxrl.checked import Allowed, check_config, check_loss
 from jaxrl.entities import Entities

@@ -20,7 +20,7 @@ from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import Normaliser
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
-from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.algos.config.on_policy import Hyperparams, OnPolicyConfig
 from jaxrl.algos.on_policy import collect, counted, draw_agents, learn, own_networks
 from jaxrl.checked import check_config, check_loss
 from jaxrl.entities import Entities

@@ -19,8 +19,8 @@ from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.rollout import team_share, team_sum
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo, pqn
-from jaxrl.algos.layers import TeamLayer
-from jaxrl.algos.q_config import Hyperparams, QConfig
+from jaxrl.algos.config.q import Hyperparams, QConfig
+from jaxrl.algos.config.run import TeamLayer
 from jaxrl.checked import check_config, check_loss
 from jaxrl.fields import Name
 

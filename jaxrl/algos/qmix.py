@@ -22,9 +22,9 @@ from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
+from jaxrl.algos.config.q import NUMBERS, ReplayHyperparams
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
-from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
 from jaxrl.checked import COUNT, LAYERS, Allowed, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer

@@ -32,7 +32,7 @@ from jaxrl.algos.actor_critic import (
     predictions_of,
     q_of,
 )
-from jaxrl.algos.box_config import BoxLayer
+from jaxrl.algos.config.box import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
 from jaxrl.algos.on_policy import own_numbers
 from jaxrl.checked import POSITIVE, Allowed, check_config, check_loss

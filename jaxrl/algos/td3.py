@@ -21,7 +21,7 @@ from jaxrl.acting.rollout import draw_by_shard
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
 from jaxrl.algos.actor_critic import actor_critics, critic_loss, explore, learn_part, part_of, predictions_of, q_of
-from jaxrl.algos.box_config import BoxLayer
+from jaxrl.algos.config.box import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
 from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment

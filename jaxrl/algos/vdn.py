@@ -18,9 +18,9 @@ from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.rollout import team_sum
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
+from jaxrl.algos.config.q import NUMBERS, ReplayHyperparams
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
-from jaxrl.algos.q_config import NUMBERS, ReplayHyperparams
 from jaxrl.checked import Allowed, check_config, check_loss
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]

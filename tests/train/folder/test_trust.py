@@ -111,7 +111,7 @@ def test_a_run_that_was_made_here_is_loaded_and_a_strangers_only_with_trust(
         ("os:system", {"command": "touch executed"}),
         ("jaxrl.registry:make", {"env_id": "smax/3m"}),
         ("jaxrl.algos.ppo:TrainState", {}),
-        ("jaxrl.algos.config:OnPolicyConfig", {}),
+        ("jaxrl.algos.config.on_policy:OnPolicyConfig", {}),
         ("../mine:Config", {}),
         ("mine", {}),
         (":", {}),

@@ -107,7 +107,7 @@ class _Unchecked(mappo.Config):
 ONE_STEP = {**SIZES, "env": "probe/constant_reward", "update_epochs": 1, "num_minibatches": 1, "critic_hidden": (8,)}
 OTHER: dict[str, Any] = {
     "env": "probe/truncation",
-    "params": f"{Path(__file__).parents[1]}/wrappers/worlds.py:draw",
+    "params": f"{Path(__file__).parents[2]}/wrappers/worlds.py:draw",
     "seed": 1,
     "total_timesteps": 128,
     "num_envs": 8,

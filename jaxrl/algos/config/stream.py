@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from jaxrl.algos.hyperparams import HyperparamsLayer
-from jaxrl.algos.network_config import ActivationName, NetworkLayer
+from jaxrl.algos.config.hyperparams import HyperparamsLayer
+from jaxrl.algos.config.network import ActivationName, NetworkLayer
 from jaxrl.checked import SHARE, Allowed, Effect
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.source_file import algorithm_name

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algos.layers import RunLayer
+from jaxrl.algos.config.run import RunLayer
 from jaxrl.checked import POSITIVE, SHARE, Allowed
 from jaxrl.environment import Environment
 from jaxrl.nn.torso import is_picture

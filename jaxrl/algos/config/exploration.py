@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxrl.algos.hyperparams import HyperparamsLayer
+from jaxrl.algos.config.hyperparams import HyperparamsLayer
 from jaxrl.checked import SHARE, Allowed
 from jaxrl.environment import Environment
 from jaxrl.rl.annealing import ramp

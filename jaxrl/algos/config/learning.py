@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal
 
-from jaxrl.algos.hyperparams import HyperparamsLayer
-from jaxrl.algos.network_config import NetworkLayer, has_memory
+from jaxrl.algos.config.hyperparams import HyperparamsLayer
+from jaxrl.algos.config.network import NetworkLayer, has_memory
 from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, Allowed, CheckedConfig, Effect
 
 __all__ = ["BinsLayer", "EpochLayer", "LearningLayer", "OptimizerName"]

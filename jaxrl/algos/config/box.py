@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 import jax
 import jax.numpy as jnp
 
-from jaxrl.algos.layers import SharingLayer
-from jaxrl.algos.learning import BinsLayer
-from jaxrl.algos.network_config import ActivationName, beside_own_critics
-from jaxrl.algos.replay_config import ReplayLayer
+from jaxrl.algos.config.learning import BinsLayer
+from jaxrl.algos.config.network import ActivationName, beside_own_critics
+from jaxrl.algos.config.replay import ReplayLayer
+from jaxrl.algos.config.run import SharingLayer
 from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import spanned

@@ -11,7 +11,7 @@ from family import MODULES
 
 from jaxrl import algos
 from jaxrl.algos import ippo, mappo, ppo
-from jaxrl.algos.config import Hyperparams, OnPolicyConfig
+from jaxrl.algos.config.on_policy import Hyperparams, OnPolicyConfig
 from jaxrl.cli.sweep import SweepFlags, read_space
 from jaxrl.cli.train import given_fields, parse_flags, preset_chosen
 from jaxrl.errors import UnknownNameError

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import jax
 
-from jaxrl.algos.learning import BinsLayer, EpochLayer
-from jaxrl.algos.network_config import needs_no_network
+from jaxrl.algos.config.learning import BinsLayer, EpochLayer
+from jaxrl.algos.config.network import needs_no_network
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import policy_head

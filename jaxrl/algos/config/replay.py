@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import jax
 
-from jaxrl.algos.learning import LearningLayer
-from jaxrl.algos.network_config import has_memory
+from jaxrl.algos.config.learning import LearningLayer
+from jaxrl.algos.config.network import has_memory
 from jaxrl.checked import COUNT, NOT_NEGATIVE, SHARE, Allowed, Effect
 
 __all__ = ["ReplayLayer"]

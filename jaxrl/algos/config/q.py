@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import jax
 import jax.numpy as jnp
 
-from jaxrl.algos.exploration import ExplorationLayer
-from jaxrl.algos.layers import SharingLayer
-from jaxrl.algos.learning import BinsLayer, EpochLayer, LearningLayer, OptimizerName
-from jaxrl.algos.network_config import ActivationName, beside_q_heads
-from jaxrl.algos.replay_config import ReplayLayer
+from jaxrl.algos.config.exploration import ExplorationLayer
+from jaxrl.algos.config.learning import BinsLayer, EpochLayer, LearningLayer, OptimizerName
+from jaxrl.algos.config.network import ActivationName, beside_q_heads
+from jaxrl.algos.config.replay import ReplayLayer
+from jaxrl.algos.config.run import SharingLayer
 from jaxrl.checked import SHARE, Allowed
 from jaxrl.rl.value import GreedyValue, HLGauss
 

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algos.config import Hyperparams, OnPolicyConfig
-from jaxrl.algos.layers import SharingLayer
+from jaxrl.algos.config.on_policy import Hyperparams, OnPolicyConfig
+from jaxrl.algos.config.run import SharingLayer
 from jaxrl.checked import Effect
 from jaxrl.environment import Environment
 from jaxrl.fields import Pairs
