@@ -8,8 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrl.envs.minatar import Asterix, Breakout, Freeway, Seaquest, SpaceInvaders
+from jaxrl.envs.minatar.asterix import Asterix
+from jaxrl.envs.minatar.breakout import Breakout
 from jaxrl.envs.minatar.draw import draw_cells
+from jaxrl.envs.minatar.freeway import Freeway
+from jaxrl.envs.minatar.seaquest import Seaquest
+from jaxrl.envs.minatar.space_invaders import SpaceInvaders
 from jaxrl.render.scene import Caption, Circle, Rect, Scene, Shape, Text
 
 __all__ = ["board", "draw"]
