@@ -62,76 +62,17 @@ _WRITTEN = "Written by `jaxrl eject"  # begins the last paragraph of the docstri
 _IMPORTS = 88  # the width of import lines: the default of black and ruff
 
 _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
-_PLACES = {  # of definitions; the rest follows from the module or the kind of definition
-    "Networks": "Networks",
-    "actor_critic": "Networks",
-    "own_networks": "Networks",
-    "q_networks": "Networks",
-    "actor_critics": "Networks",
-    "box_of": "Networks",
-    "own_numbers": "Networks",
-    "counted": "Networks",
-    "part_of": "Networks",
-    "q_of": "Networks",
-    "_new_carry": "Networks",
-    "networks": "Networks",
-    "mixer_of": "Networks",
-    "loss": "Loss",
-    "team_loss": "Loss",
-    "mix": "Loss",
-    "mixed_loss": "Loss",
-    "Batch": "Loss",
-    "Steps": "Loss",
-    "Mix": "Loss",
-    "of_team": "Loss",
-    "unroll": "Loss",
-    "rows": "Loss",
-    "replayed_returns": "Loss",
-    "bootstrap_steps": "Loss",
-    "step_weights": "Loss",
-    "critic_loss": "Loss",
-    "policy_loss": "Loss",
-    "draw_actions": "Loss",
-    "alpha_of": "Loss",
-    "of_agents": "Loss",
-    "Step": "Loss",
-    "objective": "Loss",
-    "Preference": "Configuration",
-    "Role": "Configuration",
-    "TrainState": "Update",
-    "SelfPlayState": "Update",
-    "init_with_pool": "Update",
-    "newest": "Update",
-    "init": "Update",
-    "Learn": "Update",
-    "init_stream": "Update",
-    "gradient_at": "Update",
-    "learn_from_stream": "Update",
-    "Experience": "Update",
-    "collect": "Update",
-    "learn": "Update",
-    "act_and_learn": "Update",
-    "Learner": "Update",
-    "LearnStep": "Update",
-    "new_learner": "Update",
-    "begin": "Update",
-    "descend": "Update",
-    "learn_part": "Update",
-    "learn_values": "Update",
-    "learn_policy": "Update",
-    "_Learning": "Update",
-    "_stored": "Update",
-    "_learn": "Update",
-    "_minibatch": "Update",
-    "current_epsilon": "Update",
-    "explore": "Update",
-    "behave": "Update",
-    "update": "Update",
-    "sequences": "Update",
-    "make": "The algorithm",
-    "make_train": "The algorithm",
-    "main": "The algorithm",
+_PLACES = {  # of definitions in `jaxrl.algos`; functions and classes that are not named here are part of the update
+    "Config TeamConfig TeamQConfig Hyperparams Preference Role _is_continuous _meets_the_past": "Configuration",
+    "Networks networks actor_critic actor_critics own_networks q_networks mixer_of _new_carry": "Networks",
+    "own_numbers counted box_of part_of q_of predictions_of": "Networks",
+    "Batch Steps Step Predicted Mix mix of_team unroll rows step_weights bootstrap_steps replayed_returns": "Loss",
+    "loss team_loss mixed_loss objective critic_loss policy_loss _distribution_of_returns": "Loss",
+    "draw_actions alpha_of of_agents": "Loss",
+    "Learn LearnStep": "Update",
+    "make make_train main": "The algorithm",
 }
+_SECTION_OF = {name: section for names, section in _PLACES.items() for name in names.split()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,12 +233,14 @@ def _docstring(module: ModuleType, algorithm: str) -> str:
 
 def _section(definition: _Definition) -> str:
     """The section of the file in which a definition stands."""
-    if definition.name in _PLACES:
-        return _PLACES[definition.name]
+    if definition.name in _SECTION_OF:
+        return _SECTION_OF[definition.name]
     if definition.module.startswith("jaxrl.acting"):
         return "Agent" if definition.module.endswith(".agent") else "Rollout"
+    if definition.module.startswith("jaxrl.algos.config") or isinstance(definition.node, ast.Assign | ast.AnnAssign):
+        return "Configuration"
     bases = [ast.unparse(base) for base in getattr(definition.node, "bases", [])]
-    return "Networks" if "nn.Module" in bases else "Configuration"
+    return "Networks" if "nn.Module" in bases else "Update"
 
 
 def _module_rank(module: str) -> int:
