@@ -19,18 +19,18 @@ import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, act_alone
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
+from jaxrl.algos.config.actor import ActorLayer
 from jaxrl.algos.config.stream import StreamLayer
 from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
-from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, Effect, check_config, check_loss
+from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, check_config, check_loss
 from jaxrl.entities import Entities
-from jaxrl.environment import Environment
 from jaxrl.fields import Name
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.rl.traces import accumulate, bounded_step
 from jaxrl.rl.value import ScalarValue
-from jaxrl.spaces import Box, Space
+from jaxrl.spaces import Space
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -49,18 +49,12 @@ class Hyperparams:
     ent_coef: Any
 
 
-def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
-    return isinstance(env().action_space(), Box)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(StreamLayer):
+class Config(StreamLayer, ActorLayer):
     """Stream AC's configuration. The defaults suit the classic control tasks."""
 
     env: Name = "classic/cartpole"
     hidden: tuple[int, ...] = (64, 64)
-    squash: bool = False
-    """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
     kappa_policy: float = 3.0
     """How cautious the actor's steps are: the higher, the smaller."""
     kappa_value: float = 2.0
@@ -73,24 +67,11 @@ class Config(StreamLayer):
         **dict.fromkeys(("kappa_policy", "kappa_value"), POSITIVE),
         "ent_coef": NOT_NEGATIVE,
     }
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
-    )
 
     @property
     def value(self) -> ScalarValue:
         """What the critic predicts."""
         return ScalarValue()
-
-    def make_env(self) -> Environment:
-        """The environment that `env` names.
-
-        Raises:
-            ValueError: There is none, or a field has no effect or makes no sense in it; the message says which.
-        """
-        env = super().make_env()
-        policy_head(env.action_space(), squash=self.squash)  # refuses what it cannot make
-        return env
 
 
 PRESETS: dict[str, Config] = {

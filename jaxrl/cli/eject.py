@@ -36,6 +36,7 @@ _READING = (
     "jaxrl.algos.config.network",
     "jaxrl.algos.config.run",
     "jaxrl.algos.config.hyperparams",
+    "jaxrl.algos.config.actor",
     "jaxrl.algos.config.learning",
     "jaxrl.algos.config.replay",
     "jaxrl.algos.config.box",
@@ -63,7 +64,7 @@ _IMPORTS = 88  # the width of import lines: the default of black and ruff
 
 _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
 _PLACES = {  # of definitions in `jaxrl.algos`; functions and classes that are not named here are part of the update
-    "Config TeamConfig TeamQConfig Hyperparams Preference Role _is_continuous _meets_the_past": "Configuration",
+    "Config TeamConfig TeamQConfig Hyperparams Preference Role _meets_the_past": "Configuration",
     "Networks networks actor_critic actor_critics own_networks q_networks mixer_of _new_carry": "Networks",
     "own_numbers counted box_of part_of q_of predictions_of": "Networks",
     "Batch Steps Step Predicted Mix mix of_team unroll rows step_weights bootstrap_steps replayed_returns": "Loss",

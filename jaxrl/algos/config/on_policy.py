@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import jax
 
+from jaxrl.algos.config.actor import ActorLayer
 from jaxrl.algos.config.learning import BinsLayer, EpochLayer
 from jaxrl.algos.config.network import needs_no_network
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, SHARE, SIZES, Allowed, Effect
-from jaxrl.environment import Environment
-from jaxrl.nn.heads import policy_head
 from jaxrl.rl.value import HLGauss, ScalarValue
-from jaxrl.spaces import Box
 
 __all__ = ["Hyperparams", "OnPolicyConfig"]
 
@@ -41,16 +38,10 @@ def _learns_twice(config: Any, _: Any) -> bool:
     return config.gradients_per_update > 1
 
 
-def _is_continuous(_: Any, env: Callable[[], Environment]) -> bool:
-    return isinstance(env().action_space(), Box)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig(BinsLayer, EpochLayer):
+class OnPolicyConfig(BinsLayer, EpochLayer, ActorLayer):
     """Fields of every algorithm that learns from its own fresh rollouts by proximal policy optimisation."""
 
-    squash: bool = False
-    """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
     share_torso: bool = True
     """Share one torso (and memory) between policy and value, instead of one each."""
     critic_hidden: tuple[int, ...] = ()
@@ -80,7 +71,6 @@ class OnPolicyConfig(BinsLayer, EpochLayer):
         **dict.fromkeys(("clip_eps", "ent_coef", "vf_coef"), NOT_NEGATIVE),
     }
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("squash", ("env",), _is_continuous, "choose an environment with continuous actions"),
         Effect("critic_hidden", ("share_torso",), lambda c, _: not c.share_torso, "choose share_torso=False"),
         needs_no_network("critic_hidden"),
         Effect("clip_value", ("value_loss",), lambda c, _: c.value_loss == "mse", "choose value_loss=mse"),
@@ -102,13 +92,3 @@ class OnPolicyConfig(BinsLayer, EpochLayer):
         """The hyperparameters of the update that `state` is about to make."""
         del agent
         return self.annealed(state.hyperparams, state.update)
-
-    def make_env(self) -> Environment:
-        """The environment that `env` names.
-
-        Raises:
-            ValueError: There is none, or a field has no effect or makes no sense in it; the message says which.
-        """
-        env = super().make_env()
-        policy_head(env.action_space(), squash=self.squash)  # refuses what it cannot make
-        return env
