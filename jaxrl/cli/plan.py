@@ -106,7 +106,7 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
     rows = scaling_table(plan, list(flags.device_counts), minibatches, assumed, flags.seconds_per_update)
     lines = [("devices", "environments", "compute", "gradient", "all-reduces", "an update", "speed-up", "if grown")]
     for row in rows:
-        share = config.num_envs / row.devices if hasattr(config, "num_envs") else float("nan")
+        share = config.num_envs / row.data if hasattr(config, "num_envs") else float("nan")
         possible = share >= 1 and share.is_integer()
         alone = row.compute * row.devices
         lines.append(

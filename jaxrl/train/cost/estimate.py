@@ -88,13 +88,15 @@ class CostEstimate:
 
 
 class ScalingRow(NamedTuple):
-    """The theoretical cost of one update with a run's environments spread over n devices; times in seconds."""
+    """The theoretical cost of one update with a run's members and environments spread over n devices; in seconds."""
 
     devices: int
+    data: int
+    """Devices that share the environments of a member."""
     compute: float
     """Computing time of each device."""
     reduced: float
-    """Bytes that each device sends for the gradients of one minibatch, those of all members."""
+    """Bytes that each device sends for the gradients of one minibatch, those of all its members."""
     communication: float
     """Time to reduce all gradients of an update."""
 
@@ -167,8 +169,9 @@ def scaling_table(
 ) -> list[ScalingRow]:
     """The cost of one update on each number of devices.
 
-    A device does its share of the work of one device; an all-reduce moves 2 (n - 1) / n of the gradient's bytes
-    through each device, in at least 2 log2(n) messages.
+    Members are spread first, as `choose_shape` does, and need no communication. A device does its share of the work of
+    one device; among d devices that share the environments of a member, an all-reduce moves 2 (d - 1) / d of the
+    gradient's bytes through each device, in at least 2 log2(d) messages.
 
     Args:
         plan: The run's estimate.
@@ -181,10 +184,12 @@ def scaling_table(
     alone = least if measured is None else measured
     rows = []
     for n in counts:
-        reduced = 2 * (n - 1) / n * plan.param_bytes * plan.members
-        messages = 2 * math.ceil(math.log2(n)) * assumed.latency_us * 1e-6
+        spread = math.gcd(n, plan.members)
+        data = n // spread
+        reduced = 2 * (data - 1) / data * plan.param_bytes * plan.members / spread
+        messages = 2 * math.ceil(math.log2(data)) * assumed.latency_us * 1e-6
         one = messages + reduced / (assumed.link_gb_per_s * 1e9)
-        rows.append(ScalingRow(n, alone / n, reduced, minibatches * one))
+        rows.append(ScalingRow(n, data, alone / n, reduced, minibatches * one))
     return rows
 
 

@@ -1,5 +1,6 @@
 """What is said before a run: counts that can be checked by hand, and a polite no to what cannot fit."""
 
+import dataclasses
 import re
 from typing import Any
 
@@ -19,6 +20,7 @@ from jaxrl.train.cost.estimate import (
     estimate_cost,
     scaling_table,
 )
+from jaxrl.train.devices.mesh import choose_shape
 
 CONFIG = ppo.Config(env="probe/constant_reward", hidden=(8,), num_envs=8, num_steps=4, total_timesteps=320)
 REPLAY: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "learning_starts": 32, "batch_size": 8, "hidden": (8,)}
@@ -104,6 +106,17 @@ def test_members_on_the_same_devices_have_a_gradient_each():
     plan = estimate_cost(toy_algorithm.make(config), config, members=3)
     assert plan.param_bytes == 16
     assert scaling_table(plan, [2], 4, ASSUMED)[0].reduced == 3 * 16
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8, 24])
+def test_members_are_spread_before_environments(count: int):
+    """As training does, where there are shards enough; a member that is alone on its device sends no gradient."""
+    plan = dataclasses.replace(PLAN, members=6)
+    (row,) = scaling_table(plan, [count], 4, ASSUMED)
+    member, data = choose_shape(24, 6, count)
+    assert (count // row.data, row.data) == (member, data)
+    assert row.reduced == pytest.approx(2 * (data - 1) / data * plan.param_bytes * 6 / member)
+    assert row.communication == 0 if data == 1 else row.communication > 0
 
 
 def test_what_fits_is_planned(capsys, monkeypatch, plan):
