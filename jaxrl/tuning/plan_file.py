@@ -115,13 +115,17 @@ def recorded(
 def _continued(file: Path, what: str, config: Any, about: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
     """The content with which the file continues, if it has the same plan.
 
+    The values that the config has for the fields in the space do not matter, because every point has its own.
+
     Raises:
         FileExistsError: The file has another plan.
     """
     before = read_about(file)
     names = [name for name in plan if name not in MAY_CHANGE]
     there, here = ({name: each.get(name) for name in ("algorithm", *names)} for each in (before, about))
-    differing = [*differences(config_in(before, config), about["config"]), *differences(there, here)]
+    configs = config_in(before, config), about["config"]
+    then, now = ({k: v for k, v in each.items() if k not in plan.get("space", ())} for each in configs)
+    differing = [*differences(then, now), *differences(there, here)]
     if differing:
         raise FileExistsError(
             f"{file.parent} already holds another {what}: {', '.join(differing)}. Name another folder with "

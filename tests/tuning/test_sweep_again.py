@@ -136,6 +136,14 @@ def test_another_sweep_does_not_continue_this_one(toy_sweep: Any, toy_folder: Pa
         jaxrl.sweep(TOY, other, toy_folder, lr=[0.25, 1.0], num_envs=[2, 4], seeds=2, max_members=2, **OPTIONS)
 
 
+def test_it_does_not_matter_what_the_config_says_of_a_swept_field(toy_sweep: Any, toy_folder: Path) -> None:
+    """As the command line takes the first value for it, and Python keeps the one in the config."""
+    other = dataclasses.replace(CONFIG, lr=0.25, num_envs=2)
+    assert (other.lr, other.num_envs) != (CONFIG.lr, CONFIG.num_envs)
+    again = jaxrl.sweep(TOY, other, toy_folder, lr=[0.25, 1.0], num_envs=[2, 4], seeds=2, max_members=2, **OPTIONS)
+    assert again.table == toy_sweep.table
+
+
 def test_how_often_to_save_may_change(toy_sweep: Any, toy_folder: Path) -> None:
     again = sweep_toys(toy_folder, checkpoint_every_updates=5, checkpoint_every_minutes=1.0, mesh=(1, 1))
     assert again.table == toy_sweep.table

@@ -72,7 +72,9 @@ def run_differences(config: Any, there: Mapping[str, Any], here: Mapping[str, An
         here: The requested run, see `wanted`.
     """
     changed = _changed_files(there, here)
-    return changed or [*differences(_deciding(config, there), _deciding(config, here)), *_other_members(there, here)]
+    own = _own_fields(there) & _own_fields(here)
+    then, now = ({k: v for k, v in _deciding(config, each).items() if k not in own} for each in (there, here))
+    return changed or [*differences(then, now), *_other_members(there, here)]
 
 
 def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
@@ -93,6 +95,15 @@ def _changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[st
         for role in now
         if role in before and before[role]["sha256"] != now[role]["sha256"]
     ]
+
+
+def _own_fields(about: Mapping[str, Any]) -> set[str]:
+    """The fields of the config that determine nothing, because every member has its own value.
+
+    The seed is not among them: points are drawn from the one in the config.
+    """
+    members = [set(own) for own in about.get("members") or ()]
+    return set.intersection(*members) - {"seed"} if members else set()
 
 
 def _deciding(config: Any, about: Mapping[str, Any]) -> dict[str, Any]:
