@@ -28,6 +28,7 @@ __all__ = [
     "split_mask",
     "stack_agents",
     "typed_key",
+    "writable",
 ]
 
 
@@ -151,6 +152,11 @@ def raw_key(key: jax.Array) -> jax.Array:
     return jax.random.key_data(key) if key.dtype == abstract_key().dtype else key
 
 
+def writable(tree: Any) -> Any:
+    """The arrays as copies, which users may change: what NumPy borrows from JAX is read-only."""
+    return jax.tree.map(np.array, tree)
+
+
 class Stepper:
     """One environment stepped from Python, without auto-reset: NumPy outputs, one compiled call per step.
 
@@ -172,7 +178,7 @@ class Stepper:
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Start an episode: `(obs, facts)`; `seed` determines all randomness until the next `reset`."""
         self._key, self.state, obs, facts = self._reset(jax.random.key(seed), self.params)
-        return np.asarray(obs), jax.tree.map(np.asarray, facts)
+        return writable(obs), writable(facts)
 
     def step(self, action: Any) -> tuple[np.ndarray, np.ndarray, bool, bool, dict[str, Any]]:
         """One step: `(obs, reward, terminated, truncated, facts)`; facts are `info` and the masks of the new state.
@@ -186,8 +192,7 @@ class Stepper:
         action = check_action(action, self._space, f"{self.env.name}.step", agents=agents)
         result = self._step(self._key, self.state, action, self.params)
         self._key, self.state, obs, reward, terminated, truncated, facts = result
-        facts = jax.tree.map(np.asarray, facts)
-        return np.asarray(obs), np.asarray(reward), bool(terminated), bool(truncated), facts
+        return writable(obs), writable(reward), bool(terminated), bool(truncated), writable(facts)
 
     def render(self) -> np.ndarray:
         """A picture of the state, uint8 `[H, W, 3]`.

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.interop.common import Extra, Stepper, sampling_mask
+from jaxrl.interop.common import Extra, Stepper, sampling_mask, writable
 from jaxrl.spaces import check_action
 from jaxrl.vector import VectorEnv
 
@@ -109,7 +109,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
         self._key, self.state, obs, info = self._reset(key, self.params)
-        return np.asarray(obs), _marked(jax.tree.map(np.asarray, info))
+        return writable(obs), _marked(writable(info))
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all B environments.
@@ -123,7 +123,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
             raise RuntimeError(f"No episodes of {self.venv.env.name} have begun; call reset before step.")
         actions = check_action(actions, self.venv.action_space(), "step", environments=self.num_envs)
         self._key, self.state, *rest = self._step(self._key, self.state, actions, self.params)
-        obs, reward, terminated, truncated, info, final = jax.tree.map(np.asarray, rest)
+        obs, reward, terminated, truncated, info, final = writable(rest)
         info = _marked(info)
         done = terminated | truncated
         if done.any():  # like Gymnasium's own vector environments

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.interop.common import Extra, Stepper, split_agents, split_mask
+from jaxrl.interop.common import Extra, Stepper, split_agents, split_mask, writable
 
 with Extra("pettingzoo"):  # the extra brings Gymnasium, whose spaces PettingZoo uses
     import pettingzoo
@@ -114,7 +114,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             RuntimeError: No episode has begun.
         """
         self.stepper.check_begun("state")
-        return np.asarray(self._global_state(self.stepper.state, self.stepper.params))
+        return writable(self._global_state(self.stepper.state, self.stepper.params))
 
     def render(self) -> np.ndarray | None:
         """A picture, if `render_mode` is set."""

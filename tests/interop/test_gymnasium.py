@@ -131,6 +131,21 @@ def test_vector_environment_is_accepted_by_gymnasiums_wrappers():
     assert info["episode"]["l"].tolist() == [5, 5]
 
 
+def test_gymnasiums_wrappers_may_change_what_a_step_returns():
+    envs = to_gymnasium_vector(jaxrl.make("CartPole-v1"), 2)
+    clipped = gymnasium.wrappers.vector.ClipReward(envs, max_reward=0.5)  # in place
+    clipped.reset(seed=0)
+    assert clipped.step(np.zeros(2, int))[1].tolist() == [0.5, 0.5]
+
+
+def test_arrays_are_the_users_own_to_change():
+    env = to_gymnasium(jaxrl.make("CartPole-v1"))
+    for obs, info in (env.reset(seed=0), env.step(0)[::4]):
+        obs += 1
+        info["action_mask"][:] = 0
+    assert env.step(0)[4]["action_mask"].tolist() == [1, 1]
+
+
 def test_an_episode_begins_with_reset_and_takes_one_action():
     env, envs = to_gymnasium(jaxrl.make("CartPole-v1")), to_gymnasium_vector(jaxrl.make("CartPole-v1"), 2)
     with pytest.raises(RuntimeError, match="No episode of classic/cartpole has begun; call reset"):

@@ -62,6 +62,15 @@ def test_equals_the_environment_itself(tag):
     assert all(np.array_equal(seen[agent], again[agent]) for agent in seen)
 
 
+def test_arrays_are_the_users_own_to_change(tag):
+    obs, _ = tag.reset(seed=1)
+    before = obs["agent_0"].copy()
+    for array in (obs["adversary_0"], tag.state()):
+        array[:] = 0
+    np.testing.assert_array_equal(obs["agent_0"], before)
+    assert tag.state().any()
+
+
 def test_agents_leave_together_by_the_clock(tag):
     tag.reset(seed=0)
     for step in range(6):
