@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from jaxrl.errors import MissingExtraError
+from jaxrl.tuning.fixed import Random
 from jaxrl.tuning.search_space import Choice, Point
 from jaxrl.tuning.task import Found, Task, Trial, best_so_far
 
@@ -18,7 +19,8 @@ __all__ = ["Optuna"]
 class Optuna:
     """Ask for a batch of points, train them side by side, tell Optuna their scores, until the budget is spent.
 
-    The first batch is drawn at random. The sampler uses the config's seed, so that a search is reproducible.
+    The first batch is drawn at random. The sampler uses the config's seed, so that a search is reproducible. If the
+    budget pays for all points of a space, each is tried once: Optuna would propose some again and others never.
     """
 
     batch: int = 8
@@ -33,10 +35,12 @@ class Optuna:
         if self.batch < 1:
             raise ValueError(f"batch must be at least 1, got {self.batch}.")
         _optuna()
-        task.check(task.draws(min(self.batch, task.budget)))
+        task.check(task.draws(task.budget))
 
     def __call__(self, task: Task) -> Found:
         """See `Method`."""
+        if len(task.draws(task.budget + 1)) <= task.budget:
+            return Random()(task)
         optuna = _optuna()
         study = optuna.create_study(direction="maximize", sampler=_sampler(optuna, task.config.seed, self.batch))
         distributions = {name: _distribution(optuna, each) for name, each in task.dimensions.items()}

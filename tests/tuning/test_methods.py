@@ -210,8 +210,17 @@ def test_a_batch_of_optuna_is_spread_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_optuna_is_told_of_what_has_diverged() -> None:
     pytest.importorskip("optuna")
-    result = search(method=Optuna(batch=2), budget=4, lr=[1e-3, 10.0])
+    result = search(method=Optuna(batch=2), budget=4, lr=[1e-4, 1e-3, 10.0, 20.0, 30.0])
+    assert any(trial.score == -math.inf for trial in result.trials)
     assert result.best == {"lr": 1e-3}
+
+
+def test_optuna_tries_each_point_once_if_the_budget_pays_for_all() -> None:
+    """It would propose one of these four times, and another one never."""
+    pytest.importorskip("optuna")
+    for budget in (4, 8):
+        result = search(method="optuna", budget=budget, lr=[1e-4, 1e-3, 1e-2, 1e-1])
+        assert sorted(trial.point["lr"] for trial in result.trials) == [1e-4, 1e-3, 1e-2, 1e-1]
 
 
 def test_without_optuna_the_line_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
