@@ -13,7 +13,7 @@ from observed import DONE, Team
 from replayed import SMALL, windows
 
 from jaxrl.acting.collector import Observation
-from jaxrl.algos import sac, td3
+from jaxrl.algos import iql, sac, td3
 from jaxrl.algos.actor_critic import critic_loss, predictions_of
 from jaxrl.algos.off_policy import bootstrap_steps
 from jaxrl.nn.continuous import Noisy
@@ -172,6 +172,13 @@ def test_actions_need_a_finite_box():
     for done in ("unbounded", "widest"):  # the width of the widest is no float
         with pytest.raises(ValueError, match="sac needs finite bounds that differ; use ppo or ippo"):
             sac.make(sac.Config(env=f"toy/alone?done={done}"))
+
+
+def test_where_actions_do_not_fit_ppo_is_not_named_for_several_agents():
+    with pytest.raises(TypeError, match="sac needs those of a Box; use dqn or ippo"):
+        sac.make(sac.Config(env="mpe/simple_spread"))
+    with pytest.raises(TypeError, match="iql needs Discrete ones; use sac, td3 or ippo"):
+        iql.make(iql.Config(env="mpe/simple_spread?action_type=continuous"))
 
 
 @pytest.mark.usefixtures("toys")

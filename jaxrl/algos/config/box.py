@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxrl.algos.config.learning import BinsLayer
 from jaxrl.algos.config.network import ActivationName, beside_own_critics
 from jaxrl.algos.config.replay import ReplayLayer
-from jaxrl.algos.config.run import SharingLayer
+from jaxrl.algos.config.run import SharingLayer, instead
 from jaxrl.checked import COUNT, SIZES, Allowed, Effect
 from jaxrl.environment import Environment
 from jaxrl.nn.heads import spanned
@@ -101,12 +101,10 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
         env = super().make_env()
         space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Box):
-            others = "dqn, ppo" if isinstance(space, Discrete) else "ppo"
-            raise TypeError(
-                f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others} or ippo."
-            )
+            others = instead(env, *(("dqn",) if isinstance(space, Discrete) else ()))
+            raise TypeError(f"{self.env} has actions in {space}, and {name} needs those of a Box; use {others}.")
         if not spanned(space).all():
             raise ValueError(
-                f"{self.env} has actions in {space}, and {name} needs finite bounds that differ; use ppo or ippo."
+                f"{self.env} has actions in {space}, and {name} needs finite bounds that differ; use {instead(env)}."
             )
         return env

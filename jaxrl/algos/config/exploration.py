@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.algos.config.hyperparams import HyperparamsLayer
+from jaxrl.algos.config.run import instead
 from jaxrl.checked import SHARE, Allowed
 from jaxrl.environment import Environment
 from jaxrl.rl.annealing import ramp
@@ -66,6 +67,6 @@ class ExplorationLayer(HyperparamsLayer):
         env = super().make_env()
         space, name = env.action_space(), algorithm_name(type(self))
         if not isinstance(space, Discrete):
-            others = "sac, td3, ppo" if isinstance(space, Box) else "ppo"
-            raise TypeError(f"{self.env} has actions in {space}, and {name} needs Discrete ones; use {others} or ippo.")
+            others = instead(env, *(("sac", "td3") if isinstance(space, Box) else ()))
+            raise TypeError(f"{self.env} has actions in {space}, and {name} needs Discrete ones; use {others}.")
         return env

@@ -24,7 +24,7 @@ from jaxrl.returned import check_agents, check_spaces
 from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
-__all__ = ["RunLayer", "SharingLayer", "TeamLayer"]
+__all__ = ["RunLayer", "SharingLayer", "TeamLayer", "instead"]
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
@@ -205,3 +205,14 @@ class TeamLayer(RunLayer):
         """The environment that `env` names; a single-agent one becomes a team of one."""
         team = as_multi_agent(super().make_env())
         return as_multi_agent(SharedReward(team)) if self.shared_reward and team.num_agents > 1 else team
+
+
+def instead(env: Environment, *fitting: str) -> str:
+    """The algorithms to use in an environment instead, for a message; PPO and IPPO take any actions.
+
+    Args:
+        env: The environment; PPO trains one agent.
+        fitting: The others that take its actions.
+    """
+    *most, last = (*fitting, *(() if isinstance(env, MultiAgentEnvironment) else ("ppo",)), "ippo")
+    return f"{', '.join(most)} or {last}" if most else last
