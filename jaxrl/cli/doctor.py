@@ -19,7 +19,14 @@ _EXTRAS = {  # extra -> modules it installs
     "deploy": ("safetensors", "flatbuffers"),
     "wandb": ("wandb",),
     "tensorboard": ("tensorboardX",),
-    "peers": ("jaxmarl", "gymnasium"),
+    "optuna": ("optuna",),
+    **{library: (library,) for library in ("jaxmarl", "gymnax", "brax", "jumanji", "pgx", "craftax", "navix")},
+    "mjx": ("mujoco_playground",),
+    "gymnasium": ("gymnasium",),
+    "pettingzoo": ("pettingzoo", "gymnasium"),
+    "dm-env": ("dm_env",),
+    "envpool": ("envpool",),
+    "peers": ("hanabi_learning_environment", "minatar", "mpe2", "overcooked_ai_py", "popgym"),
     "dev": ("pytest", "ruff", "pyright"),
 }
 

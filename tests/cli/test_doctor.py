@@ -3,10 +3,14 @@
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from jaxrl.cli import main
+
+ROOT = Path(__file__).parents[2]
 
 
 def without_device(platform: str, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -23,6 +27,15 @@ def test_the_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str], monk
     text = capsys.readouterr().out
     for word in ("python", "orbax-checkpoint", "cpu:0", "pip install 'jaxrl[wandb]'", "for tests only"):
         assert word in text
+
+
+def test_the_doctor_looks_for_every_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    main(["doctor"])
+    text = capsys.readouterr().out
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra in extras.keys() - {"interop", "docs", "notebooks"}:  # others together, and what builds the documentation
+        assert f"missing: pip install 'jaxrl[{extra}]'" in text
 
 
 @pytest.mark.parametrize("platform", ["cuda", "abacus"])
