@@ -33,6 +33,7 @@ _ALIASES: dict[str, str] = {}
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
 _LIBRARIES = ("brax", "craftax", "gymnax", "jaxmarl", "jumanji", "mjx", "navix", "pgx")  # each a file of interop
 _ONLY_IN_JAXMARL = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
+_IN_PYTHON = ("dm_env", "gym", "gymnasium", "pettingzoo")  # libraries whose environments no compiled program can call
 _OTHER_RULES = {"storm_2p": "storm", "storm_np": "storm?num_agents=4"}  # JaxMARL's ids, and what comes closest here
 _OBJECT = "object"  # the place of environments that are objects of this process
 _OBJECTS: dict[str, Environment] = {}
@@ -211,6 +212,11 @@ def _hint_elsewhere(name: str) -> str:
 
 def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
     """A class or function of the user's own that makes an environment."""
+    if place in _IN_PYTHON:
+        own = f"say {attribute} for jaxrl's own" if attribute in _ALIASES else "`jaxrl envs` lists those that it can"
+        raise UnknownNameError(
+            f"The environments of {place} step in Python, and no compiled program can call them; {own}."
+        )
     libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
     factory = load_named(place, attribute, f", or one of {libraries} for another library's environment")
     if not callable(factory):

@@ -243,3 +243,10 @@ def own_game() -> CartPole:
 def test_a_config_says_what_it_takes_as_an_environment(env: Any, sentence: str):
     with pytest.raises(ValueError, match=sentence):
         ppo.Config(env=env)
+
+
+def test_environments_that_step_in_python_are_told_apart():
+    with pytest.raises(UnknownNameError, match=r"gymnasium step in Python.*; say CartPole-v1 for jaxrl's own"):
+        jaxrl.make("gymnasium:CartPole-v1")
+    with pytest.raises(UnknownNameError, match=r"pettingzoo step in Python.*; `jaxrl envs` lists those that it can"):
+        jaxrl.make("pettingzoo:chess_v6")
