@@ -36,6 +36,8 @@ def main() -> None:
     parser.add_argument("--total-timesteps", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, default=3)
     flags = parser.parse_args()
+    if flags.seeds < 2:
+        parser.error(f"--seeds must be at least 2, so that there is another's partner, got {flags.seeds}")
     config = dataclasses.replace(mappo.PRESETS["speaker_listener"], total_timesteps=flags.total_timesteps)
     algo, env = mappo.make(config), config.make_env()
     seeds = jnp.arange(flags.seeds)

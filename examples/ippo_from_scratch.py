@@ -165,8 +165,9 @@ def main() -> None:
     parser.add_argument("--total-timesteps", type=float, default=3e6)
     args = parser.parse_args()
 
-    chunks = 20
-    updates = max(1, int(args.total_timesteps / (NUM_ENVS * NUM_STEPS * chunks)))  # in a chunk
+    whole = max(1, int(args.total_timesteps / (NUM_ENVS * NUM_STEPS)))
+    chunks = min(20, whole)
+    updates = whole // chunks  # in a chunk
     init, update = make(args.env, updates * chunks)
     train = jax.jit(jax.vmap(lambda state: jax.lax.scan(lambda s, _: update(s), state, length=updates)))
     state = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), args.seeds))
