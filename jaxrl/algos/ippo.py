@@ -157,6 +157,7 @@ PRESETS: dict[str, Config] = {
     # Where every battle is another one, far rewards say little about an action; see docs/what_works_on_smax.md.
     "smacv2_5_units": Config(env="smax/smacv2_5_units", total_timesteps=10_000_000, torso="entities", gamma=0.97),
     "smacv2_10_units": Config(env="smax/smacv2_10_units", total_timesteps=3_000_000, torso="entities", gamma=0.97),
+    "smacv2_20_units": Config(env="smax/smacv2_20_units", total_timesteps=2_000_000, torso="entities", gamma=0.97),
     # Thousands of environments keep an accelerator busy; minibatches grow with them, and there are as many steps of
     # the optimiser for a rollout as by default, so that learning takes more environment steps and less time.
     "gpu": Config(total_timesteps=20_000_000, num_envs=2048, num_minibatches=8),

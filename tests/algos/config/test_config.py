@@ -149,6 +149,7 @@ def test_every_preset_is_accepted():
     [
         ("ippo", "smax/3m", "3m"),
         ("ippo", "3m", "3m"),  # JaxMARL's name for it
+        ("ippo", "smax/smacv2_20_units", "smacv2_20_units"),
         ("ippo", "smax/25m", "smax"),  # that of the family: no smax/5m
         ("ippo", "smax/5m_vs_6m?see_enemy_actions=False", "5m_vs_6m"),
         ("ippo", "mpe/simple_tag?action_type=continuous", "mpe"),
