@@ -17,16 +17,18 @@ WINDOW = 5
 """Points of a curve that are averaged: each is the mean of the 128 latest episodes."""
 PANELS = (
     ("chase: hider seen", "seen_fraction", ("chase_seekers", "chase_hiders")),
-    ("room: hider seen", "seen_fraction", ("room_seekers", "room_hiders")),
-    ("room: door blocked", "doors_blocked", ("room_seekers", "room_hiders")),
+    ("room: hider seen", "seen_fraction", ("room_seekers", "room_hiders", "room_seekers_2", "room_hiders_2")),
+    ("room: door blocked", "doors_blocked", ("room_hiders", "room_hiders_2")),
 )
 LABELS = {
     "chase_seekers": "seekers learn",
     "chase_hiders": "then hiders learn",
     "room_seekers": "seekers learn",
     "room_hiders": "then hiders learn",
+    "room_seekers_2": "then seekers learn on",
+    "room_hiders_2": "then new hiders learn",
 }
-COLOURS = {"seekers learn": "#c44e52", "then hiders learn": "#4c72b0"}
+COLOURS = dict(zip(dict.fromkeys(LABELS.values()), ("#c44e52", "#4c72b0", "#dd8452", "#55a868"), strict=True))
 
 
 def main() -> None:

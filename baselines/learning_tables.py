@@ -277,7 +277,8 @@ def hide_and_seek() -> list[Row]:
     """A row per run of hide-and-seek: how each seed's policies play at the end."""
     head = ("run", "steps per seed", "seeds", "hider seen, IQM (95 %)")
     rows: list[Row] = [(*head, "seed by seed", "door blocked, seed by seed", "hider out of reach, seed by seed")]
-    for name in ("chase_seekers", "chase_hiders", "room_seekers", "room_hiders"):
+    stages = ("chase_seekers", "chase_hiders", "room_seekers", "room_hiders", "room_seekers_2", "room_hiders_2")
+    for name in stages:
         about = load(RESULTS / "hide_and_seek" / f"{name}.json")
         game, last = about["game"], about["seed"] + about["num_seeds"] - 1
         columns = ("seen_fraction", "doors_blocked", "out_of_reach") if "room" in name else ("seen_fraction",)
@@ -291,9 +292,9 @@ def objects_moved() -> list[Row]:
     """A row per run in the room: what becomes of the box, by phase, as the mean over seeds."""
     numbers = ("boxes_moved_preparation", "boxes_moved_hunt", "boxes_locked_preparation", "boxes_locked_hunt")
     rows: list[Row] = [("run", *(name.replace("_", " ") for name in numbers))]
-    for path in sorted((RESULTS / "hide_and_seek").glob("room_*.json"), reverse=True):
-        game = load(path)["game"]
-        rows.append((f"`{path.stem}`", *(f"{mean(game[name]):.2f}" for name in numbers)))
+    for name in ("room_seekers", "room_hiders", "room_seekers_2", "room_hiders_2"):
+        game = load(RESULTS / "hide_and_seek" / f"{name}.json")["game"]
+        rows.append((f"`{name}`", *(f"{mean(game[name]):.2f}" for name in numbers)))
     return rows
 
 
