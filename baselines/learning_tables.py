@@ -93,7 +93,7 @@ def units_on_smax(folder: str) -> list[Row]:
         when = "never" if env in PUBLISHED else "–"
         if passed:
             when = f"{million(float(passed['timesteps']))}, {float(passed['seconds']):.0f} s"
-        there = theirs[env, algorithm, int(seed)]
+        there = theirs[env, algorithm, row[3], int(seed)]
         table.append((*row, f"{rates[-1]:.3f}", when, f"{there:.3f}"))
         seeds.setdefault((env, algorithm), []).append((float(row[4]), there))
     for (env, algorithm), wins in seeds.items():
@@ -107,18 +107,18 @@ def seeds_on_smax(folder: str, played: str) -> list[Row]:
     """A row per run of several seeds with networks of entities, likewise; `played` in JaxMARL's own environment."""
     theirs = _in_jaxmarl(played)
 
-    def wins(env: str, algorithm: str, _: str, seeds: str, *__: str) -> str:
+    def wins(env: str, algorithm: str, steps: str, seeds: str, *_: str) -> str:
         first, last = map(int, seeds.split(" to "))
-        return interval(iqm_of([theirs[env, algorithm, seed] for seed in range(first, last + 1)]), 3)
+        return interval(iqm_of([theirs[env, algorithm, steps, seed] for seed in range(first, last + 1)]), 3)
 
     head, *rows = runs(folder)
     return [(*head, "in JaxMARL's SMAX"), *((*row, wins(*row)) for row in rows)]
 
 
-def _in_jaxmarl(folder: str) -> dict[tuple[str, str, int], float]:
-    """The share of battles won in JaxMARL's own environment, by battle, algorithm and seed."""
+def _in_jaxmarl(folder: str) -> dict[tuple[str, str, str, int], float]:
+    """The share of battles won in JaxMARL's own environment, by battle, algorithm, steps and seed."""
     played = load(RESULTS / f"{folder}_in_jaxmarl.json")["runs"]
-    return {(run["env"], run["algorithm"], run["seed"]): run["jaxmarl"] for run in played}
+    return {(run["env"], run["algorithm"], million(run["timesteps"]), run["seed"]): run["jaxmarl"] for run in played}
 
 
 def returned_by_run(folder: str) -> list[Row]:

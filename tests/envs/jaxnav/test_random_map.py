@@ -69,10 +69,15 @@ def test_starts_and_goals_are_clear_of_walls_and_of_each_other(levels):
     assert np.ptp(levels.heading) > 6
 
 
-def test_there_is_a_way_to_every_goal(levels):
+def check_ways(levels):
+    """From each start there is a way to the robot's goal."""
     for walls, starts, goals in zip(levels.walls, levels.position, levels.goal, strict=True):
         for start, goal in zip(starts, goals, strict=True):
             assert cell_of(goal) in reached(walls, cell_of(start))
+
+
+def test_there_is_a_way_to_every_goal(levels):
+    check_ways(levels)
 
 
 def test_without_being_asked_for_there_may_be_none():
@@ -110,7 +115,7 @@ def test_a_map_that_is_too_full_loses_walls_until_there_is_room_for_the_robots()
     levels = jax.tree.map(np.asarray, state)
     check_clearance(levels)
     assert levels.walls[:, 1:-1, 1:-1].sum((1, 2)).max() > 20
-    test_there_is_a_way_to_every_goal(levels)
+    check_ways(levels)
 
 
 def test_too_many_robots_and_options_out_of_range_are_refused():
