@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, get_a
 import jax
 import numpy as np
 
-from jaxrl.display import as_html
+from jaxrl.display import as_html, kind_of
 from jaxrl.source_file import check_not_loading
 
 __all__ = [
@@ -201,9 +201,8 @@ def check_returned(state: Any, returned: Any) -> None:
     losses = jax.tree_util.tree_leaves_with_path(metrics.get("losses"), is_leaf=lambda leaf: leaf is None)
     for path, leaf in losses:
         if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float) or np.shape(leaf):
-            words = f"an array {list(np.shape(leaf))}" if hasattr(leaf, "shape") else f"a {type(leaf).__name__}"
             raise TypeError(
-                f"update returned metrics['losses']{jax.tree_util.keystr(path)} as {words}; return a scalar, "
+                f"update returned metrics['losses']{jax.tree_util.keystr(path)} as {kind_of(leaf)}; return a scalar, "
                 f"such as the mean, or one with a name of its own for each entry."
             )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.keys import abstract_key
 
-__all__ = ["as_html", "data_size", "in_units", "picture", "right_aligned"]
+__all__ = ["as_html", "data_size", "in_units", "kind_of", "picture", "right_aligned"]
 
 
 def as_html(title: str, rows: Mapping[str, Any]) -> str:
@@ -41,6 +41,13 @@ def in_units(number: float, *units: tuple[str, float]) -> str:
     rounded = float(f"{number:.3g}")
     unit, size = next((each for each in units if rounded >= each[1]), units[-1])
     return f"{rounded / size:.3g} {unit}"
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, such as `"an array [3]"` or `"(an array [], a dict)"`, for messages."""
+    if hasattr(value, "shape"):
+        return f"an array {list(value.shape)}"
+    return f"({', '.join(map(kind_of, value))})" if isinstance(value, tuple) else f"a {type(value).__name__}"
 
 
 def right_aligned(rows: Sequence[Sequence[str]]) -> list[str]:

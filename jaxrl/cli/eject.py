@@ -63,7 +63,7 @@ _WRITTEN = "Written by `jaxrl eject"  # begins the last paragraph of the docstri
 _IMPORTS = 88  # the width of import lines: the default of black and ruff
 
 _SECTIONS = ("Configuration", "Networks", "Rollout", "Agent", "Loss", "Update", "The algorithm")
-_PLACES = {  # of definitions in `jaxrl.algos`; functions and classes that are not named here are part of the update
+_PLACES = {  # of definitions, by name; the rest follows from the module or the kind of definition, see `_section`
     "Config TeamConfig TeamQConfig Hyperparams Preference Role _meets_the_past": "Configuration",
     "Networks networks actor_critic actor_critics own_networks q_networks mixer_of _new_carry": "Networks",
     "own_numbers counted box_of part_of q_of predictions_of": "Networks",

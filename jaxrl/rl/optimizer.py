@@ -15,6 +15,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
+from jaxrl.display import kind_of
 from jaxrl.rl.devices import num_devices, pcast_varying, psum
 from jaxrl.rl.minibatch import in_parts
 
@@ -159,23 +160,17 @@ def checked_loss(returned: Any, needed: tuple[str, ...] = ()) -> tuple[jax.Array
     among = f"with {' and '.join(map(repr, needed))} among the names" if needed else "such as means over the minibatch"
     wanted = f"return (scalar, {{name: scalar}}), {among}"
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
-        raise TypeError(f"The loss returned {_kind(returned)}; {wanted}.")
+        raise TypeError(f"The loss returned {kind_of(returned)}; {wanted}.")
     total, facts = returned
     for name in needed:
         if name not in facts:
             raise TypeError(f"The loss returned no {name!r}; {wanted}.")
     for name, value in (("its first value", total), *((f"{name!r}", value) for name, value in facts.items())):
         if not isinstance(value, jax.Array | np.ndarray | np.generic | int | float) or jnp.shape(value):
-            raise TypeError(f"The loss returned {name} as {_kind(value)}; {wanted}.")
+            raise TypeError(f"The loss returned {name} as {kind_of(value)}; {wanted}.")
     if not jnp.issubdtype(jnp.result_type(total), jnp.floating):
         raise TypeError(f"The loss returned its first value as {jnp.result_type(total)}; return a float there.")
     return total, facts
-
-
-def _kind(value: Any) -> str:
-    if hasattr(value, "shape"):
-        return f"an array {list(value.shape)}"
-    return f"({', '.join(map(_kind, value))})" if isinstance(value, tuple) else f"a {type(value).__name__}"
 
 
 def _with_decay(step: Any, params: Any, weight_decay: float) -> Any:

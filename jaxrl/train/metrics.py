@@ -15,10 +15,8 @@ __all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
 _GROUPS = {"returns": "return_sums", "info": "info_sums"}
 """Means over episodes that have names of their own: the returns of kinds of agents, and numbers of the info."""
-
-
-_GUARD = ("skipped", "not_finite")  # which the NaN guard adds
-_READ = {"episodes", *_GUARD, "losses", *_MEANS.values(), *_GROUPS.values()}
+_READ = {"episodes", "losses", "skipped", "not_finite", *_MEANS.values(), *_GROUPS.values()}
+"""What becomes part of rows; the NaN guard adds `skipped` and `not_finite`."""
 
 
 class RowMaker:

@@ -181,16 +181,17 @@ def config_to_json(config: Any) -> dict[str, Any]:
     """
     content = dataclasses.asdict(config)
     content |= {role: portable(content[role]) for role in NAMED if isinstance(content.get(role), str)}
+    plain = {}
     for name, value in content.items():
         try:
-            json.dumps(spelled(value))
+            plain[name] = json.loads(json.dumps(spelled(value)))
         except TypeError:
             whose = f"{algorithm_name(type(config))}.{type(config).__qualname__}"
             raise TypeError(
                 f"run.json cannot hold {name}={getattr(config, name)!r} of {whose}; make it a number, a text or a "
                 f"tuple, such as the name of what it stands for."
             ) from None
-    return json.loads(json.dumps(spelled(content)))
+    return plain
 
 
 def config_from_json(config_class: type, data: dict[str, Any]) -> Any:
