@@ -9,8 +9,6 @@ import numpy as np
 from record import RESULTS, iqm_of, scores
 from table_parts import Row, interval, load, load_csv, million, seconds, short
 
-from jaxrl import stats
-
 
 def runs(folder: str, timed: bool = False, fields: tuple[str, ...] = ()) -> list[Row]:
     """A row per run of several seeds, or one per kind of agents where kinds want different things.
@@ -45,80 +43,11 @@ def score_cells(about: dict[str, Any]) -> list[tuple[str, str]]:
     return cells[1:] if differ else cells[:1]
 
 
-def ippo_on_3m() -> list[Row]:
-    """A row per seed, and one for all of them."""
-    abouts = sorted((load(path) for path in (RESULTS / "ippo_smax_3m").glob("*.json")), key=lambda about: about["seed"])
-    rows: list[Row] = [
-        ("seed", "steps", "greedy win rate", "seconds"),
-        *((str(about["seed"]), *won(about)) for about in abouts),
-    ]
-    return [*rows, ("IQM (95 %)", "", interval(iqm_of([about["evaluation"]["win_rate"] for about in abouts]), 3), "")]
-
-
 def won_by_run(folder: str) -> list[Row]:
     """A row per run of one seed."""
     abouts = [load(path) for path in sorted((RESULTS / folder).glob("*.json"))]
     rows: list[Row] = [("environment", "algorithm", "seed", "steps", "greedy win rate", "seconds")]
     return [*rows, *((about["env"], about["algorithm"], str(about["seed"]), *won(about)) for about in abouts)]
-
-
-PUBLISHED = {
-    "smax/27m_vs_30m": 0.994,
-    "smax/10m_vs_11m": 0.87,
-    "smax/3s5z_vs_3s6z": 0.76,
-    "smax/5m_vs_6m": 0.30,
-    "smax/smacv2_5_units": 0.88,
-    "smax/smacv2_10_units": 0.77,
-    "smax/smacv2_20_units": 0.65,
-}
-"""The best published win rate of the battles in which it is below 0.995."""
-
-
-def units_on_smax(folder: str) -> list[Row]:
-    """A row per run with networks of units, and one for each five of them or more.
-
-    It also tells the sampled win rate at the end, when that was first above the best published one, and what the policy
-    wins in JaxMARL's own environment.
-    """
-    theirs = _in_jaxmarl(folder)
-    head, *rows = won_by_run(folder)
-    table: list[Row] = [(*head, "sampled", "above the best published one after", "in JaxMARL's SMAX")]
-    seeds: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row, path in zip(rows, sorted((RESULTS / folder).glob("*.csv")), strict=True):
-        env, algorithm, seed = row[0], row[1], row[2]
-        curve = load_csv(path)
-        rates = [float(moment[f"win_rate_seed_{seed}"] or 0) for moment in curve]
-        best = PUBLISHED.get(env, 1.0)
-        passed = next((moment for moment, rate in zip(curve, rates, strict=True) if rate > best), None)
-        when = "never" if env in PUBLISHED else "–"
-        if passed:
-            when = f"{million(float(passed['timesteps']))}, {float(passed['seconds']):.0f} s"
-        there = theirs[env, algorithm, row[3], int(seed)]
-        table.append((*row, f"{rates[-1]:.3f}", when, f"{there:.3f}"))
-        seeds.setdefault((env, algorithm), []).append((float(row[4]), there))
-    for (env, algorithm), wins in seeds.items():
-        if len(wins) >= 5:
-            here, there = (interval(iqm_of(list(each)), 3) for each in zip(*wins, strict=True))
-            table.append((env, algorithm, f"IQM of {len(wins)} (95 %)", "", here, "", "", "", there))
-    return table
-
-
-def seeds_on_smax(folder: str, played: str) -> list[Row]:
-    """A row per run of several seeds with networks of entities, likewise; `played` in JaxMARL's own environment."""
-    theirs = _in_jaxmarl(played)
-
-    def wins(env: str, algorithm: str, steps: str, seeds: str, *_: str) -> str:
-        first, last = map(int, seeds.split(" to "))
-        return interval(iqm_of([theirs[env, algorithm, steps, seed] for seed in range(first, last + 1)]), 3)
-
-    head, *rows = runs(folder)
-    return [(*head, "in JaxMARL's SMAX"), *((*row, wins(*row)) for row in rows)]
-
-
-def _in_jaxmarl(folder: str) -> dict[tuple[str, str, str, int], float]:
-    """The share of battles won in JaxMARL's own environment, by battle, algorithm, steps and seed."""
-    played = load(RESULTS / f"{folder}_in_jaxmarl.json")["runs"]
-    return {(run["env"], run["algorithm"], million(run["timesteps"]), run["seed"]): run["jaxmarl"] for run in played}
 
 
 def returned_by_run(folder: str) -> list[Row]:
@@ -207,59 +136,6 @@ def strangers(arena: str, run: str, digits: int = 0) -> list[Row]:
         ("", *names),
         *((own, *(f"{value:.{digits}f}" for value in row)) for own, row in zip(names, met["matrix"], strict=True)),
     ]
-
-
-def transfer() -> list[Row]:
-    """A row per battle that policies play without having trained for it."""
-    rows: list[Row] = [("trained on", "steps", "plays", "seeds", "greedy win rates")]
-    kept = load(RESULTS / "smax_transfer.json")["runs"]
-    for own, there in dict.fromkeys((row["trained_on"], row["env"]) for row in kept):
-        found = sorted((r for r in kept if (r["trained_on"], r["env"]) == (own, there)), key=lambda row: row["seed"])
-        wins = " ".join(f"{row['win_rate']:.3f}" for row in found)
-        seeds = " ".join(str(row["seed"]) for row in found)
-        rows.append((own, million(found[0]["steps"]), there, seeds, wins))
-    return rows
-
-
-def ablation(env: str) -> list[Row]:
-    """A row per change of the recipe: how long to a win rate, and whether the recipe is there sooner."""
-    kept = [row for row in load(RESULTS / "smax_ablation.json")["runs"] if row["env"] == env]
-    to = f"steps to winning {kept[0]['won']:g} of the battles"
-    head = ("change", to, "recipe sooner (95 %)", "greedy at the end, IQM (95 %)")
-    never = 10 * kept[0]["timesteps"]  # only the order counts
-    times = [[steps or never for steps in row["steps_to_won"]] for row in kept]
-    rows: list[Row] = [head]
-    for row, taken in zip(kept, times, strict=True):
-        shown = " ".join("never" if steps == never else short(steps) for steps in sorted(taken))
-        sooner = stats.interval(stats.probability_of_improvement, taken, times[0], expand=True)
-        changes = ", ".join(f"{name} {_shown(value)}" for name, value in row["changes"].items())
-        won = interval(iqm_of(row["win_rate"]), 3)
-        better = interval(sooner._asdict(), 2) if changes else ""
-        rows.append((f"`{changes}`" if changes else "none", shown, better, won))
-    return [rows[0], rows[1], *sorted(rows[2:], key=lambda row: row[2], reverse=True)]
-
-
-def _shown(value: Any) -> str:
-    """A field's value."""
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def self_play_on_smax() -> list[Row]:
-    """A row per battle: scores in an arena of runs with a pool, runs that only met themselves, and the script."""
-    rows: list[Row] = [
-        ("battle", "against the script: with a pool", "without", "with a pool, against those without (95 %)")
-    ]
-    for path in sorted((RESULTS / "arenas").glob("smax_*.json")):
-        arena = load(path)
-        pool, plain = (
-            [i for i, each in enumerate(arena["names"]) if each.startswith(name)] for name in ("pool", "plain")
-        )
-        against = [" ".join(f"{arena['matrix'][i][-1]:.2f}" for i in group) or "–" for group in (pool, plain)]
-        head_to_head = "–"
-        if plain:
-            head_to_head = interval(iqm_of([mean(arena["matrix"][i][j] for j in plain) for i in pool]), 2)
-        rows.append((path.stem.removeprefix("smax_"), *against, head_to_head))
-    return rows
 
 
 def kitchen_speed() -> list[Row]:

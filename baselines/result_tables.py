@@ -9,25 +9,29 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from learning_tables import (
-    ablation,
     hide_and_seek,
-    ippo_on_3m,
     kitchen_speed,
     objects_moved,
     recovery,
     returned_by_run,
     runs,
-    seeds_on_smax,
-    self_play_on_smax,
     spread_by_return,
     spread_by_steps,
     strangers,
     team_runs,
-    transfer,
-    units_on_smax,
     won_by_run,
 )
 from record import RESULTS
+from smax_tables import (
+    ablation,
+    best_on_smax,
+    ippo_on_3m,
+    seeds_on_smax,
+    self_play_on_smax,
+    transfer,
+    units_on_smax,
+    wins_on_smax,
+)
 from speed_tables import (
     environment_speed,
     hide_and_seek_speed,
@@ -39,6 +43,11 @@ from speed_tables import (
     value_speed,
 )
 from table_parts import ROOT, Row, load
+
+
+def readme() -> list[Row]:
+    """The README's one table: beside other libraries, how much is won and how fast."""
+    return [("what", "jaxrl", "beside", "measured by"), *wins_on_smax(), *peers()]
 
 
 def provenance() -> list[Row]:
@@ -61,9 +70,10 @@ def provenance() -> list[Row]:
 
 
 TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
-    ROOT / "README.md": {"peers": peers},
+    ROOT / "README.md": {"peers": readme},
     ROOT / "baselines" / "README.md": {"provenance": provenance},
     ROOT / "docs" / "results.md": {
+        "smax, today": best_on_smax,
         "ippo on 3m": ippo_on_3m,
         "smax, ten million steps": lambda: won_by_run("smax_10m"),
         "smax, relations": lambda: units_on_smax("smax_relations"),

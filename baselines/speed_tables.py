@@ -169,36 +169,31 @@ def own_speed() -> list[Row]:
 
 
 def peers() -> list[Row]:
-    """The table of the project's README: how many times as fast jaxrl is."""
+    """Rows of the README's table: how many times as fast jaxrl is as others."""
 
-    def span(kind: str, library: str) -> str:
-        ratios = [result["ratio"] for result in comparisons(kind) if result["peer"]["library"] == library]
-        return f"{min(ratios):.1f} to {max(ratios):.1f}"
+    def row(what: str, kind: str, *libraries: str) -> Row:
+        spans, names = [], []
+        for library in libraries:
+            met = [result for result in comparisons(kind) if result["peer"]["library"] == library]
+            ratios = [result["ratio"] for result in met]
+            spans.append(f"{min(ratios):.1f} to {max(ratios):.1f}")
+            names.append(peer(met[0]))
+        return what, f"{', '.join(spans)} times", ", ".join(names), f"`python baselines/speed/{kind}.py`"
 
-    def row(what: str, kind: str, library: str) -> Row:
-        known = next(result for result in comparisons(kind) if result["peer"]["library"] == library)
-        return what, span(kind, library), peer(known), f"`python baselines/speed/{kind}.py`"
-
-    training = {(run["algorithm"], run["map"]): run["ratio"] for run in load(RESULTS / "training_speed.json")["runs"]}
-    ippo, mappo = (f"{training[name, '3m']:.1f} and {training[name, '2s3z']:.1f}" for name in ("ippo", "mappo"))
-    theirs, how = "JaxMARL's script", "[as described](baselines/README.md"
-    sweep = f"{load(latest('sweep'))['ratio']:.1f}"
-    replay = f"{load(latest('values'))['cases']['dqn, 1e6']['ratio of ours'][1]:.0f}"
+    trained = {(run["algorithm"], run["map"]): run["ratio"] for run in load(RESULTS / "training_speed.json")["runs"]}
+    ippo, mappo = (" and ".join(f"{trained[name, env]:.1f}" for env in ("3m", "2s3z")) for name in ("ippo", "mappo"))
+    theirs, how = "JaxMARL's scripts", "[baselines](baselines/README.md"
+    sweep = f"{load(latest('sweep'))['ratio']:.1f} times"
+    replay = f"{load(latest('values'))['cases']['dqn, 1e6']['ratio of ours'][1]:.0f} times"
+    race = f"{Race('2s3z').ratio} times"
     return [
-        ("what", "times as fast", "as", "measured by"),
         row("five SMAX battles, random play", "smax", "jaxmarl"),
         row("five MPE scenarios, random play", "mpe", "jaxmarl"),
-        row("classic control, random play", "classic", "gymnax"),
-        row("classic control, random play", "classic", "envpool"),
-        ("IPPO training, 3m and 2s3z", ippo, theirs, f"{how}#training-speed)"),
-        ("MAPPO training, 3m and 2s3z", mappo, theirs, f"{how}#training-speed)"),
-        (
-            "IPPO on 2s3z, to nine wins in ten",
-            Race("2s3z").ratio,
-            theirs,
-            f"{how}#seconds-to-nine-wins-in-ten)",
-        ),
-        ("DQN training, a million steps in the buffer", replay, "rejax", "[as described](baselines/speed/README.md)"),
+        row("classic control, random play", "classic", "gymnax", "envpool"),
+        ("IPPO training, 3m and 2s3z", f"{ippo} times", theirs, f"{how}#training-speed)"),
+        ("MAPPO training, 3m and 2s3z", f"{mappo} times", theirs, f"{how}#training-speed)"),
+        ("IPPO on 2s3z, to nine wins in ten", race, theirs, f"{how}#seconds-to-nine-wins-in-ten)"),
+        ("DQN training, a million steps in the buffer", replay, "rejax", "[baselines](baselines/speed/README.md)"),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 
