@@ -188,6 +188,7 @@ def test_a_field_of_ones_own_with_the_name_of_a_flag(command: str, field: str, t
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
+        ("train ppo --env CartPole-v1 --hidden 64,32", "--hidden takes values with spaces in between: --hidden 64 32."),
         ("train ppo smax/3m", "smax/3m stands without a flag; did you mean --env smax/3m?"),
         ("sweep ppo CartPole-v1 --lr 1e-3 3e-3", "did you mean --env CartPole-v1?"),
         ("train ppo --anneal-lr false", "--anneal-lr takes no value; --no-anneal-lr says it"),

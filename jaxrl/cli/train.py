@@ -141,7 +141,7 @@ def _report(result: Any) -> str:
     folder, place = result.run_dir, typable(result.run_dir)
     speed = f"{result.steps_per_second:,.0f} steps/s"
     cached = " with the cache's help" if result.compile_cached else ""
-    files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints")
+    files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints", "best")
     lines = [
         f"Trained in {result.train_seconds:.1f} s at {speed} (compiled in {result.compile_seconds:.1f} s{cached}).",
         *evaluation_lines(result.evaluation),
@@ -214,10 +214,12 @@ def _check_names(name: str, config: Any, flags: Any, command: str) -> None:
 
 
 def _check_values(argv: list[str], parts: tuple[Any, ...]) -> None:
-    """Raise ValueError for an environment without its flag, and for a switch that is given True or False."""
+    """Raise ValueError for an environment without its flag, a switch with True or False, and numbers with commas."""
     if argv and not argv[0].startswith("-"):
         raise ValueError(f"{argv[0]} stands without a flag; did you mean --env {shlex.quote(argv[0])}?")
-    switches = {f.name for part in parts for f in dataclasses.fields(part) if isinstance(getattr(part, f.name), bool)}
+    fields = [(f, getattr(part, f.name)) for part in parts for f in dataclasses.fields(part)]
+    switches = {f.name for f, default in fields if isinstance(default, bool)}
+    numbers = {f.name for f, _ in fields if str(f.type) in ("tuple[int, ...]", "tuple[float, ...]")}
     for word, value in itertools.pairwise([*argv, ""]):
         flag, _, joined = word.partition("=")
         field = flag.removeprefix("--").replace("-", "_")
@@ -225,6 +227,9 @@ def _check_values(argv: list[str], parts: tuple[Any, ...]) -> None:
         if flag.startswith("--") and field in switches and said in ("true", "false"):
             meant = flag if said == "true" else f"--no-{flag[2:]}"
             raise ValueError(f"{flag} takes no value; {meant} says it.")
+        if flag.startswith("--") and field in numbers and "," in said:
+            apart = " ".join(filter(None, said.strip("[]()").split(",")))
+            raise ValueError(f"{flag} takes values with spaces in between: {flag} {apart}.")
 
 
 def preset_chosen(name: str, preset: Any, config: Any, given: Collection[str]) -> str:

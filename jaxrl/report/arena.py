@@ -101,7 +101,10 @@ def hold(
         contenders, scripted = (*contenders, by_rules), False
     names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted else ()))
     if len(names) < 2 and competitive:
-        raise ValueError("An arena needs two contenders: give two runs, a run with several seeds, or scripted.")
+        raise ValueError(
+            "An arena needs two contenders: give two runs, or a run with several seeds, or a run and scripted, where "
+            "the environment has a script."
+        )
     sides = [sides_for(env, each) for each in contenders] + ([(1,)] if scripted else [])
     pairs = _pairs(names, sides, competitive)
     if scripted:

@@ -146,11 +146,13 @@ class Throughput:
         if self._notable("waiting", waiting / everything):
             most = sorted(self._work.items(), key=lambda item: -item[1])
             parts = ", ".join(f"{work} {seconds:.1f} s" for work, seconds in most if seconds > 0.1 * waiting)
-            cure = _CURES.get(most[0][0], "") if most else ""
+            cause = "Nothing that is measured here kept it busy; other programs, or other hosts of this run, may have."
+            if parts:
+                cause = f"The host was busy with: {parts}.{_CURES.get(most[0][0], '')}"
             self._tell(
                 "waiting",
                 f"The device waited for the host in {100 * waiting / everything:.0f} % of the last {everything:.0f} s. "
-                f"The host was busy with: {parts or 'nothing that is measured here'}.{cure}",
+                f"{cause}",
             )
         if self._notable("compiled", compiling / everything):
             self._tell(

@@ -74,6 +74,16 @@ def test_a_busy_host_is_told_with_what_it_does(bench: Bench) -> None:
     assert text.endswith("Let callbacks do less, or log more rarely: --log-every.")
 
 
+def test_a_host_that_waits_itself_is_not_told_to_do_less(bench: Bench) -> None:
+    """As where another process of the same run is late: none of its own work takes a tenth of that."""
+    bench.train(20)
+    for _ in range(200):
+        bench.time += 1.0
+        bench.train(1, work="callbacks")
+    assert set(bench.kinds()) == {"waiting"}
+    assert all("Nothing that is measured here" in text and "callbacks" not in text for _, text in bench.told)
+
+
 def test_short_chunks_are_put_together(bench: Bench) -> None:
     """Single ones are mostly noise: here every other one takes three times as long."""
     for _ in range(2000):
