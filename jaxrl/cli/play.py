@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import shlex
 import sys
 import time
@@ -45,8 +46,8 @@ class PlayFlags:
     """Seed of the game."""
     greedy: bool = True
     """The partner takes the most likely actions; --no-greedy draws them."""
-    out: Path = Path("play.html")
-    """Where to write the replay: .html, .gif or .mp4."""
+    out: Path | None = None
+    """Where to write the replay: .html, .gif or .mp4. By default play.html, then play-2.html and so on."""
     trust: bool = False
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
@@ -55,7 +56,8 @@ def main(argv: list[str]) -> int:
     """`jaxrl play ENV`; returns the exit code."""
     flags = tyro.cli(PlayFlags, args=argv, prog="jaxrl play", registry=WHOLE)
     as_seed("--seed", flags.seed)
-    check_film(flags.out)
+    out = flags.out or _next_page()
+    check_film(out)
     use_cores()
     use_cache()
     from rich.console import Console
@@ -75,8 +77,14 @@ def main(argv: list[str]) -> int:
             _play(session, screen, words, typed)
     except KeyboardInterrupt:
         screen.say("")
-    _keep(flags, session, screen)
+    _keep(flags, session, screen, out)
     return 0
+
+
+def _next_page() -> Path:
+    """`play.html`, or the first `play-2.html`, `play-3.html`, … that is not there: nobody plays a game twice."""
+    names = itertools.chain(["play.html"], (f"play-{number}.html" for number in itertools.count(2)))
+    return next(page for page in map(Path, names) if not page.exists())
 
 
 def _partner(env: Environment, flags: PlayFlags) -> Partner:
@@ -157,8 +165,8 @@ def _choice(legal: list[int], screen: Screen, words: Words, typed: Iterator[str]
     return None
 
 
-def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
-    """Say how it ended, and write the replay."""
+def _keep(flags: PlayFlags, session: Session, screen: Screen, out: Path) -> None:
+    """Say how it ended, and write the replay to `out`."""
     from jaxrl.render import save
     from jaxrl.train.folder.disk import writing
 
@@ -168,10 +176,10 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen) -> None:
     replay = session.replay()
     screen.say(f"\n{replay.title}. Your return is {session.returns[session.seat]:g}.")
     try:
-        with writing(flags.out):
-            flags.out.parent.mkdir(parents=True, exist_ok=True)
-            save(replay, flags.out)
-        screen.say(f"Wrote {flags.out}, the whole game to look at again.")
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            save(replay, out)
+        screen.say(f"Wrote {out}, the whole game to look at again.")
     except NotImplementedError as error:
         screen.say(f"No replay: {error}")
     chosen = f" --with {typable(flags.partner)}" if flags.partner else ""

@@ -131,6 +131,14 @@ def test_wrong_input_and_quitting_keep_the_game(play) -> None:
 
 
 @pytest.mark.quick
+def test_the_next_game_keeps_the_last_one(play) -> None:
+    Path("play.html").write_text("a game")
+    Path("play-2.html").write_text("another")
+    assert "Wrote play-3.html" in play("left\nq\n", "classic/cartpole")
+    assert [Path(page).read_text() for page in ("play.html", "play-2.html")] == ["a game", "another"]
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("typed", ["", "q\n", "?\n"])
 def test_nothing_played_leaves_no_file(play, typed: str) -> None:
     assert "Nothing was played." in play(typed, "classic/cartpole")
