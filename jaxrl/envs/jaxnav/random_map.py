@@ -82,7 +82,7 @@ class RandomMap(JaxNav):
         def goes_on(tried: tuple[jax.Array, ...]) -> jax.Array:
             return ~tried[-1] & (tried[0] >= 0)
 
-        nowhere = jnp.zeros((self.num_agents, 2))
+        nowhere = jnp.zeros((self.num_agents, 2), jnp.float32)
         none = (count, jnp.ones(self.shape, bool), nowhere, nowhere, jnp.zeros((), bool))
         _, walls, start, goal, _ = jax.lax.while_loop(goes_on, draw, none)
         return start, heading, goal, walls

@@ -21,7 +21,9 @@ __all__ = ["CoinGame", "Params", "State"]
 
 SIZE = 3
 _MOVES = np.array([[0, 1], [0, -1], [1, 0], [-1, 0], [0, 0]], np.int32)  # right, left, up, down, stay
-_SEEN_BY = np.array([[0, 1, 2, 3], [1, 0, 3, 2]])  # each player sees itself first, and its own coin before the other
+# Each player sees itself first, and its own coin before the other. With 64 bits, jax mixes it up with its own copy of
+# 32 once both jax_enable_x64 and its opposite have been in use.
+_SEEN_BY = np.array([[0, 1, 2, 3], [1, 0, 3, 2]], np.int32)
 _DRAWS = 8  # two for each player and each coin
 
 

@@ -131,3 +131,10 @@ def test_too_many_robots_and_options_out_of_range_are_refused():
     ):
         with pytest.raises(ValueError, match=sentence):
             jaxrl.make("jaxnav/random", **options)
+
+
+def test_draws_maps_with_64_bit_numbers_too():
+    """Users may set `jax_enable_x64`."""
+    with jax.enable_x64(True):
+        _, state = jax.eval_shape(ENV.reset, jax.random.key(0))
+    assert {leaf.dtype.itemsize for leaf in jax.tree.leaves(state)} <= {1, 4}

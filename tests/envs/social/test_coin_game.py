@@ -180,3 +180,9 @@ def test_the_last_picture_is_still_of_the_last_round():
     assert rounds == ["round 1, step 0", "round 1, step 9", "round 2, step 10", "round 3, step 29", "round 3, step 30"]
     longer = dataclasses.replace(env.default_params, max_steps=40)
     assert np.asarray(env.draw(states, longer).captions[2].text)[-1] == "round 4, step 30"
+
+
+def test_is_checked_again_in_the_same_process():
+    """64-bit indices are sound once, and then jax takes its 32-bit copy of them for the original."""
+    for _ in range(2):
+        jaxrl.check_env(jaxrl.make("coin_game"), num_steps=1)
