@@ -80,9 +80,12 @@ class Overcooked(MultiAgentEnvironment):
         self.shaping, self._longest = Shaping(shaping, shaping_until), cook_time
         self._default_params = as_arrays(Params(value_of(orders, 20.0), cook_time, max_steps))
         there = {letter for letter, tile in (("o", "O"), ("t", "T")) if self.layout.cells(tile).size}
-        if not any(set(soup) <= there for soup in orders.split(",")):
+        possible = [soup for soup in orders.split(",") if set(soup) <= there]
+        if not possible:
             has = " and ".join(name for letter, name in (("o", "onions"), ("t", "tomatoes")) if letter in there)
             raise ValueError(f"no soup in orders={orders!r} can be made: the layout has {has or 'nothing to cook'}.")
+        if not self.by_hand and all(len(soup) < 3 for soup in possible):
+            raise ValueError(f"orders={orders!r} needs cooking='by_hand': otherwise a pot waits for three ingredients.")
 
     @property
     def teams(self) -> tuple[int, ...]:

@@ -59,6 +59,7 @@ def test_a_layout_with_a_mistake(text, message):
         ("orders=onion", "orders must be soups such as 'ooo'"),
         ("orders=3", "orders must be soups such as 'ooo'"),
         ("orders=ttt", "no soup in orders='ttt' can be made: the layout has onions"),
+        ("orders=oo,ttt", "orders='oo,ttt' needs cooking='by_hand': otherwise a pot waits for three ingredients"),
         ("cook_time=0", "cook_time must be a whole number from 1 to 255, got 0"),
         ("cook_time=true", "cook_time must be a whole number from 1 to 255, got True"),
         ("max_steps=0", "max_steps must be a whole number"),
