@@ -182,6 +182,7 @@ def test_the_last_picture_is_still_of_the_last_round():
     assert np.asarray(env.draw(states, longer).captions[2].text)[-1] == "round 4, step 30"
 
 
+@pytest.mark.slow
 def test_is_checked_again_in_the_same_process():
     """64-bit indices are sound once, and then jax takes its 32-bit copy of them for the original."""
     for _ in range(2):
