@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.display import as_html, kind_of
@@ -28,7 +29,6 @@ __all__ = [
     "TrainState",
     "check_algorithm",
     "check_module",
-    "check_returned",
     "field_names",
     "made_from",
     "map_fields",
@@ -145,6 +145,18 @@ class Algorithm(NamedTuple):
     `None` starts afresh, and so does every environment with `reset[B]` True. Without a `key` the action is greedy.
     """
 
+    def checked_update(self, state: Any) -> tuple[Any, Metrics]:
+        """`update(state)`, if it is a state like this one, and metrics.
+
+        It is called while an update is traced, so it costs nothing in the compiled program.
+
+        Raises:
+            TypeError: It is something else; the message says what to return.
+        """
+        returned = self.update(state)
+        _check_returned(state, returned)
+        return returned
+
     def __repr__(self) -> str:
         functions = (getattr(function, "func", function) for function in self)
         names = [f"{getattr(f, '__module__', '?')}.{getattr(f, '__name__', '?')}" for f in functions]
@@ -183,28 +195,48 @@ def check_algorithm(algo: Any, taker: str) -> None:
     raise TypeError(f"{taker} takes an algorithm, such as ppo.make(config), not a {type(algo).__name__}.")
 
 
-def check_returned(state: Any, returned: Any) -> None:
-    """Raise TypeError unless `returned` is what an update of `state` returns: the next state, and metrics.
-
-    Called while an update is traced, it costs nothing in the compiled program.
-    """
+def _check_returned(state: Any, returned: Any) -> None:
+    """Raise TypeError unless `returned` is what an update of `state` returns: the next state, and metrics."""
     parts = returned if isinstance(returned, tuple) else (returned,)
     kinds, kind = [type(part).__name__ for part in parts], type(state)
     if len(parts) != 2 or not isinstance(parts[0], kind) or not isinstance(parts[1], Mapping):
         raise TypeError(f"update returned ({', '.join(kinds)}); return (state, metrics), a {kind.__name__} and a dict.")
+    _check_alike(state, parts[0])
     metrics = parts[1]
     if "episodes" not in metrics:
         raise TypeError(
             "update returned no metric 'episodes'; return the rollout's sums over episodes that ended: their number "
             "as episodes, return_sum and length_sum."
         )
-    losses = jax.tree_util.tree_leaves_with_path(metrics.get("losses"), is_leaf=lambda leaf: leaf is None)
+    losses = jax.tree_util.tree_leaves_with_path(metrics.get("losses", {}), is_leaf=lambda leaf: leaf is None)
     for path, leaf in losses:
         if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float) or np.shape(leaf):
             raise TypeError(
                 f"update returned metrics['losses']{jax.tree_util.keystr(path)} as {kind_of(leaf)}; return a scalar, "
                 f"such as the mean, or one with a name of its own for each entry."
             )
+
+
+def _check_alike(before: Any, after: Any) -> None:
+    """Raise TypeError unless two train states have arrays of the same names, shapes and dtypes, as a loop needs."""
+    old, new = (jax.tree_util.tree_leaves_with_path(state) for state in (before, after))
+    old, new = ({jax.tree_util.keystr(path): _array(leaf) for path, leaf in leaves} for leaves in (old, new))
+    for name in {**old, **new}:
+        was, now = old.get(name, "no array"), new.get(name, "no array")
+        if was != now:
+            (kind, _, shape), (_, _, other) = was.partition("["), now.partition("[")
+            cure = f"return .astype(jnp.{kind})" if shape == other else "return it as it was"
+            raise TypeError(
+                f"update got {type(before).__name__}{name} as {was} and returned it as {now}; {cure}, or begin with "
+                f"the other in init."
+            )
+
+
+def _array(leaf: Any) -> str:
+    """The dtype and shape of an array or a number, such as `int32[3]`."""
+    if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float):
+        return kind_of(leaf)
+    return f"{jnp.result_type(leaf)}{list(np.shape(leaf))}"
 
 
 def check_module(module: Any, taker: str) -> None:
@@ -219,7 +251,9 @@ def scan_updates(algo: Algorithm, num_updates: int) -> Callable[..., tuple[Any, 
 
     def train(key: jax.Array, hyperparams: Any = None) -> tuple[Any, Metrics]:
         check_not_loading()
-        return jax.lax.scan(lambda state, _: algo.update(state), algo.init(key, hyperparams), length=num_updates)
+        return jax.lax.scan(
+            lambda state, _: algo.checked_update(state), algo.init(key, hyperparams), length=num_updates
+        )
 
     return train
 

@@ -39,7 +39,7 @@ def follow_lineage(algo: Algorithm, lineage: Lineage) -> Algorithm:
     values = {name: np.array([point[name] for point in points], np.float32) for name in points[0]}
 
     def update(state: Any) -> tuple[Any, Metrics]:
-        return algo.update(at_generation(values, state, every))
+        return algo.checked_update(at_generation(values, state, every))
 
     return algo._replace(update=update)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrl.algorithm import Algorithm, Metrics, RunConfig, check_returned, without_replay
+from jaxrl.algorithm import Algorithm, Metrics, RunConfig, without_replay
 from jaxrl.rl.devices import MEMBER, SIDE_BY_SIDE
 from jaxrl.train.devices.hosts import gather
 from jaxrl.train.devices.mesh import check_replicas, everywhere, place, spread
@@ -86,7 +86,7 @@ def compile_programs(
     keys = jax.eval_shape(who.keys)
     state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
-    update = spread(side_by_side(partial(_checked, algo.update), members), state, mesh, members)
+    update = spread(side_by_side(algo.checked_update, members), state, mesh, members)
     update = jax.jit(_followed(update, across) if across else update)  # traced once, whatever is asked of it
     metrics = jax.eval_shape(update, state)[1]
     chunk = _chunk(update, metrics, max_chunk)
@@ -151,13 +151,6 @@ def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: A
     """
     init = jax.vmap(algo.init, axis_name=MEMBER) if members > 1 else algo.init
     return jax.tree.map(_strong, init(keys, hyperparams))
-
-
-def _checked(update: Callable[[Any], tuple[Any, Metrics]], state: Any) -> tuple[Any, Metrics]:
-    """`update(state)`, if that is a state and metrics; a sentence says what else it is."""
-    returned = update(state)
-    check_returned(state, returned)
-    return returned
 
 
 def _chunk(update: Callable[[Any], tuple[Any, Metrics]], metrics: Metrics, max_chunk: int) -> Callable[..., Any]:

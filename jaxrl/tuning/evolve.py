@@ -67,7 +67,7 @@ def population(algo: Algorithm, generations: int) -> Algorithm:
         return Member(own, jnp.float32(0), jnp.float32(0), past, key)
 
     def update(state: Member) -> tuple[Member, Metrics]:
-        own, metrics = algo.update(state.own)
+        own, metrics = algo.checked_update(state.own)
         score_sum = state.score_sum + metrics.get("won_sum", metrics["return_sum"])
         return dataclasses.replace(
             state, own=own, score_sum=score_sum, episodes=state.episodes + metrics["episodes"]

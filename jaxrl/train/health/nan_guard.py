@@ -45,7 +45,7 @@ def skip_bad_updates(algo: Algorithm) -> Algorithm:
     """
 
     def update(state: Any) -> tuple[Any, Metrics]:
-        new, metrics = algo.update(state)
+        new, metrics = algo.checked_update(state)
         before, after = _learned(state), _learned(new)
         bad = _not_finite({"losses": metrics.get("losses", {}), **after})
         skipped = bad.any()

@@ -137,4 +137,4 @@ def test_what_cannot_be_skipped_is_explained() -> None:
     with pytest.raises(ValueError, match='on_nan must be "stop" or "skip", got \'ignore\''):
         run(on_nan="ignore")
     with pytest.raises(TypeError, match="A train state is a dataclass that declares its fields' roles, not a int"):
-        nan_guard.skip_bad_updates(Algorithm(lambda key: 0, lambda state: (state, {}), ALGO.act)).update(0)
+        nan_guard.skip_bad_updates(Algorithm(lambda key: 0, lambda state: (state, {"episodes": 0}), ALGO.act)).update(0)
