@@ -153,7 +153,8 @@ def _explain(error: Exception, code: int) -> None:
     trouble = no_device(error)
     if not (trouble or _is_on_purpose(error)) or os.environ.get("JAXRL_TRACEBACK"):
         raise error
-    print(f"jaxrl: {trouble or error}", file=sys.stderr)
+    notes = [note for note in getattr(error, "__notes__", ()) if "JAX_TRACEBACK_FILTERING" not in note]
+    print(f"jaxrl: {' '.join([trouble or str(error), *notes])}", file=sys.stderr)
     sys.exit(code)
 
 

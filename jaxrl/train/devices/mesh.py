@@ -116,17 +116,29 @@ def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members:
     _check_split(state, mesh.shape[AXIS], members)
     metrics = PartitionSpec(MEMBER) if members > 1 else PartitionSpec()
 
-    def part(state: Any) -> Any:
+    parts = jax.shard_map(update, mesh=mesh, in_specs=(specs,), out_specs=(specs, metrics), check_vma=False)
+
+    def all_parts(whole: Any) -> Any:
         try:
-            return update(state)
+            return parts(whole)
         except (TypeError, ValueError) as error:
-            error.add_note(
-                f"This is an update on one of {mesh.shape[AXIS]} devices, which has its part of the environments: "
-                f"fields of {type(state).__name__} that begin with their axis have to be declared PerEnvironment."
-            )
+            if mesh.shape[AXIS] > 1 and _is_possible(update, state):
+                error.add_note(
+                    f"This is an update on one of {mesh.shape[AXIS]} devices, which has its part of the environments: "
+                    f"fields of {type(state).__name__} that begin with their axis have to be declared PerEnvironment."
+                )
             raise
 
-    return jax.shard_map(part, mesh=mesh, in_specs=(specs,), out_specs=(specs, metrics), check_vma=False)
+    return all_parts
+
+
+def _is_possible(update: Callable[[Any], Any], state: Any) -> bool:
+    """Whether an update of the whole state can be traced."""
+    try:
+        jax.eval_shape(update, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def check_replicas(state: Any, metrics: Any) -> None:

@@ -41,7 +41,7 @@ class Uneven(State):
 def algorithm(fault: str) -> Algorithm:
     """Each update adds up what the environments have seen."""
     kind = Uneven if fault == "uneven" else State
-    size = {"uneven": 3, "undeclared": 16}.get(fault, 1)
+    size = {"uneven": 3, "undeclared": 16, "part": 16}.get(fault, 1)
 
     def init(key: jax.Array, hyperparams: Any = None) -> State:
         del key, hyperparams
@@ -52,7 +52,9 @@ def algorithm(fault: str) -> Algorithm:
         learned, reported = (own if fault == missing else psum(own) for missing in ("gradient", "metrics"))
         params = {"theta": state.params["theta"] + learned}
         tally = state.tally + (state.seen if fault == "undeclared" else 1.0)
-        return kind(params, state.seen, tally), {"episodes": reported, "losses": {}}
+        if fault == "bug":
+            raise TypeError("a bug")
+        return kind(params, state.seen, state.seen if fault == "part" else tally), {"episodes": reported, "losses": {}}
 
     return Algorithm(init, update, toy.make(Config()).act)
 
@@ -69,4 +71,5 @@ def said_of(fault: str) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps({fault: said_of(fault) for fault in ("none", "gradient", "metrics", "uneven", "undeclared")}))
+    faults = ("none", "gradient", "metrics", "uneven", "undeclared", "part", "bug")
+    print(json.dumps({fault: said_of(fault) for fault in faults}))

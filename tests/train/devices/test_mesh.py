@@ -103,6 +103,10 @@ def test_an_algorithm_that_is_wrong_on_several_devices_is_refused():
     assert "the metrics of State differ between devices" in said["metrics"]
     assert "Uneven.tally belongs to the environments by its role, and 8 devices cannot split" in said["uneven"]
     assert "fields of State that begin with their axis have to be declared PerEnvironment" in said["undeclared"]
+    assert said["part"].startswith("update got State.tally as float32[16] and returned it as float32[2]; return it as")
+    assert "have to be declared PerEnvironment" in said["part"]
+    assert said["bug"].startswith("a bug")
+    assert "PerEnvironment" not in said["bug"]  # which has nothing to do with devices
 
 
 def test_one_device_needs_no_mesh():
