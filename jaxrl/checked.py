@@ -232,7 +232,7 @@ def _info_numbers(env: Environment) -> list[str]:
 
 @lru_cache
 def _check_fields(kind: type[CheckedConfig]) -> None:
-    """Raise TypeError for a value in the body of the class that would be ignored, since it is not a field's default."""
+    """Raise TypeError for a value or a rule in the body of the class that would be ignored, since it is no field's."""
     name = f"{algorithm_name(kind)}.{kind.__qualname__}"
     own = [field for each in kind._kinds() for field in _undeclared(each)]
     if own:
@@ -240,6 +240,10 @@ def _check_fields(kind: type[CheckedConfig]) -> None:
             f"{name} has the field {own[0]} of its own, but is not a dataclass; write "
             f"@dataclasses.dataclass(frozen=True, kw_only=True) above the class."
         )
+    known = {field.name for field in dataclasses.fields(kind)}
+    for rule in _rules(kind):
+        if rule not in known:
+            raise TypeError(f"{name}.allowed has a rule for {rule!r}, which is not a field. {suggestion(rule, known)}")
     for field in dataclasses.fields(kind):
         value = getattr(kind, field.name, dataclasses.MISSING)
         if value is not field.default:

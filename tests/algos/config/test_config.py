@@ -53,27 +53,6 @@ def test_bad_values_are_explained(fields, message):
         ippo.Config(**fields)
 
 
-class NotDecorated(ppo.Config):
-    lr: float = 1e-2
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WithoutType(ppo.Config):
-    lr = 1e-2
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (NotDecorated, r"has the field lr .* write @dataclasses.dataclass\(frozen=True, kw_only=True\) above"),
-        (WithoutType, "says lr = 0.01 without a type, which has no effect; write lr: float = 0.01"),
-    ],
-)
-def test_defaults_that_a_subclass_would_not_have_are_explained(kind: type[ppo.Config], message: str):
-    with pytest.raises(TypeError, match=message):
-        kind()
-
-
 def test_configs_are_frozen_and_counts_follow():
     config = ippo.Config(num_envs=4, num_steps=8, total_timesteps=1000)
     assert (config.steps_per_update, config.num_updates) == (32, 31)
