@@ -123,6 +123,9 @@ def search(
     task = Task(algorithm, config, hyperparameters, as_whole("budget", budget), chosen, folder, max_members, options)
     how = _method(method, task)
     plan = {**_plan(task, how), "test_seeds": tested, "max_members": max_members, **intervals}
+    if not quiet:
+        runs, steps = plan["budget"].values()
+        print(f"The budget of {runs} full runs, each with {len(chosen)} seeds, is {steps:,} environment steps.")
     with recorded(run_dir, "search", config, plan, len(chosen)) as record, StopRequest() as stop:
         return _search(task, how, tested, record, stop)
 

@@ -237,6 +237,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     main(["search", "echo", *flags.split(), "--run-dir", "found"])
     out = capsys.readouterr().out
     kept = json.loads(Path("found/checklist.json").read_text())
+    assert f"3 full runs, each with 2 seeds, is {kept['budget']['timesteps']:,} environment steps." in out
     assert f"Best: lr={kept['best']['lr']:.4g}" in out
     assert "On 3 test seeds: return" in out
     assert "jaxrl report found" in out
