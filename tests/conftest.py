@@ -26,6 +26,7 @@ os.environ["XLA_FLAGS"] = " ".join(
 # Compiling takes two thirds of it, and most programs are those of the last run; `make clean` forgets them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # nobody profiles what tests compile
 
 import jax
 import pytest

@@ -151,6 +151,7 @@ class HiddenCoin(ObservationReward):
         return state.cue[None]
 
 
+@pytest.mark.slow
 def test_a_central_critic_sees_more_than_a_single_agent_too():
     env, loss = TimeLimit(HiddenCoin(), 5), {}
     check_env(env)

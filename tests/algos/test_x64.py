@@ -63,7 +63,7 @@ VARIANTS = {
 
 
 # Between them these have all kinds of states; the others are slow.
-FAST = ("ppo", "ppo, squashed, hlgauss", "mappo, s5", "self_play, gru", "dqn, gru", "sac", "stream_ac")
+FAST = ("ppo, squashed, hlgauss", "mappo, s5", "dqn, gru", "stream_ac")
 
 
 def shapes(module: Any, config: Any) -> Any:

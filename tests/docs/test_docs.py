@@ -26,7 +26,6 @@ DOCS = ROOT / "docs"
 QUICK = [
     "../README.md",
     "algorithms.md",
-    "environments.md",
     "from_gymnax.md",
     "hide_and_seek.md",
     "many_worlds.md",
@@ -41,6 +40,7 @@ QUICK = [
 ]
 LONG = [
     "tour.md",
+    "environments.md",
     "going_on.md",
     "hanabi.md",
     "play.md",

@@ -16,8 +16,8 @@ REPRESENTATIVES = {
     "minatar": {"minatar/breakout"},
     "hanabi": set(),
     "hide_and_seek": set(),
-    "jaxnav": {"jaxnav/corner2"},
-    "quadrotor": {"quadrotor/track"},  # which does all that hovering does
+    "jaxnav": set(),
+    "quadrotor": set(),
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
         *("probe/memory_leak", "probe/death"),

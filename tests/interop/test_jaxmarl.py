@@ -54,7 +54,7 @@ def test_steps_as_the_environment_does_and_resets_when_over(view):
     np.testing.assert_array_equal(view.get_obs(state)["agent_0"], obs["agent_0"])
 
 
-@pytest.mark.parametrize("name", ["hide_and_seek/chase", "coin_game"])
+@pytest.mark.parametrize("name", [pytest.param("hide_and_seek/chase", marks=pytest.mark.slow), "coin_game"])
 def test_old_keys_pass(name):
     """JaxMARL's scripts have them."""
     view: Any = to_jaxmarl(jaxrl.make(name))

@@ -146,6 +146,7 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     assert sides_of(jaxrl.make("mpe/simple_tag?num_good=2")) == ((0, 1, 2), (3, 4))  # by their kinds
 
 
+@pytest.mark.slow
 def test_rules_for_single_agents_play_any_side_of_a_team():
     """Hanabi's rules score with themselves, and play with strangers on both sides."""
     env = jaxrl.make("hanabi/2p", colors=2, ranks=2, hand_size=2)

@@ -211,7 +211,9 @@ def test_the_whole_learner_is_parameters_optimiser_and_normalisers(cartpole: tup
     ("algo", "fields"),
     [
         (dqn, {"env": "classic/cartpole", "learning_starts": 64}),
-        (sac, {"env": "classic/pendulum", "learning_starts": 64, "critic_hidden": (4,)}),
+        pytest.param(
+            sac, {"env": "classic/pendulum", "learning_starts": 64, "critic_hidden": (4,)}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_target_networks_are_copies_of_what_is_taken_over(algo: Any, fields: dict[str, Any], tmp_path: Path) -> None:

@@ -108,9 +108,12 @@ def test_a_wrapped_environment_can_be_pickled(name: str):
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda env: TimeLimit(env, 9),
+        pytest.param(lambda env: TimeLimit(env, 9), marks=pytest.mark.slow),
         lambda env: RandomParams(env, same_params),
-        lambda env: RandomParams(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), env.default_params)),
+        pytest.param(
+            lambda env: RandomParams(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), env.default_params)),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_wrapped_game_has_its_script(wrap: Any):

@@ -44,7 +44,7 @@ def check_equal(name: str, counts: list[int]) -> dict:
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("ppo", [1, 8]),
+        pytest.param("ppo", [1, 8], marks=pytest.mark.slow),
         ("ippo gru", [1, 4]),
         pytest.param("mappo", [1, 2], marks=pytest.mark.slow),
         pytest.param("pqn_vdn gru", [1, 4], marks=pytest.mark.slow),
