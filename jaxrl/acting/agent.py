@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Collector, Observation
+from jaxrl.acting.networks import Networks
 from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised
 from jaxrl.acting.rollout import Policy, Transition, draw_by_shard, refresh_pool, rollout, team_value
 from jaxrl.environment import MultiAgentEnvironment
@@ -22,7 +23,6 @@ from jaxrl.vector import VectorEnv
 
 __all__ = [
     "Agent",
-    "Networks",
     "act",
     "act_alone",
     "behaviour_policy",
@@ -32,23 +32,6 @@ __all__ = [
     "next_rollout",
     "rollout_policy",
 ]
-
-
-class Networks(NamedTuple):
-    """The policy and the critic as pure functions."""
-
-    init: Callable[[jax.Array], Any]
-    """`init(key) -> params`. Consumes `key`."""
-    apply: Callable[[Any, Any, Observation, jax.Array], tuple[Any, Any, Any]]
-    """`apply(params, carry, observation, reset) -> (carry, distribution, prediction)`, with observations `[T, B, ...]`,
-    `reset[T, B]` and predictions of the value `[T, B, N, ...]`, or None where critics take actions."""
-    new_carry: Callable[[int], Any]
-    """`new_carry(B)`: the memory at the beginning of B episodes."""
-    evaluate: Callable[[Any, Observation, jax.Array], jax.Array] | None = None
-    """`evaluate(params, observation, action[T, B, N, ...]) -> prediction[T, B, N, K, ...]`: of actions' values by K
-    critics, where critics take actions."""
-    by_set: Any = True
-    """Whether each parameter set has its own parameters: one answer for all, or one for each part of their tree."""
 
 
 def _as_it_is(state: Any, policy: Any) -> Any:

@@ -12,12 +12,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks
+from jaxrl.acting.agent import Agent
 from jaxrl.acting.central import global_state_size
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.networks import Networks, own_networks
 from jaxrl.algos.config.box import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows, step_weights
-from jaxrl.algos.on_policy import own_networks
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.continuous import MaybeUniform, maybe_uniform

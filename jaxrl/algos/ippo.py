@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 from jaxrl.acting.agent import Agent, act
+from jaxrl.acting.networks import own_numbers
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config.learning import OptimizerName
 from jaxrl.algos.config.network import has_memory
 from jaxrl.algos.config.policies import PolicyLayer
 from jaxrl.algos.config.run import TeamLayer
-from jaxrl.algos.on_policy import own_numbers
 from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name

@@ -18,14 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.agent import Agent, Networks, act
+from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.networks import Networks, counted
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config.network import beside_own_critics
 from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
-from jaxrl.algos.on_policy import counted
 from jaxrl.checked import Allowed, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment

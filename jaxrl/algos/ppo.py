@@ -15,13 +15,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks, act_alone, init_normaliser, make_collector
+from jaxrl.acting.agent import Agent, act_alone, init_normaliser, make_collector
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.networks import Networks, counted, own_networks
 from jaxrl.acting.normaliser import Normaliser
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos.config.on_policy import Hyperparams, OnPolicyConfig
-from jaxrl.algos.on_policy import collect, counted, draw_agents, learn, own_networks
+from jaxrl.algos.on_policy import collect, draw_agents, learn
 from jaxrl.checked import check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment

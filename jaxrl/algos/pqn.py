@@ -18,13 +18,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, Networks, act, act_alone
+from jaxrl.acting.agent import Agent, act, act_alone
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.networks import Networks, own_networks
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config.exploration import ExplorationLayer
 from jaxrl.algos.config.q import Hyperparams, QConfig, QLayer
-from jaxrl.algos.on_policy import collect, learn, own_networks
+from jaxrl.algos.on_policy import collect, learn
 from jaxrl.checked import check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment

@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.agent import Agent, Networks, act
+from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.central import joint_space, state_shape
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.networks import Networks
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
 from jaxrl.algos.config.q import NUMBERS, ReplayHyperparams

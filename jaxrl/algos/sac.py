@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.acting.agent import Agent, act, act_alone
+from jaxrl.acting.networks import own_numbers
 from jaxrl.acting.rollout import draw_by_shard
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
@@ -34,7 +35,6 @@ from jaxrl.algos.actor_critic import (
 )
 from jaxrl.algos.config.box import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
-from jaxrl.algos.on_policy import own_numbers
 from jaxrl.checked import POSITIVE, Allowed, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name

@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, act_alone
+from jaxrl.acting.networks import own_networks
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos.config.actor import ActorLayer
 from jaxrl.algos.config.stream import StreamLayer
-from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
 from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, check_config, check_loss

@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, act_alone
+from jaxrl.acting.networks import own_networks
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import pqn
 from jaxrl.algos.config.exploration import ExplorationLayer
 from jaxrl.algos.config.network import beside_q_heads
 from jaxrl.algos.config.stream import StreamLayer
-from jaxrl.algos.on_policy import own_networks
 from jaxrl.algos.ppo import TrainState
 from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
 from jaxrl.checked import POSITIVE, Allowed, check_config, check_loss

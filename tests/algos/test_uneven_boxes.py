@@ -9,8 +9,8 @@ import pytest
 from family import agent_of, collect
 
 from jaxrl.acting.collector import Observation
+from jaxrl.acting.networks import own_numbers
 from jaxrl.algos import ippo, mappo
-from jaxrl.algos.on_policy import own_numbers
 
 ENV = "mpe/simple_speaker_listener?action_type=continuous"  # a word of three numbers, and a move of five
 SIZES = [3, 5]
