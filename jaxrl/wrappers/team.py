@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.wrappers.base import Wrapper
-from jaxrl.wrappers.functions import RewardFunction
+from jaxrl.wrappers.functions import RewardFunction, Taken
 
 __all__ = ["SharedReward", "SingleAgentTeam", "as_multi_agent"]
 
@@ -80,6 +80,11 @@ def _add_axis(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)
 
 
+def _mean_reward(taken: Taken) -> jax.Array:
+    """A function of the module, which can be pickled."""
+    return taken.reward.mean()
+
+
 class SharedReward(RewardFunction):
     """All agents as one team (`teams`): each gets the mean of what they earn.
 
@@ -90,7 +95,7 @@ class SharedReward(RewardFunction):
     def __init__(self, env: MultiAgentEnvironment) -> None:
         if not isinstance(env, MultiAgentEnvironment):
             raise TypeError(f"SharedReward needs an environment with several agents, and {env.name} has one.")
-        super().__init__(env, lambda taken: taken.reward.mean())
+        super().__init__(env, _mean_reward)
 
     @property
     def teams(self) -> tuple[int, ...]:

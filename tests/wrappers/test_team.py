@@ -1,5 +1,7 @@
 """All agents as one team that shares what its members earn."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +33,11 @@ def test_each_agent_of_the_one_team_gets_the_mean_reward() -> None:
 
 def test_it_keeps_the_contract() -> None:
     jaxrl.check_env(ippo.Config(env="probe/credit", shared_reward=True).make_env())
+
+
+def test_it_can_be_pickled() -> None:
+    again = pickle.loads(pickle.dumps(SharedReward(jaxrl.make("mpe/simple_spread"))))
+    assert again.teams == (0, 0, 0)
 
 
 def test_a_single_agent_has_nobody_to_share_with() -> None:
