@@ -24,12 +24,17 @@ class OtherPlay(StatefulWrapper):
         env: An environment with `symmetries`, such as Hanabi.
 
     Raises:
-        ValueError: It has none.
+        ValueError: It has none, or a wrapper in between has changed what they are about.
     """
 
     def __init__(self, env: MultiAgentEnvironment) -> None:
         super().__init__(env)
         found = env.symmetries
+        if found is None and self.unwrapped.symmetries is not None:
+            raise ValueError(
+                f"{env.name} has symmetries, and a wrapper around it changes or renames what they are about; put "
+                f"OtherPlay inside that one, as in FrameStack(OtherPlay(env), 2), and only once."
+            )
         if found is None or not isinstance(env, MultiAgentEnvironment):
             raise ValueError(f"{env.name} describes no symmetries, as hanabi/2p does, so there is nothing to rename.")
         self._count = len(found)

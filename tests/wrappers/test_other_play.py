@@ -53,6 +53,9 @@ def test_names_are_drawn_for_each_agent_and_episode():
 def test_what_describes_no_symmetries_is_refused():
     with pytest.raises(ValueError, match="smax/3m describes no symmetries, as hanabi/2p does"):
         OtherPlay(jaxrl.make("smax/3m"))  # pyright: ignore[reportArgumentType]
+    for inside in (FrameStack(SMALL, 2), OtherPlay(SMALL)):
+        with pytest.raises(ValueError, match=r"has symmetries, .*, as in FrameStack\(OtherPlay\(env\), 2\)"):
+            OtherPlay(inside)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"other_play.* has no effect with env=.*an environment with symmetries"):
         ippo.Config(env="smax/3m", other_play=True).make_env()
 
