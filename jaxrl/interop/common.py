@@ -15,12 +15,14 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space, check_action
 
 __all__ = [
     "Adapted",
+    "Compiled",
     "Extra",
     "Stepper",
     "joined",
     "narrow",
     "observed",
     "observed_space",
+    "own_params",
     "padded",
     "raw_key",
     "sampling_mask",
@@ -58,6 +60,34 @@ class Extra:
         if isinstance(error, ImportError):
             extra = self.name.replace("_", "-")
             raise ImportError(f'This needs {self.name}: pip install "jaxrl[{extra}]"') from error
+
+
+class Compiled:
+    """`jax.jit(function)` that can be pickled, as other libraries do to reach their processes: a copy compiles anew."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function, self._compiled = function, jax.jit(function)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._compiled(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self._function,)
+
+
+def own_params(env: Environment, params: Any) -> Any:
+    """`params`, or the defaults for None.
+
+    Raises:
+        TypeError: They are not parameters of the environment.
+    """
+    own = env.default_params
+    if params is None:
+        return own
+    if not isinstance(params, type(own)):
+        kinds = f"a {type(own).__name__}, not a {type(params).__name__}"
+        raise TypeError(f"params of {env.name} are like its default_params, {kinds}.")
+    return params
 
 
 def split_agents(env: MultiAgentEnvironment, obs: jax.Array) -> dict[str, jax.Array]:
@@ -168,12 +198,12 @@ class Stepper:
     def __init__(self, env: Environment, params: Any = None) -> None:
         check_environment(env, "This")
         self.env = env
-        self.params = env.default_params if params is None else params
+        self.params = own_params(env, params)
         self.state: Any = None
         self._key = jax.random.key(0)
         self._space = env.action_space(self.params)
         self._masked = isinstance(self._space, Discrete)
-        self._reset, self._step = jax.jit(self._reset_and_look), jax.jit(self._step_and_look)
+        self._reset, self._step = Compiled(self._reset_and_look), Compiled(self._step_and_look)
 
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Start an episode: `(obs, facts)`; `seed` determines all randomness until the next `reset`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.interop.common import Extra, Stepper, sampling_mask, writable
+from jaxrl.interop.common import Compiled, Extra, Stepper, own_params, sampling_mask, writable
 from jaxrl.spaces import check_action
 from jaxrl.vector import VectorEnv
 
@@ -93,14 +93,14 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         _one_agent(env)
         self.venv = VectorEnv(env, num_envs)
         self.num_envs = num_envs
-        self.params = env.default_params if params is None else params
+        self.params = own_params(env, params)
         self.single_observation_space = space_of(env.observation_space(self.params))
         self.single_action_space = space_of(env.action_space(self.params))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._masked = isinstance(env.action_space(self.params), spaces.Discrete)
         self._key, self.state = jax.random.key(0), None
-        self._reset, self._step = jax.jit(self._pure_reset), jax.jit(self._pure_step)
+        self._reset, self._step = Compiled(self._pure_reset), Compiled(self._pure_step)
 
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.interop.common import Extra, Stepper, split_agents, split_mask, writable
+from jaxrl.interop.common import Compiled, Extra, Stepper, split_agents, split_mask, writable
 
 with Extra("pettingzoo"):  # the extra brings Gymnasium, whose spaces PettingZoo uses
     import pettingzoo
@@ -54,7 +53,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.observation_spaces = {name: space_of(space) for name, space in env.agent_observation_spaces.items()}
         self.action_spaces = {name: space_of(space) for name, space in env.agent_action_spaces.items()}
         self._random = np.random.default_rng()
-        self._global_state = jax.jit(env.global_state)
+        self._global_state = Compiled(env.global_state)
 
     def observation_space(self, agent: str) -> Any:
         """The agent's own observation space."""
@@ -93,7 +92,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 place = (i, *(slice(0, size) for size in own.shape))
                 try:
                     action[place] = actions[agent]
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, OverflowError) as error:
                     raise ValueError(f"{agent} acts in {own}, and {actions[agent]!r} is no such action.") from error
         obs, reward, terminated, truncated, facts = self.stepper.step(action)
         agents = self.agents

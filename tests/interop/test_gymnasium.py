@@ -1,5 +1,6 @@
 """Gymnasium's own checker and its own environments say whether ours are what they expect."""
 
+import pickle
 import warnings
 
 import jax.numpy as jnp
@@ -160,6 +161,24 @@ def test_an_episode_begins_with_reset_and_takes_one_action():
     assert envs.step([0, 1])[0].shape == (2, 4)
     with pytest.raises(TypeError, match=r"step takes one array of the shape \[2\] \(2 environments\), of numbers"):
         envs.step(["left", "right"])
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_pickled_copy_goes_on_alike(vector):
+    """As it goes to another process."""
+    env, action = to_gymnasium(jaxrl.make("CartPole-v1")), np.array(1)
+    if vector:
+        env, action = to_gymnasium_vector(jaxrl.make("CartPole-v1"), 1), np.array([1])
+    env.reset(seed=3)
+    again = pickle.loads(pickle.dumps(env))
+    np.testing.assert_array_equal(again.step(action)[0], env.step(action)[0])
+    np.testing.assert_array_equal(again.reset()[0], env.reset()[0])
+
+
+def test_what_are_no_parameters_is_told():
+    for convert in (to_gymnasium, lambda env, params: to_gymnasium_vector(env, 2, params)):
+        with pytest.raises(TypeError, match=r"of classic/cartpole are like its default_params, a Params, not a str"):
+            convert(jaxrl.make("CartPole-v1"), "rgb_array")
 
 
 def test_teams_are_sent_to_pettingzoo():

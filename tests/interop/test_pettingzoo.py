@@ -1,5 +1,6 @@
 """PettingZoo's own test of the parallel API, and what it does not look at."""
 
+import pickle
 import warnings
 
 import jax
@@ -89,7 +90,7 @@ def test_actions_are_those_of_the_agents(tag):
         tag.step([1, 1, 1, 1])
 
 
-@pytest.mark.parametrize("action", [[1, 2], "up", None])
+@pytest.mark.parametrize("action", [[1, 2], "up", None, np.inf])
 def test_what_is_no_action_of_an_agent_is_told(tag, action):
     tag.reset(seed=0)
     with pytest.raises(ValueError, match=r"adversary_1 acts in Discrete\(n=5\), and .* is no such action"):
@@ -101,6 +102,14 @@ def test_an_episode_begins_with_reset(method):
     env = to_pettingzoo(jaxrl.make("mpe/simple"), render_mode="rgb_array")
     with pytest.raises(RuntimeError, match=f"No episode of mpe/simple has begun; call reset before {method}"):
         getattr(env, method)(*([{"agent_0": 1}] if method == "step" else []))
+
+
+def test_a_pickled_copy_goes_on_alike(tag):
+    tag.reset(seed=3)
+    again = pickle.loads(pickle.dumps(tag))
+    actions = dict.fromkeys(tag.agents, 1)
+    np.testing.assert_array_equal(again.step(actions)[0]["agent_0"], tag.step(actions)[0]["agent_0"])
+    np.testing.assert_array_equal(again.state(), tag.state())
 
 
 def test_single_agents_are_sent_to_gymnasium():
