@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.interop.common import Extra
-from jaxrl.interop.options import check_name, defaults, fitting
+from jaxrl.interop.options import check_name, defaults, explained, fitting
 from jaxrl.interop.physics import FromPhysics, check_unwrapped
 
 with Extra("brax"):
@@ -65,7 +65,7 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
     own = defaults(envs.PipelineEnv) | defaults(envs._envs[name])  # which most hand on
     del own["sys"]  # the bodies, which the class itself decides
     given = fitting(f"brax:{name}", options, own | clock)
-    with jax.enable_x64(False):
+    with jax.enable_x64(False), explained("brax", name):
         theirs = envs.get_environment(name, **given)
     return from_brax(theirs, **clock)
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays, check_environment
-from jaxrl.fields import typed
 from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, typed_key
-from jaxrl.interop.options import check_name
+from jaxrl.interop.options import check_name, defaults, explained, fitting
 from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -69,18 +68,26 @@ def names() -> list[str]:
 
 
 def make(name: str, **options: Any) -> FromGymnax:
-    """`from_gymnax(*gymnax.make(name, **options))`; options that are parameters of the environment change those."""
+    """`from_gymnax(*gymnax.make(name, **options))`; options that are parameters of the environment change those.
+
+    Raises:
+        UnknownNameError: gymnax has no environment of that name.
+        TypeError: It has no such option.
+        ValueError: An option cannot have this value.
+        OSError: It downloads what it consists of, and cannot.
+    """
     check_name("gymnax", name, names())
-    theirs, params = gymnax.make(name)
-    kinds = {field: type(value) for field, value in vars(params).items() if field in options}
-    changed = {field: typed(field, kind, options.pop(field)) for field, kind in kinds.items()}
     try:
-        theirs, params = gymnax.make(name, **options) if options else (theirs, params)
-    except TypeError as error:
-        raise TypeError(
-            f"gymnax cannot make {name} of these options: {error}. Its parameters are {', '.join(vars(params))}."
-        ) from error
-    return from_gymnax(theirs, dataclasses.replace(params, **changed))
+        theirs, params = gymnax.make(name)
+    except OSError as error:
+        raise OSError(f"gymnax cannot make {name}, whose data it downloads: {error}") from error
+    if not options:
+        return from_gymnax(theirs, params)
+    given = fitting(f"gymnax:{name}", options, vars(params) | defaults(type(theirs)))
+    changed = {option: given.pop(option) for option in vars(params) if option in given}
+    with explained("gymnax", name):
+        theirs, params = gymnax.make(name, **given) if given else (theirs, params)
+        return from_gymnax(theirs, dataclasses.replace(params, **changed))
 
 
 class GymnaxEnv(environment.Environment):

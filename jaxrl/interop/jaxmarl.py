@@ -19,13 +19,14 @@ from jaxrl.interop.common import (
     narrow,
     observed,
     observed_space,
+    own_params,
     padded,
     split_agents,
     split_mask,
     stack_agents,
     typed_key,
 )
-from jaxrl.interop.options import check_name
+from jaxrl.interop.options import check_name, defaults, explained, fitting
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
@@ -38,6 +39,11 @@ __all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "names", "to_jaxma
 
 
 _MABRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")  # brax's bodies, shared
+_BODIES = (
+    *("rad", "moveable", "silent", "collide", "mass", "accel", "max_speed", "u_noise", "c_noise"),
+    *("damping", "contact_force", "contact_margin"),
+)
+"""What MPE takes besides the named arguments."""
 
 
 def to_jaxmarl(env: MultiAgentEnvironment, params: Any = None) -> DictView:
@@ -93,13 +99,13 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
     check_name("jaxmarl", name, names())
     if name in _MABRAX:
         options.setdefault("auto_reset", False)
-    try:
+    if name.startswith("MPE_"):  # which would ignore what they do not know
+        kinds = reversed(type(jaxmarl.make(name)).__mro__[:-1])
+        own = {option: value for kind in kinds for option, value in defaults(kind).items()}
+        options = fitting(f"jaxmarl:{name}", options, own | dict.fromkeys(_BODIES))
+    more = "What needs more than numbers and text can be made in Python: jaxrl.interop.from_jaxmarl(jaxmarl.make("
+    with explained("jaxmarl", name, f"{more}{name!r}, …))."):
         theirs = jaxmarl.make(name, **options)
-    except (TypeError, AttributeError) as error:  # some look into what they are given before they check it
-        raise TypeError(
-            f"jaxmarl cannot make {name} of these options: {error}. What needs more than numbers and text can be made "
-            f"in Python: jaxrl.interop.from_jaxmarl(jaxmarl.make({name!r}, …))."
-        ) from error
     return from_jaxmarl(theirs, time_limit)
 
 
@@ -118,7 +124,7 @@ class DictView(MultiAgentEnv):
             raise TypeError(f"to_jaxmarl takes an environment with agents, not a {type(env).__name__}.")
         super().__init__(num_agents=env.num_agents)
         self.env = env
-        self.params = env.default_params if params is None else params
+        self.params = own_params(env, params)
         self.agents = list(env.agents)
         self.observation_spaces = {name: _theirs(space) for name, space in env.agent_observation_spaces.items()}
         self.action_spaces = {name: _theirs(space) for name, space in env.agent_action_spaces.items()}

@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.interop.common import Adapted, Extra, narrow
 from jaxrl.interop.jumanji_views import num_agents, seen, seen_by_each
-from jaxrl.interop.options import check_name, defaults, fitting
+from jaxrl.interop.options import check_name, defaults, explained, fitting
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
@@ -68,10 +68,10 @@ def make(name: str, **options: Any) -> FromJumanji:
             f"jumanji cannot make {name}, whose levels it downloads: {error} Others can be given in Python: "
             f"jaxrl.interop.from_jumanji(jumanji.make({name!r}, generator=…)), such as the ToyGenerator of its Sokoban."
         ) from error
-    return from_jumanji(_with_options(name, theirs, options) if options else theirs)
+    return _with_options(name, theirs, options) if options else from_jumanji(theirs)
 
 
-def _with_options(name: str, theirs: Any, options: dict[str, Any]) -> Any:
+def _with_options(name: str, theirs: Any, options: dict[str, Any]) -> FromJumanji:
     """The same environment with other options."""
     own = {option: value for option, value in defaults(type(theirs)).items() if option != "viewer"}
     generator = vars(theirs).get("generator", vars(theirs).get("_generator"))
@@ -79,14 +79,12 @@ def _with_options(name: str, theirs: Any, options: dict[str, Any]) -> Any:
     if "generator" in options:
         inner = {}
     given = fitting(f"jumanji:{name}", options, {**inner, **own})
-    try:
+    with explained("jumanji", name):
         if not given.keys() <= own.keys():
             chosen = {option: value for option, value in given.items() if option not in own}
             given = {option: value for option, value in given.items() if option in own}
             given["generator"] = type(generator)(**{**inner, **chosen})
-        return registration.make(name, **given)
-    except (TypeError, ValueError, AssertionError) as error:
-        raise TypeError(f"jumanji cannot make {name} of these options: {error}") from error
+        return from_jumanji(registration.make(name, **given))
 
 
 def _value(generator: Any, option: str) -> Any:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxrl.interop.common import Extra
-from jaxrl.interop.options import check_name, fitting
+from jaxrl.interop.options import check_name, explained, fitting
 from jaxrl.interop.physics import FromPhysics, check_unwrapped
 
 with Extra("mjx"):
@@ -67,7 +67,7 @@ def make(name: str, **options: Any) -> FromMjx:
     if "impl" in defaults:
         given.setdefault("impl", "jax")
     try:
-        with jax.enable_x64(False):
+        with jax.enable_x64(False), explained("MuJoCo Playground", name):
             theirs = registry.load(name, config, given)
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         if MENAGERIE_PATH.exists():

@@ -13,7 +13,7 @@ from jaxrl.environment import Step
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import MAX_COUNT, as_whole, typed
 from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
-from jaxrl.interop.options import check_name
+from jaxrl.interop.options import check_name, explained
 from jaxrl.interop.pictures import scene_of
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -74,13 +74,12 @@ def make(name: str, *, observation: str = "symbolic", **options: Any) -> FromNav
         options["max_steps"] = as_whole("max_steps", options["max_steps"], most=MAX_COUNT)
     if "penality_coeff" in options:
         options["penality_coeff"] = typed("penality_coeff", float, options["penality_coeff"])
-    try:
+    advice = (
+        "It has observation, max_steps, penality_coeff and, in Python, reward_fn, termination_fn, transitions_fn, "
+        "action_set, observation_fn, observation_space."
+    )
+    with explained("navix", name, advice):
         theirs = navix.make(name, **options)
-    except (TypeError, NotImplementedError) as error:  # the latter for a function whose space it does not know
-        raise TypeError(
-            f"navix cannot make {name} of these options: {error}. It has observation, max_steps, penality_coeff "
-            f"and, in Python, reward_fn, termination_fn, transitions_fn, action_set, observation_fn, observation_space."
-        ) from error
     return from_navix(theirs)
 
 

@@ -1,23 +1,41 @@
-"""Options of other libraries' environments: their names are checked, and their values, before the library sees them."""
+"""Options of other libraries' environments: names and values are checked, and what the library says is explained."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import typed
 
-__all__ = ["check_name", "defaults", "fitting"]
+__all__ = ["check_name", "defaults", "explained", "fitting"]
 
 _PLAIN = (bool, int, float, str)
+_REFUSALS = (TypeError, ValueError, AttributeError, AssertionError, NotImplementedError, LookupError, ArithmeticError)
 
 
 def check_name(library: str, name: str, known: Sequence[str]) -> None:
     """Raise UnknownNameError unless the library has an environment of that name; the message has the nearest."""
     if name not in known:
         raise UnknownNameError(f"{library} has no environment {name!r}. {nearest(name, known)}")
+
+
+@contextmanager
+def explained(library: str, name: str, advice: str = "") -> Iterator[None]:
+    """Say what a library refuses: some look into what they are given before they check it.
+
+    Raises:
+        ValueError: The library raises one; the message has its own, and the advice.
+        TypeError: It raises something else.
+    """
+    try:
+        yield
+    except _REFUSALS as error:
+        why = str(error).rstrip(". \n")
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{library} cannot make {name} of these options: {why}. {advice}".rstrip()) from error
 
 
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.interop.common import Extra, narrow, observed, observed_space
-from jaxrl.interop.options import defaults, fitting
+from jaxrl.interop.options import defaults, explained, fitting
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
@@ -68,10 +68,8 @@ def make(name: str, **options: Any) -> FromPgx:
     fixed = _SIZES.get(name, {})
     own = {option: value for option, value in defaults(type(theirs)).items() if option not in fixed}
     given = fitting(f"pgx:{name}", options, own)
-    try:
+    with explained("pgx", name):  # pgx's Hex has a size, but states of one size only
         return from_pgx(type(theirs)(**fixed, **given))
-    except TypeError as error:  # pgx's Hex has a size, but states of one size only
-        raise TypeError(f"pgx cannot make {name} of these options: {error}") from error
 
 
 class FromPgx(Environment):

@@ -86,6 +86,15 @@ def test_parameters_are_options():
         jaxrl.make("gymnax:CartPole-v1?gravity=moon")
 
 
+def test_what_cannot_be_downloaded_is_named(monkeypatch):
+    def offline(name, **options):
+        raise OSError("no connection")
+
+    monkeypatch.setattr(gymnax, "make", offline)
+    with pytest.raises(OSError, match="gymnax cannot make MNISTBandit-bsuite, whose data it downloads: no connection"):
+        jaxrl.make("gymnax:MNISTBandit-bsuite")
+
+
 @pytest.mark.slow
 def test_ppo_learns_a_game_of_gymnax():
     config = ppo.Config(env="gymnax:Catch-bsuite", total_timesteps=200_000, num_envs=64, num_steps=32, lr=1e-3)
@@ -103,7 +112,11 @@ def test_refusals():
             from_gymnax(given)
     with pytest.raises(ValueError, match=r"no environment 'Pong'. Did you mean Pong-misc"):
         jaxrl.make("gymnax:Pong")
-    with pytest.raises(TypeError, match=r"gymnax cannot make CartPole-v1 of these options: .*'walls'.* are max_steps"):
+    with pytest.raises(TypeError, match=r"gymnax:CartPole-v1 has no option 'walls'. It has max_steps_in_episode, "):
         jaxrl.make("gymnax:CartPole-v1?walls=2")
+    with pytest.raises(ValueError, match="rows must be a whole number; got 'x'"):
+        jaxrl.make("gymnax:Catch-bsuite?rows=x")
+    with pytest.raises(TypeError, match="gymnax cannot make DeepSea-bsuite of these options: division by zero"):
+        jaxrl.make("gymnax:DeepSea-bsuite?size=0")
     with pytest.raises(TypeError, match="MultiDiscrete"):
         to_gymnax(jaxrl.make("probe/multi_discrete_action")).action_space()

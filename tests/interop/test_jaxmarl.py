@@ -183,6 +183,15 @@ def test_unknown_names_and_libraries():
         jaxrl.make("jaxmarl:storm")
 
 
+def test_mpe_ignores_no_option():
+    with pytest.raises(TypeError, match=r"MPE_simple_spread_v3 has no option 'steps'. It has num_agents, .*max_steps"):
+        jaxrl.make("jaxmarl:MPE_simple_spread_v3?steps=9")
+    with pytest.raises(ValueError, match="max_steps must be a whole number; got 'few'"):
+        jaxrl.make("jaxmarl:MPE_simple_spread_v3?max_steps=few")
+    env = jaxrl.make("jaxmarl:MPE_simple_v3?max_steps=9&damping=0.5")
+    assert (env.env.max_steps, env.env.damping) == (9, 0.5)
+
+
 def test_an_agent_without_an_action_is_named():
     env = to_jaxmarl(jaxrl.make("mpe/simple_spread"))
     _, state = env.reset(jax.random.key(0))

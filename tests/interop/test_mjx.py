@@ -118,6 +118,8 @@ def test_options_are_those_of_the_config() -> None:
     _is_drawn(env)
     with pytest.raises(TypeError, match=r"mjx:PendulumSwingup has no option 'mass'. It has .*episode_length"):
         jaxrl.make("mjx:PendulumSwingup?mass=2")
+    with pytest.raises(ValueError, match="MuJoCo Playground cannot make PendulumSwingup of these options: 'c' is not"):
+        jaxrl.make("mjx:PendulumSwingup?impl=c")
     with pytest.raises(ValueError, match="ctrl_dt must be a finite number"):
         jaxrl.make("mjx:PendulumSwingup?ctrl_dt=soon")
     flat = mjx._flat(registry.get_default_config("CartpoleBalance"))
