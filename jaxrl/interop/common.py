@@ -20,6 +20,7 @@ __all__ = [
     "Stepper",
     "joined",
     "narrow",
+    "no_action",
     "observed",
     "observed_space",
     "own_params",
@@ -102,17 +103,27 @@ def stack_agents(env: MultiAgentEnvironment, actions: Mapping[str, Any]) -> jax.
     """A dict of actions as `action[N, …]`, padded with zeros if an agent's own space is smaller.
 
     Raises:
-        ValueError: An agent has no action.
+        TypeError: `actions` is not a dict of agents.
+        ValueError: An agent has no action, or something else.
     """
+    if not isinstance(actions, Mapping):
+        raise TypeError(f"step takes a dict of actions by agent, not a {type(actions).__name__}.")
     if missing := [agent for agent in env.agents if agent not in actions]:
         raise ValueError(f"{env.name} needs an action for each agent, and there is none for {', '.join(missing)}.")
     space = env.action_space()
-    return jnp.stack(
-        [
-            padded(jnp.asarray(actions[agent]).reshape(own.shape), space.shape).astype(space.dtype)
-            for agent, own in env.agent_action_spaces.items()
-        ]
-    )
+    stacked = []
+    for agent, own in env.agent_action_spaces.items():
+        try:
+            action = jnp.asarray(actions[agent]).reshape(own.shape)
+        except (TypeError, ValueError) as error:
+            raise no_action(agent, own, actions[agent]) from error
+        stacked.append(padded(action, space.shape).astype(space.dtype))
+    return jnp.stack(stacked)
+
+
+def no_action(agent: str, own: Space, given: Any) -> ValueError:
+    """The error for something that is not an action of this agent."""
+    return ValueError(f"{agent} acts in {own}, and {given!r} is no such action.")
 
 
 def split_mask(env: MultiAgentEnvironment, mask: Any) -> dict[str, Any]:

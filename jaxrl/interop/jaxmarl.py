@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import spaces
-from jaxrl.environment import MultiAgentEnvironment, Step
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step
 from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.interop.common import (
     Adapted,
@@ -121,7 +121,8 @@ class DictView(MultiAgentEnv):
 
     def __init__(self, env: MultiAgentEnvironment, params: Any = None) -> None:
         if not isinstance(env, MultiAgentEnvironment):
-            raise TypeError(f"to_jaxmarl takes an environment with agents, not a {type(env).__name__}.")
+            hint = "; use to_gymnax, or jaxrl.wrappers.as_multi_agent first" if isinstance(env, Environment) else ""
+            raise TypeError(f"to_jaxmarl takes an environment with agents, not a {type(env).__name__}{hint}.")
         super().__init__(num_agents=env.num_agents)
         self.env = env
         self.params = own_params(env, params)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.interop.common import Compiled, Extra, Stepper, split_agents, split_mask, writable
+from jaxrl.interop.common import Compiled, Extra, Stepper, no_action, split_agents, split_mask, writable
 
 with Extra("pettingzoo"):  # the extra brings Gymnasium, whose spaces PettingZoo uses
     import pettingzoo
@@ -93,7 +93,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 try:
                     action[place] = actions[agent]
                 except (TypeError, ValueError, OverflowError) as error:
-                    raise ValueError(f"{agent} acts in {own}, and {actions[agent]!r} is no such action.") from error
+                    raise no_action(agent, own, actions[agent]) from error
         obs, reward, terminated, truncated, facts = self.stepper.step(action)
         agents = self.agents
         if terminated or truncated:

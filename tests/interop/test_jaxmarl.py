@@ -197,3 +197,12 @@ def test_an_agent_without_an_action_is_named():
     _, state = env.reset(jax.random.key(0))
     with pytest.raises(ValueError, match="an action for each agent, and there is none for agent_1, agent_2"):
         env.step_env(jax.random.key(0), state, {"agent_0": jnp.int32(0)})
+    with pytest.raises(TypeError, match="a dict of actions by agent, not a list"):
+        env.step_env(jax.random.key(0), state, [0, 0, 0])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"agent_1 acts in Discrete\(n=5\), and .* is no such action"):
+        env.step_env(jax.random.key(0), state, {agent: jnp.zeros(int(agent[-1]) + 1) for agent in env.agents})
+
+
+def test_single_agents_are_sent_to_gymnax():
+    with pytest.raises(TypeError, match="not a CartPole; use to_gymnax, or"):
+        to_jaxmarl(jaxrl.make("CartPole-v1"))
