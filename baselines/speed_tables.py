@@ -193,7 +193,7 @@ def peers() -> list[Row]:
         ("IPPO training, 3m and 2s3z", f"{ippo} times", theirs, f"{how}#training-speed)"),
         ("MAPPO training, 3m and 2s3z", f"{mappo} times", theirs, f"{how}#training-speed)"),
         ("IPPO on 2s3z, to nine wins in ten", race, theirs, f"{how}#seconds-to-nine-wins-in-ten)"),
-        ("DQN training, a million steps in the buffer", replay, "rejax", "[baselines](baselines/speed/README.md)"),
+        ("DQN training, 1e6 steps in the buffer", replay, "rejax", "[baselines](baselines/speed/README.md)"),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 
