@@ -58,15 +58,16 @@ TIMES = ("500_000", "20_480")  # what pages train for, and the tests'
 
 
 @pytest.mark.parametrize("page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in LONG)])
-def test_code_runs(page):
+def test_code_runs(page, monkeypatch: pytest.MonkeyPatch):
     for library in ("gymnax", "jaxmarl", "gymnasium", "pettingzoo"):
         pytest.importorskip(library)
     code_blocks = blocks(DOCS / page, "python")
     assert code_blocks
-    names = {"__name__": "docs"}
+    module = ModuleType("a_notebook")  # in which the names of classes are found again, as in `__main__`
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     with jax.debug_key_reuse(False):  # a page repeats keys where that is simpler to read
         for number, code in enumerate(code_blocks):
-            exec(compile(code.replace(*TIMES), f"{page}, block {number}", "exec"), names)
+            exec(compile(code.replace(*TIMES), f"{page}, block {number}", "exec"), vars(module))
 
 
 def test_readme_is_short():
