@@ -205,7 +205,8 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
         obs, state = jax.eval_shape(partial(narrow, env.reset), abstract_key())
-        if not isinstance(obs, dict) or not set(self._names) <= set(obs):
+        numbered = isinstance(obs, tuple | list)  # as in STORM, whose agents are 0, 1, …
+        if not set(self._names) <= set(range(len(obs)) if numbered else obs if isinstance(obs, dict) else ()):
             raise TypeError(
                 f"from_jaxmarl takes environments that return dicts of agents, and {env.name} returns another tree: "
                 f"{jax.tree.structure(obs)}. Its agents are {self._names}."

@@ -107,6 +107,12 @@ def test_jaxmarl_environments_keep_our_contract(name):
     jaxrl.check_env(jaxrl.make(f"jaxmarl:{name}"))
 
 
+def test_agents_may_be_numbers():
+    """And what they see a tuple."""
+    with jax.debug_key_reuse(False):  # STORM uses a key twice
+        assert jaxrl.make("jaxmarl:storm_2p").agents == ("0", "1")
+
+
 @pytest.mark.slow
 def test_agents_that_are_numbers_and_see_several_arrays():
     with jax.debug_key_reuse(False):  # STORM uses a key twice
