@@ -55,7 +55,7 @@ class Trained(NamedTuple):
     @property
     def worth(self) -> tuple[int, float]:
         """What makes it the result to tell: five seeds or more rather than one, then how much they win."""
-        return min(len(self.seeds), 5), iqm_of(self.greedy)["estimate"]
+        return min(len(self.seeds), 5), stats.iqm(self.greedy)
 
 
 def trained_on_smax() -> list[Trained]:
@@ -96,12 +96,12 @@ def best_on_smax() -> list[Row]:
 def wins_on_smax() -> list[Row]:
     """Rows of the README's table: the best algorithm's greedy win rates where published ones leave room."""
     best: dict[str, Trained] = {}
-    for group in sorted(trained_on_smax(), key=lambda group: iqm_of(group.greedy)["estimate"]):
+    for group in sorted(trained_on_smax(), key=lambda group: stats.iqm(group.greedy)):
         best[group.env] = group
 
     def row(what: str, *names: str) -> Row:
         groups = [best[f"smax/{name}"] for name in names]
-        ours = ", ".join(f"{iqm_of(group.greedy)['estimate']:.2f}" for group in groups)
+        ours = ", ".join(f"{stats.iqm(group.greedy):.2f}" for group in groups)
         seeds = ", ".join(str(len(group.seeds)) for group in groups)
         theirs = ", ".join(f"{PUBLISHED[group.env]:.2f}" for group in groups)
         return what, f"{ours} (seeds: {seeds})", f"best published: {theirs}", "[results](docs/results.md#learning-smax)"

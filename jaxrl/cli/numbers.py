@@ -1,4 +1,4 @@
-"""Whole numbers on the command line: `--total-timesteps 1e6` means 1000000."""
+"""Numbers on the command line: `--total-timesteps 1e6` means 1000000, and several stand apart."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from jaxrl.fields import typed
 
-__all__ = ["WHOLE"]
+__all__ = ["WHOLE", "apart"]
 
 WHOLE = ConstructorRegistry()
 """For `tyro.cli(registry=…)`."""
+
+
+def apart(flag: str, *values: str) -> ValueError:
+    """The error for a flag's numbers with commas in between."""
+    words = " ".join(word for value in values for word in value.strip("[]()").split(",") if word)
+    return ValueError(f"{flag} takes values with spaces in between: {flag} {words}.")
 
 
 @WHOLE.primitive_rule

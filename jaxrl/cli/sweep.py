@@ -18,6 +18,7 @@ from jaxrl.cli.algorithm import named_algorithm
 from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import use_cores
 from jaxrl.cli.flags import LoggerFlags, MeshFlags, RecordFlags, StartFlags
+from jaxrl.cli.numbers import apart
 from jaxrl.cli.train import new_run_dir, parse_flags
 from jaxrl.display import right_aligned
 from jaxrl.train.folder.typable import typable
@@ -149,8 +150,7 @@ def read_space(
             space[field] = (_number(field, span[1]), _number(field, span[2]), *(["log"] if span[3] else []))
             choices[i] = [[]]
         elif isinstance(defaults[field], int | float) and any("," in value for value in values):
-            apart = " ".join(word for value in values for word in value.strip("[]").split(",") if word)
-            raise ValueError(f"{flag} takes values with spaces in between: {flag} {apart}.")
+            raise apart(flag, *values)
         elif field not in _TEXTS and any("," in value for value in values):
             choices[i] = [[flag, *filter(None, value.split(","))] for value in values]
         elif len(values) > 1 and not isinstance(defaults[field], tuple):

@@ -21,7 +21,7 @@ from jaxrl.cli.cache import use_cache
 from jaxrl.cli.cores import has_accelerator, use_cores
 from jaxrl.cli.flags import LoggerFlags, MeshFlags, RecordFlags, StartFlags
 from jaxrl.cli.hosts import HostFlags, joined
-from jaxrl.cli.numbers import WHOLE
+from jaxrl.cli.numbers import WHOLE, apart
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.synonyms import check_synonyms
@@ -228,8 +228,7 @@ def _check_values(argv: list[str], parts: tuple[Any, ...]) -> None:
             meant = flag if said == "true" else f"--no-{flag[2:]}"
             raise ValueError(f"{flag} takes no value; {meant} says it.")
         if flag.startswith("--") and field in numbers and "," in said:
-            apart = " ".join(filter(None, said.strip("[]()").split(",")))
-            raise ValueError(f"{flag} takes values with spaces in between: {flag} {apart}.")
+            raise apart(flag, said)
 
 
 def preset_chosen(name: str, preset: Any, config: Any, given: Collection[str]) -> str:

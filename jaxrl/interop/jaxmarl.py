@@ -99,7 +99,7 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
     check_name("jaxmarl", name, names())
     if name in _MABRAX:
         options.setdefault("auto_reset", False)
-    if name.startswith("MPE_"):  # which would ignore what they do not know
+    if options and name.startswith("MPE_"):  # which would ignore what they do not know
         kinds = reversed(type(jaxmarl.make(name)).__mro__[:-1])
         own = {option: value for kind in kinds for option, value in defaults(kind).items()}
         options = fitting(f"jaxmarl:{name}", options, own | dict.fromkeys(_BODIES))

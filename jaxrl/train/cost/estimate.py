@@ -136,7 +136,7 @@ def estimate_cost(
         param_bytes=_bytes(params) // members,
         state_bytes=_bytes(jax.tree.leaves(state)),
         replay_bytes=_bytes(jax.tree.leaves(replays)),
-        cost=count_cost(jax.make_jaxpr(side_by_side(algo.update, members))(_with_one_rollout(state, members))),
+        cost=count_cost(jax.make_jaxpr(update)(_with_one_rollout(state, members))),
         devices=devices.size if devices else 1,
         memory=memory,
         limit=device_memory() if limit is None else limit,
