@@ -104,7 +104,7 @@ def wins_on_smax() -> list[Row]:
         ours = ", ".join(f"{stats.iqm(group.greedy):.2f}" for group in groups)
         seeds = ", ".join(str(len(group.seeds)) for group in groups)
         theirs = ", ".join(f"{PUBLISHED[group.env]:.2f}" for group in groups)
-        return what, f"{ours} (seeds: {seeds})", f"best published: {theirs}", "[results](docs/results.md#learning-smax)"
+        return what, f"{ours} (seeds: {seeds})", f"best published: {theirs}", "[baselines](baselines/README.md)"
 
     return [
         row("SMAX wins: 5m_vs_6m, 10m_vs_11m, 3s5z_vs_3s6z", "5m_vs_6m", "10m_vs_11m", "3s5z_vs_3s6z"),
