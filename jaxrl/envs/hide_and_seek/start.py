@@ -132,16 +132,25 @@ def _roomiest(
     """Of T places `[T, …]` the one farthest from everything placed before; beyond half a metre, the first such."""
     x, y = tries
     room = 0.5 + jnp.zeros_like(x)
-    for rect in rects:
-        room = jnp.minimum(room, -disc_out(rect, x, y, radius)[2])
-    for other_x, other_y in discs:
-        room = jnp.minimum(room, jnp.sqrt((x - other_x) ** 2 + (y - other_y) ** 2) - 2 * radius)
+    if rects:
+        apart = -disc_out(_stacked(rects, x), x, y, radius)[2]
+        room = jnp.minimum(room, apart.min(0))
+    if discs:
+        other_x, other_y = _stacked(discs, x)
+        apart = jnp.sqrt((x - other_x) ** 2 + (y - other_y) ** 2) - 2 * radius
+        room = jnp.minimum(room, apart.min(0))
     best, best_x, best_y = room[0], x[0], y[0]
     for i in range(1, _TRIES):
         better = room[i] > best
         best = jnp.maximum(best, room[i])
         best_x, best_y = jnp.where(better, x[i], best_x), jnp.where(better, y[i], best_y)
     return best_x, best_y
+
+
+def _stacked(placed: Sequence[Any], tries: jax.Array) -> Any:
+    """Fields of N placed things as `[N, 1, …]`, to be compared with places `[T, …]` in one go."""
+    batch = tries.shape[1:]
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.broadcast_to(leaf, batch) for leaf in leaves])[:, None], *placed)
 
 
 def _rows(rows: Sequence[jax.Array], empty: jax.Array) -> jax.Array:
