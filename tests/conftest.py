@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import os
-import resource
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -29,6 +28,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # nobody profiles what tests compile
 
 import jax
+import psutil
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -77,7 +77,7 @@ def _compile_quickly() -> Iterator[None]:
 def _forget_compiled_programs() -> Iterator[None]:
     """Modules share compiled programs until these take much memory; kept for the whole suite they would fill it."""
     yield
-    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 3_000_000:  # kB on Linux
+    if psutil.Process().memory_info().rss > 5e9:  # bytes, now: the most that it ever was would stay above
         jax.clear_caches()
 
 
