@@ -18,6 +18,7 @@ from jaxrl.source_file import class_reference, load_named
 
 __all__ = [
     "canonical",
+    "hint_elsewhere",
     "list_envs",
     "lives_here",
     "make",
@@ -107,7 +108,7 @@ def make(env_id: str, **options: Any) -> Any:
     elif name.endswith(".py"):
         raise UnknownNameError(f"{name} is a file; say which class in it is the environment, {name}:CLASS.")
     else:
-        hint = _hint_elsewhere(name) or nearest(name, [*_FACTORIES, *_ALIASES])
+        hint = hint_elsewhere(name) or nearest(name, [*_FACTORIES, *_ALIASES])
         raise UnknownNameError(f"There is no environment {name!r}. {hint} `jaxrl envs` lists all.")
     _check_options(name, factory, options)
     env = factory(**_FIXED.get(name, {}), **options)
@@ -201,8 +202,10 @@ def own_params(name: str) -> Any:
     return load_named(place, attribute)
 
 
-def _hint_elsewhere(name: str) -> str:
-    """What to type for another library's id that is not an alias here; empty for all other names."""
+def hint_elsewhere(name: str) -> str:
+    """What to type for another library, or for its id that is not an alias here; empty for all other names."""
+    if name.lower() in _LIBRARIES:
+        return f"Say {name.lower()}:NAME for one of that library's, which `jaxrl envs {name.lower()}:` lists."
     if name in _OTHER_RULES:
         return f"What comes closest to JaxMARL's is {_OTHER_RULES[name]}, whose rules differ; see docs/social_games.md."
     if name in _ONLY_IN_JAXMARL or name.endswith(("-bsuite", "-misc")):

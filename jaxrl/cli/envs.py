@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
     flags = tyro.cli(EnvsFlags, args=argv, prog="jaxrl envs")
     from jaxrl.environment import MultiAgentEnvironment
     from jaxrl.errors import UnknownNameError, nearest
-    from jaxrl.registry import canonical, list_envs, make
+    from jaxrl.registry import canonical, hint_elsewhere, list_envs, make
 
     pattern = flags.pattern
     exact = canonical(pattern)  # an alias, or a name with options, is one environment
@@ -39,7 +39,8 @@ def main(argv: list[str]) -> int:
     one = exact != pattern or (options and name in list_envs()) or ":" in pattern or pattern.endswith(".py")
     names = [exact] if one else list_envs(pattern)
     if not names:
-        raise UnknownNameError(f"No environment matches {pattern!r}. {nearest(pattern, list_envs())}")
+        hint = hint_elsewhere(pattern) or nearest(pattern, list_envs())
+        raise UnknownNameError(f"No environment matches {pattern!r}. {hint}")
     envs = [make(name) for name in names]
     width = max(map(len, names))
     print(f"{'environment':<{width}}  agents  observation  {'actions':>13}")

@@ -39,6 +39,20 @@ def test_another_librarys_environments_are_listed_by_name(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("gymnax", "Say gymnax:NAME for one of that library's, which `jaxrl envs gymnax:` lists."),
+        ("Brax", "Say brax:NAME for one of that library's, which `jaxrl envs brax:` lists."),
+        ("DeepSea-bsuite", "Say gymnax:DeepSea-bsuite for that library's."),
+    ],
+)
+def test_another_library_without_a_colon_is_told(name: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["envs", name])
+    assert f"No environment matches {name!r}. {advice}" in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
     ("name", "actions"),
     [("classic/cartpole", "2"), ("classic/pendulum", "1 real"), ("hide_and_seek/chase", "11x11x11")],
 )
