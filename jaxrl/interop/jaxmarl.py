@@ -26,7 +26,7 @@ from jaxrl.interop.common import (
     stack_agents,
     typed_key,
 )
-from jaxrl.interop.options import check_name, defaults, explained, fitting
+from jaxrl.interop.options import check_name, clocked, defaults, explained, fitting
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
 
@@ -103,6 +103,7 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
         kinds = reversed(type(jaxmarl.make(name)).__mro__[:-1])
         own = {option: value for kind in kinds for option, value in defaults(kind).items()}
         options = fitting(f"jaxmarl:{name}", options, own | dict.fromkeys(_BODIES))
+    options = clocked(options)
     more = "What needs more than numbers and text can be made in Python: jaxrl.interop.from_jaxmarl(jaxmarl.make("
     with explained("jaxmarl", name, f"{more}{name!r}, …))."):
         theirs = jaxmarl.make(name, **options)

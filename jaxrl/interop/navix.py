@@ -11,9 +11,9 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import Step
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import MAX_COUNT, as_whole, typed
+from jaxrl.fields import typed
 from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
-from jaxrl.interop.options import check_name, explained
+from jaxrl.interop.options import check_name, clocked, explained
 from jaxrl.interop.pictures import scene_of
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -69,9 +69,7 @@ def make(name: str, *, observation: str = "symbolic", **options: Any) -> FromNav
     check_name("navix", name, names())
     if observation not in _BOUNDS:
         raise UnknownNameError(f"navix has no observation {observation!r}. {nearest(observation, _BOUNDS)}")
-    options = {"observation_fn": getattr(observations, observation), **options}
-    if "max_steps" in options:
-        options["max_steps"] = as_whole("max_steps", options["max_steps"], most=MAX_COUNT)
+    options = clocked({"observation_fn": getattr(observations, observation), **options})
     if "penality_coeff" in options:
         options["penality_coeff"] = typed("penality_coeff", float, options["penality_coeff"])
     advice = (

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import typed
+from jaxrl.fields import MAX_COUNT, as_whole, typed
 
-__all__ = ["check_name", "defaults", "explained", "fitting"]
+__all__ = ["check_name", "clocked", "defaults", "explained", "fitting"]
 
 _PLAIN = (bool, int, float, str)
+_CLOCKS = ("max_steps", "max_steps_in_episode", "max_timesteps", "num_inner_steps", "time_limit")
+"""What the libraries call the number of steps after which an episode is over."""
 _REFUSALS = (TypeError, ValueError, AttributeError, AssertionError, NotImplementedError, LookupError, ArithmeticError)
 
 
@@ -45,6 +47,16 @@ def defaults(function: Callable[..., Any]) -> dict[str, Any]:
     return {a.name: None if a.default is a.empty else a.default for a in named}
 
 
+def clocked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, which give an episode a step or more: most libraries take 0, and end each episode after one step.
+
+    Raises:
+        ValueError: The number of steps is not a whole number, or less than 1; what None means is the library's to say.
+    """
+    counted = {name: options[name] for name in _CLOCKS if options.get(name) is not None}
+    return {**options, **{name: as_whole(name, value, most=MAX_COUNT) for name, value in counted.items()}}
+
+
 def fitting(label: str, options: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The options, converted to the types of the values whose place they take.
 
@@ -55,11 +67,11 @@ def fitting(label: str, options: Mapping[str, Any], values: Mapping[str, Any]) -
 
     Raises:
         TypeError: There is no such option.
-        ValueError: A value is not of the type.
+        ValueError: A value is not of the type, or an episode would have no steps.
     """
     for name in options:
         if name not in values:
             has = f"It has {', '.join(values)}." if values else "It has none."
             raise TypeError(f"{label} has no option {name!r}. {has}")
     kinds = {name: type(values[name]) if isinstance(values[name], _PLAIN) else Any for name in options}
-    return {name: typed(name, kinds[name], value) for name, value in options.items()}
+    return clocked({name: typed(name, kinds[name], value) for name, value in options.items()})
