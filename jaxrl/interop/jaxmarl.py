@@ -76,7 +76,7 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
     Raises:
         TypeError: `env` is not a JaxMARL environment, does not return dicts of agents, or the agents' spaces are too
             different to fit in one array; or it is one of MABrax that resets itself inside its steps.
-        ValueError: `time_limit` is not a whole number of steps, at least 1.
+        ValueError: `time_limit` is not a whole number of steps, at least 1; or there are no agents.
     """
     if not isinstance(env, MultiAgentEnv):
         hint = "from_jaxmarl(jaxmarl.make(id)), or jaxrl.make of a name such as jaxmarl:overcooked"
@@ -205,6 +205,8 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
         self.time_limit = None if time_limit is None else as_whole("time_limit", time_limit, most=MAX_COUNT)
         self._names = list(env.agents)  # integers in some environments
         self.agents = tuple(map(str, self._names))
+        if not self.agents:
+            raise ValueError(f"from_jaxmarl takes environments with agents, and {env.name} has none.")
         obs, state = jax.eval_shape(partial(narrow, env.reset), abstract_key())
         numbered = isinstance(obs, tuple | list)  # as in STORM, whose agents are 0, 1, …
         if not set(self._names) <= set(range(len(obs)) if numbered else obs if isinstance(obs, dict) else ()):

@@ -189,6 +189,11 @@ def test_unknown_names_and_libraries():
         jaxrl.make("jaxmarl:storm")
 
 
+def test_an_environment_has_agents():
+    with pytest.raises(ValueError, match=r"from_jaxmarl takes environments with agents, and .* has none"):
+        jaxrl.make("jaxmarl:MPE_simple_spread_v3?num_agents=0")
+
+
 def test_mpe_ignores_no_option():
     with pytest.raises(TypeError, match=r"MPE_simple_spread_v3 has no option 'steps'. It has num_agents, .*max_steps"):
         jaxrl.make("jaxmarl:MPE_simple_spread_v3?steps=9")
