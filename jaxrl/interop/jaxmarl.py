@@ -39,6 +39,7 @@ __all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "names", "to_jaxma
 
 
 _MABRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")  # brax's bodies, shared
+_WORLD = "world_state"  # beside the agents, in a dict of observations
 _BODIES = (
     *("rad", "moveable", "silent", "collide", "mass", "accel", "max_speed", "u_noise", "c_noise"),
     *("damping", "contact_force", "contact_margin"),
@@ -64,8 +65,8 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
     """A JaxMARL environment as one of ours, so that it can be trained on.
 
     Observations are float32 arrays without bounds, because JaxMARL does not always keep declared shapes, dtypes and
-    bounds; if an agent observes several arrays (STORM), they become one vector.
-    JAX's 64-bit mode has no effect on it.
+    bounds; if an agent observes several arrays (STORM), they become one vector. `"world_state"`, which SMAX has, is the
+    global state. JAX's 64-bit mode has no effect on it.
 
     Args:
         env: The environment that `jaxmarl.make` returned.
@@ -170,7 +171,7 @@ class DictView(MultiAgentEnv):
     @property
     def state_size(self) -> int:
         """G, the size of `"world_state"`."""
-        return jax.eval_shape(self.reset, abstract_key())[0]["world_state"].shape[0]
+        return jax.eval_shape(self.reset, abstract_key())[0][_WORLD].shape[0]
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
@@ -184,16 +185,17 @@ class DictView(MultiAgentEnv):
         return getattr(self.env, name)
 
     def _seen(self, obs: jax.Array, state: Any) -> dict[str, jax.Array]:
-        world = {"world_state": self.env.global_state(state, self.params)} if self._world else {}
+        world = {_WORLD: self.env.global_state(state, self.params)} if self._world else {}
         return split_agents(self.env, obs) | world
 
 
 class TheirState(NamedTuple):
-    """JaxMARL's state, the agents that are not done, and the steps so far."""
+    """JaxMARL's state, the agents that are not done, the steps so far, and what JaxMARL calls the world state."""
 
     env_state: Any
     alive: jax.Array  # bool [N]
     step: jax.Array
+    world: Any  # float32 [G]; () without one
 
 
 class FromJaxMARL(Adapted, MultiAgentEnvironment):
@@ -220,6 +222,7 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
         self._action_spaces = dict(zip(self.agents, acts, strict=True))
         self._observation_space, self._action_space = joined(own), joined(acts)
         self._legal = _legal(env, state)
+        self._has_world = isinstance(obs, dict) and _WORLD in obs
 
     @property
     def agent_observation_spaces(self) -> dict[str, spaces.Space]:
@@ -231,7 +234,8 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, TheirState]:
         obs, state = narrow(self.env.reset, key)
-        return self._stacked(obs), TheirState(state, jnp.ones(self.num_agents, bool), jnp.zeros((), jnp.int32))
+        alive, step = jnp.ones(self.num_agents, bool), jnp.zeros((), jnp.int32)
+        return self._stacked(obs), TheirState(state, alive, step, self._world(obs))
 
     def step_env(self, key: jax.Array, state: TheirState, action: jax.Array, params: Any) -> Step:
         own = [space.clip(_cut(action[i], space)) for i, space in enumerate(self._action_spaces.values())]
@@ -242,7 +246,8 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
         step = state.step + 1
         late = over & (step >= self.time_limit) if self.time_limit else jnp.zeros_like(over)
         reward = jnp.stack([jnp.asarray(rewards[name], jnp.float32).reshape(()) for name in self._names])
-        return self._stacked(obs), TheirState(after, ~dead, step), reward, over & ~late, late, info
+        state = TheirState(after, ~dead, step, self._world(obs))
+        return self._stacked(obs), state, reward, over & ~late, late, info
 
     def action_mask(self, state: TheirState, params: Any = None) -> jax.Array:
         widest = super().action_mask(state, params).shape[1]
@@ -257,10 +262,22 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
     def agent_mask(self, state: TheirState, params: Any = None) -> jax.Array:
         return state.alive
 
+    @property
+    def has_global_state(self) -> bool:
+        """Whether JaxMARL has a world state."""
+        return self._has_world
+
+    def global_state(self, state: TheirState, params: Any = None) -> jax.Array:
+        """JaxMARL's world state."""
+        return state.world if self._has_world else super().global_state(state, params)
+
     def draw(self, states: TheirState, params: Any = None) -> Scene:
         from jaxrl.interop.jaxmarl_pictures import draw
 
         return draw(self.env, states.env_state, str(self.name))
+
+    def _world(self, obs: Any) -> Any:
+        return observed(obs[_WORLD]) if self._has_world else ()
 
     def _stacked(self, obs: Any) -> jax.Array:
         space = self._observation_space

@@ -144,6 +144,20 @@ def test_stepping_through_us_equals_stepping_jaxmarl():
         assert not terminated
 
 
+def test_their_world_state_is_the_global_state():
+    env = jaxrl.make("jaxmarl:HeuristicEnemySMAX")
+    assert env.has_global_state
+    _, state = jax.jit(env.reset_env)(jax.random.key(0), None)
+    after = jax.jit(env.step_env)(jax.random.key(1), state, jnp.arange(env.num_agents), None)[1]
+    for ours in (state, after):
+        world = env.env.get_world_state(ours.env_state)
+        np.testing.assert_allclose(env.global_state(ours), world, rtol=1e-6)
+    back = from_jaxmarl(to_jaxmarl(jaxrl.make("smax/3m")))
+    _, state = jax.jit(back.reset_env)(jax.random.key(0), None)
+    np.testing.assert_array_equal(back.global_state(state), back.env.env.global_state(state.env_state.env_state))
+    assert not jaxrl.make("jaxmarl:MPE_simple_spread_v3").has_global_state
+
+
 @pytest.mark.slow
 def test_mabraxs_episodes_are_cut_and_begin_anew_here():
     pytest.importorskip("brax")
