@@ -130,26 +130,28 @@ def train(module: ModuleType, config: Any, run_dir: Path | None, options: dict[s
     if result.interrupted:
         return stopped_by(result.interrupted, run_dir)
     if not options["quiet"]:
-        last_words(_report(result))
+        last_words(_report(result, options["pictures"]))
     return 0
 
 
-def _report(result: Any) -> str:
-    """The result, the files, and what to type next."""
+def _report(result: Any, pictures: bool) -> str:
+    """The result, the files, and what to type next: no film where pictures were to be made and there is none."""
     from jaxrl.train.summary import evaluation_lines
 
     folder, place = result.run_dir, typable(result.run_dir)
     speed = f"{result.steps_per_second:,.0f} steps/s"
     cached = " with the cache's help" if result.compile_cached else ""
     files = ("curve.png", "replay.gif", "replay.html", "metrics.jsonl", "run.json", "checkpoints", "best")
+    there = [name for name in files if (folder / name).exists()]
+    filmed = not pictures or result.evaluation is None or "replay.gif" in there or "replay.html" in there
     lines = [
         f"Trained in {result.train_seconds:.1f} s at {speed} (compiled in {result.compile_seconds:.1f} s{cached}).",
         *evaluation_lines(result.evaluation),
         "",
-        f"In {folder}: {', '.join(name for name in files if (folder / name).exists())}",
+        f"In {folder}: {', '.join(there)}",
         "Next:",
         f"  jaxrl eval {place}",
-        f"  jaxrl render {place} --out team.gif",
+        *([f"  jaxrl render {place} --out team.gif"] if filmed else []),
     ]
     return "\n".join(lines)
 

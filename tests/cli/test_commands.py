@@ -187,6 +187,7 @@ def test_train_eval_and_an_existing_folder(capsys: pytest.CaptureFixture[str], w
     assert {path.name for path in folder.iterdir()} >= {"run.json", "metrics.jsonl", "checkpoints", "curve.png"}
     text = capsys.readouterr().out
     assert "No replay" in text
+    assert "jaxrl render" not in text
     assert f"jaxrl eval runs/{folder.name}" in text
     main(["eval", "--episodes", "16"])
     text = capsys.readouterr().out
