@@ -252,7 +252,9 @@ def _load() -> None:
         importlib.import_module(module)
     for package in importlib.metadata.entry_points(group="jaxrl.envs"):
         try:
-            package.load()  # a module that registers its environments when it is imported
+            loaded = package.load()  # a module that registers its environments, or one environment's class or function
+            if callable(loaded) and _FACTORIES.get(package.name) not in (loaded, package.value):
+                register(package.name, cast(Callable[..., Environment], loaded))
         except Exception as error:  # a broken package must not hide all other environments
             warnings.warn(
                 f"The environments of the package {package.name!r} are missing: importing {package.value} fails with "

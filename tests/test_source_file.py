@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import flax.linen as nn
@@ -87,22 +88,47 @@ def test_a_wrong_name_is_told(tmp_path: Path, name: str, sentence: str) -> None:
         jaxrl.make(name.format(folder=tmp_path))
 
 
-def test_an_installed_package_registers_its_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the entry-point group `jaxrl.envs`: a module that registers when it is imported."""
+@pytest.fixture
+def their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Installs a package: the code of `their_envs`, and the line in its entry-point group `jaxrl.envs`."""
     from jaxrl import registry
 
-    package = tmp_path / "their_envs.py"
-    write(package, "import jaxrl\njaxrl.register('theirs/cart', 'jaxrl.envs.classic.cartpole:CartPole')\n")
-    info = tmp_path / "their_envs-1.0.dist-info"
-    info.mkdir()
-    write(info / "METADATA", "Metadata-Version: 2.1\nName: their-envs\nVersion: 1.0\n")
-    write(info / "entry_points.txt", "[jaxrl.envs]\ntheirs = their_envs\n")
+    def install(code: str, entry_point: str) -> None:
+        write(tmp_path / "their_envs.py", code)
+        info = tmp_path / "their_envs-1.0.dist-info"
+        info.mkdir()
+        write(info / "METADATA", "Metadata-Version: 2.1\nName: their-envs\nVersion: 1.0\n")
+        write(info / "entry_points.txt", f"[jaxrl.envs]\n{entry_point}\n")
+
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_envs", raising=False)
     for table in ("_FACTORIES", "_FIXED", "_ALIASES"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     registry._load.cache_clear()
+    return install
+
+
+REGISTERS = "import jaxrl\njaxrl.register('theirs/cart', 'jaxrl.envs.classic.cartpole:CartPole')\n"
+
+
+def test_an_installed_package_registers_its_environments(their_package: Callable[[str, str], None]) -> None:
+    """By the entry-point group `jaxrl.envs`: a module that registers when it is imported."""
+    their_package(REGISTERS, "theirs = their_envs")
     assert "theirs/cart" in jaxrl.list_envs("theirs/*")
     assert jaxrl.make("theirs/cart").name == "theirs/cart"
+
+
+@pytest.mark.parametrize("registers", ["", REGISTERS], ids=["unregistered", "registered"])
+@pytest.mark.parametrize("name", ["CartPole", "cart"])
+def test_an_installed_package_names_one_environment(
+    their_package: Callable[[str, str], None], name: str, registers: str
+) -> None:
+    """By an entry point that is its class, or a function that makes it, as in `make("package.module:NAME")`."""
+    code = "from jaxrl.envs.classic.cartpole import CartPole\n\ndef cart():\n    return CartPole()\n"
+    own = registers.replace("'jaxrl.envs.classic.cartpole:CartPole'", name)
+    their_package(code + own, f"theirs/cart = their_envs:{name}")
+    assert jaxrl.list_envs("theirs/*") == ["theirs/cart"]
+    assert jaxrl.make("theirs/cart").made_as == "theirs/cart"
 
 
 def test_a_broken_package_takes_no_other_environment_along(monkeypatch: pytest.MonkeyPatch) -> None:
