@@ -206,6 +206,8 @@ def hint_elsewhere(name: str) -> str:
     """What to type for another library, or for its id that is not an alias here; empty for all other names."""
     if name.lower() in _LIBRARIES:
         return f"Say {name.lower()}:NAME for one of that library's, which `jaxrl envs {name.lower()}:` lists."
+    if name.lower() in _IN_PYTHON:
+        return f"The environments of {name.lower()} step in Python, and no compiled program can call them."
     if name in _OTHER_RULES:
         return f"What comes closest to JaxMARL's is {_OTHER_RULES[name]}, whose rules differ; see docs/social_games.md."
     if name in _ONLY_IN_JAXMARL or name.endswith(("-bsuite", "-misc")):

@@ -250,3 +250,9 @@ def test_environments_that_step_in_python_are_told_apart():
         jaxrl.make("gymnasium:CartPole-v1")
     with pytest.raises(UnknownNameError, match=r"pettingzoo step in Python.*; `jaxrl envs` lists those that it can"):
         jaxrl.make("pettingzoo:chess_v6")
+
+
+@pytest.mark.parametrize("library", ["gymnasium", "Gymnasium", "pettingzoo"])
+def test_their_libraries_are_told_apart_without_a_name_too(library: str):
+    with pytest.raises(UnknownNameError, match=rf"{library.lower()} step in Python, .* `jaxrl envs` lists all"):
+        jaxrl.make(library)
