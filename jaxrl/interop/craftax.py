@@ -17,7 +17,7 @@ import numpy as np
 from jaxrl import spaces
 from jaxrl.environment import Step, as_arrays
 from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
-from jaxrl.interop.options import check_name, fitting
+from jaxrl.interop.options import check_name, explained, fitting
 from jaxrl.interop.pictures import scene_of, unstacked
 from jaxrl.keys import abstract_key
 from jaxrl.render.scene import Scene
@@ -71,7 +71,8 @@ def make(name: str, **options: Any) -> FromCraftax:
         if fixed := {option: value for option, value in given.items() if option in vars(static)}:
             theirs = type(theirs)(dataclasses.replace(static, **fixed))
     changed = {option: value for option, value in given.items() if option in vars(params)}
-    return from_craftax(theirs, dataclasses.replace(params, **changed))
+    with explained("craftax", name):
+        return from_craftax(theirs, dataclasses.replace(params, **changed))
 
 
 class FromCraftax(Adapted):

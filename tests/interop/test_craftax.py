@@ -45,6 +45,8 @@ def test_refusals():
         jaxrl.make(f"craftax:{CLASSIC}?cows=2")
     with pytest.raises(ValueError, match="day_length must be a whole number; got 'long'"):
         jaxrl.make(f"craftax:{CLASSIC}?day_length=long")
+    with pytest.raises(TypeError, match=rf"craftax cannot make {CLASSIC} of these options: 'int' object is not"):
+        jaxrl.make(f"craftax:{CLASSIC}?map_size=9")
     with pytest.raises(TypeError, match=r"as in from_craftax\(make_craftax_env_from_name\('Craftax-Symbolic-v1'"):
         from_craftax(CLASSIC)
 
