@@ -46,6 +46,7 @@ def from_jumanji(env: Any) -> FromJumanji:
 
     Raises:
         TypeError: `env` is not an environment of jumanji.
+        ValueError: It is for several agents, and has none.
     """
     if not isinstance(env, their_env.Environment):
         hint = "from_jumanji(jumanji.make(id)), or jaxrl.make of a name such as jumanji:Snake-v1"
@@ -170,6 +171,8 @@ class FromJumanjiTeam(FromJumanji, MultiAgentEnvironment):
 
     def __init__(self, env: Any) -> None:
         self.agents = tuple(f"agent_{agent}" for agent in range(num_agents(env) or 0))
+        if not self.agents:
+            raise ValueError(f"from_jumanji takes environments with agents, and this {type(env).__name__} has none.")
         self._shared = not env.reward_spec.shape
         super().__init__(env)
 

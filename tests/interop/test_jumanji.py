@@ -147,6 +147,8 @@ def test_names_and_options() -> None:
         jaxrl.make("jumanji:Snake-v1?rows=4")
     with pytest.raises(TypeError, match=r"jumanji cannot make Snake-v1 of these options: index is out of bounds"):
         jaxrl.make("jumanji:Snake-v1?num_rows=0")
+    with pytest.raises(ValueError, match=r"environments with agents, and this Cleaner has none"):
+        jaxrl.make("jumanji:Cleaner-v0?num_agents=0")
     with pytest.raises(TypeError, match=r"TSP-v1 has no option 'cities'. It has num_cities, generator, reward_fn"):
         jaxrl.make("jumanji:TSP-v1?cities=4")
     with pytest.raises(ValueError, match="num_cities must be a whole number; got 'few'"):
