@@ -69,6 +69,8 @@ def make(name: str, **options: Any) -> FromMjx:
     try:
         with jax.enable_x64(False), explained("MuJoCo Playground", name):
             theirs = registry.load(name, config, given)
+            if theirs.n_substeps < 1:  # of physics, which would stand still
+                raise ValueError(f"ctrl_dt={theirs.dt} is shorter than sim_dt={theirs.sim_dt}")
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         if MENAGERIE_PATH.exists():
             raise

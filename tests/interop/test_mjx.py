@@ -122,6 +122,8 @@ def test_options_are_those_of_the_config() -> None:
         jaxrl.make("mjx:PendulumSwingup?impl=c")
     with pytest.raises(ValueError, match="ctrl_dt must be a finite number"):
         jaxrl.make("mjx:PendulumSwingup?ctrl_dt=soon")
+    with pytest.raises(ValueError, match=r"of these options: ctrl_dt=0\.01 is shorter than sim_dt=1"):
+        jaxrl.make("mjx:PendulumSwingup?ctrl_dt=0.01&sim_dt=1")
     flat = mjx._flat(registry.get_default_config("CartpoleBalance"))
     assert {"episode_length", "vision_config.nworld"} <= set(flat)
 
