@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.interop.common import Extra
 from jaxrl.interop.options import check_name, defaults, explained, fitting
 from jaxrl.interop.physics import FromPhysics, check_unwrapped
@@ -53,6 +54,7 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
     Raises:
         UnknownNameError: brax has no environment of that name.
         TypeError: It has no such option.
+        ValueError: An option cannot have this value.
         NotImplementedError: It does not run with this version of jax.
     """
     check_name("brax", name, names())
@@ -65,6 +67,8 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
     own = defaults(envs.PipelineEnv) | defaults(envs._envs[name])  # which most hand on
     del own["sys"]  # the bodies, which the class itself decides
     given = fitting(f"brax:{name}", options, own | clock)
+    if "n_frames" in given:  # of physics for each step: brax stands still with none
+        as_whole("n_frames", given["n_frames"], most=MAX_COUNT)
     with jax.enable_x64(False), explained("brax", name):
         theirs = envs.get_environment(name, **given)
     return from_brax(theirs, **clock)

@@ -130,6 +130,8 @@ def test_names_and_options(fast: Any, reacher: Any) -> None:
         jaxrl.make("brax:ant?reset_noise_scale=much")
     with pytest.raises(ValueError, match="episode_length must be a whole number of at least 1"):
         jaxrl.make("brax:fast?episode_length=0")
+    with pytest.raises(ValueError, match="n_frames must be a whole number of at least 1"):
+        jaxrl.make("brax:ant?n_frames=0")
     with pytest.raises(ValueError, match="brax cannot make ant of these options: backend should be in"):
         jaxrl.make("brax:ant?backend=bullet")
     with pytest.raises(TypeError, match=r"as in from_brax\(brax.envs.get_environment\(name\)\).* not a str"):
