@@ -116,6 +116,7 @@ def render_run(argv: list[str]) -> int:
     flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render", registry=WHOLE)
     as_seed("--seed", flags.seed)
     from jaxrl.render import save
+    from jaxrl.replay import Recording
     from jaxrl.train.folder.disk import refuse_link, writing
     from jaxrl.train.pictures.artifacts import record_episodes
 
@@ -125,6 +126,8 @@ def render_run(argv: list[str]) -> int:
     out = flags.out or refuse_link(run.folder.path / ("replay.gif" if flags.episodes == 1 else "grid.gif"))
     use_cache()
     state = run.member(flags.member).state
+    begun = Recording(run.env, jax.random.key(flags.seed))
+    run.env.draw(begun.recent(0), begun.params)  # what has no picture says so before an episode is played
     replays = record_episodes(run.algo, run.env, state, flags.episodes, flags.seed, flags.max_steps)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
