@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, ClassVar
 
-__all__ = ["StopRequest"]
+__all__ = ["StopRequest", "until_a_signal"]
 
 _HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 _SIGNALS = [number for number in (signal.SIGTERM, signal.SIGINT, _HANGUP) if number is not None]
@@ -57,3 +59,28 @@ class StopRequest:
     def _restore(self, but: int | None = None) -> None:
         for number in [number for number in self._before if number != but]:
             signal.signal(number, self._before.pop(number))
+
+
+class _AtOnce(StopRequest):
+    """Its first signal interrupts what is inside, as Ctrl-C does by default."""
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first = not self
+        super()._handle(number, frame)
+        if first:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def until_a_signal() -> Iterator[StopRequest]:
+    """Inside this context, the first SIGTERM, SIGINT or SIGHUP ends what is inside, and nothing else.
+
+    Gives the request, whose `name` is then that of the signal. Inside a `StopRequest`, the signal only asks that one.
+    """
+    request = _AtOnce()
+    try:
+        with request:
+            yield request
+    except KeyboardInterrupt:
+        if not request:
+            raise

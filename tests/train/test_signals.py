@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jaxrl.train.signals import StopRequest
+from jaxrl.train.signals import StopRequest, until_a_signal
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +79,19 @@ def test_other_threads_can_train_too() -> None:
     thread.start()
     thread.join()
     assert results == [False]
+
+
+def test_a_signal_may_end_what_is_inside_and_nothing_else() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    reached = []
+    with until_a_signal() as request:
+        signal.raise_signal(signal.SIGTERM)
+        reached.append("the rest")
+    assert (request.name, reached, signal.getsignal(signal.SIGTERM)) == ("SIGTERM", [], before)
+    with StopRequest() as stop:
+        with until_a_signal() as request:
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("the rest")
+        assert (stop.name, request.name, reached) == ("SIGTERM", None, ["the rest"])
+    with pytest.raises(KeyboardInterrupt), until_a_signal():  # raised by something else
+        raise KeyboardInterrupt

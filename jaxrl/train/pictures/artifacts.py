@@ -16,6 +16,7 @@ from jaxrl.replay import Replay, record
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.health.mishap import in_words
 from jaxrl.train.pictures.curve import save_curve
+from jaxrl.train.signals import until_a_signal
 
 __all__ = [
     "FILM_STEPS",
@@ -35,7 +36,8 @@ def save_pictures(
 ) -> list[Path]:
     """Write the curve and the replays of a run; report what cannot be made and why. Returns the files that were made.
 
-    Nothing is raised, whatever goes wrong: the run is over and its result must not be lost.
+    Nothing is raised, whatever goes wrong: the run is over and its result must not be lost. A signal only ends the
+    drawing.
 
     Args:
         folder: The run's folder.
@@ -50,7 +52,13 @@ def save_pictures(
         save_curve(path, folder.metrics.read(), folder.evaluations.read(), title)
 
     replays = [folder.path / "replay.gif", folder.path / "replay.html"]
-    return _made(folder.path / "curve.png", draw, say) + save_replays(replays, algo, env, state, say)
+    made: list[Path] = []
+    with until_a_signal() as request:
+        made += _made(folder.path / "curve.png", draw, say)
+        made += save_replays(replays, algo, env, state, say)
+    if request:
+        say(f"{request.name} ended the drawing; `jaxrl render RUN` films the run.")
+    return made
 
 
 def save_replays(
@@ -77,9 +85,10 @@ def _made(path: Path, write: Callable[[Path], None], say: Callable[[str], None])
         os.replace(new, path)
     except Exception as error:  # an author's `draw` may raise anything
         say(f"No {path.name}: {in_words(error)}")
+        return []
+    finally:
         with contextlib.suppress(OSError):
             new.unlink(missing_ok=True)
-        return []
     return [path]
 
 

@@ -1,6 +1,7 @@
 """Which member is shown, and that a missing picture is no reason to fail."""
 
 import dataclasses
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,30 @@ def test_a_bug_in_a_picture_is_told_and_the_result_is_there(
     text = capsys.readouterr().err
     for picture, error in (("curve.png", "ZeroDivisionError: no rows"), ("replay.gif", "KeyError: 'sprite'")):
         assert f"No {picture}: {error} (test_artifacts.py, line " in text
+
+
+class Slow(Drawn):
+    """Whoever waits for its picture ends the program."""
+
+    def draw(self, states: Any, params: Any = None) -> Scene:
+        signal.raise_signal(signal.SIGTERM)
+        return super().draw(states, params)
+
+
+def test_a_signal_ends_the_drawing_and_the_result_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def kills(number: int, frame: Any) -> None:
+        raise RuntimeError("killed")
+
+    before = signal.signal(signal.SIGTERM, kills)
+    try:
+        config = Config(kind="Slow")
+        result = run(toy.make(config), config, tmp_path / "run", pictures=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert result.evaluation is not None
+    assert result.stopped is None
+    assert "SIGTERM ended the drawing; `jaxrl render RUN` films the run." in capsys.readouterr().err
+    assert {path.name for path in (tmp_path / "run").iterdir() if path.suffix in (".png", ".gif")} == {"curve.png"}
 
 
 def test_a_bug_in_an_episode_is_told_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
