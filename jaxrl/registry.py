@@ -166,6 +166,7 @@ def list_envs(pattern: str = "*") -> list[str]:
     """
     _load()
     library, colon, rest = pattern.partition(":")
+    library = library.lower()
     foreign = colon and library in _LIBRARIES
     pattern = f"{pattern}*" if foreign and not rest else pattern
     pattern = pattern.lower() if any(c in pattern for c in "*?[") else f"*{pattern.lower()}*"
@@ -222,8 +223,9 @@ def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
         raise UnknownNameError(
             f"The environments of {place} step in Python, and no compiled program can call them; {own}."
         )
-    libraries = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
-    factory = load_named(place, attribute, f", or one of {libraries} for another library's environment")
+    known = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
+    known = f"{place.lower()}:{attribute}" if place.lower() in _LIBRARIES else f"one of {known}"
+    factory = load_named(place, attribute, f", or {known} for another library's environment")
     if not callable(factory):
         raise UnknownNameError(
             f"{attribute!r} in {place} is not a class or function that returns an environment, but a "

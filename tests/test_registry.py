@@ -256,3 +256,10 @@ def test_environments_that_step_in_python_are_told_apart():
 def test_their_libraries_are_told_apart_without_a_name_too(library: str):
     with pytest.raises(UnknownNameError, match=rf"{library.lower()} step in Python, .* `jaxrl envs` lists all"):
         jaxrl.make(library)
+
+
+def test_capitals_of_a_library_make_no_difference_or_are_told():
+    pytest.importorskip("pgx")
+    assert jaxrl.list_envs("PGX:go*") == jaxrl.list_envs("pgx:go*") != []
+    with pytest.raises(UnknownNameError, match=r", or pgx:go_9x9 for another library's environment"):
+        jaxrl.make("PGX:go_9x9")
