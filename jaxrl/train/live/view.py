@@ -115,7 +115,7 @@ class RunView:
     @property
     def done(self) -> float:
         """The completed share of the run's own steps, 0 … 1."""
-        return min((self._now - self.first) / max(self.total - self.first, 1), 1.0)
+        return min(max(self._now - self.first, 0) / max(self.total - self.first, 1), 1.0)
 
     @property
     def speed(self) -> float:

@@ -32,6 +32,13 @@ def test_a_run_that_goes_on_from_another_counts_its_own_steps() -> None:
         assert view.done == (steps - 6000) / 4000
 
 
+def test_rows_before_the_first_step_are_nothing_done() -> None:
+    """As in a folder whose `live.json` was damaged."""
+    view = RunView("t", total=80, first=2**63)
+    view.add_row(row(80, 0.5))
+    assert view.done == 0.0
+
+
 def test_speed_counts_all_members() -> None:
     view = RunView("t", total=10_000)
     view.add_row(row(1000, 0.5, [0.0, 1.0, 2.0]))
