@@ -1,6 +1,7 @@
 """Cooks for the tests, who know the recipe: they deliver soups in any kitchen, over counters if need be."""
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from jaxrl.envs.overcooked.rules import INTERACT, STAY
 class Cooks:
     """All cooks of a kitchen; each action is random with probability `noise`, which gets them past each other."""
 
-    def __init__(self, layout: Layout, seed: int = 0, noise: float = 0.25, by_hand: bool = False) -> None:
+    def __init__(
+        self, layout: Layout, seed: int = 0, noise: float = 0.25, by_hand: bool = False, starts: Any = None
+    ) -> None:
         self.layout, self.noise, self.by_hand = layout, noise, by_hand
         self.rng = np.random.default_rng(seed)
-        self.faces = [self.faced_from(int(start)) for start in layout.starts]  # what each can ever reach
+        starts = layout.starts if starts is None else starts  # on which side of a wall each cook is
+        self.faces = [self.faced_from(int(start)) for start in starts]  # what each can ever reach
 
     def __call__(self, state: State) -> np.ndarray:
         """An action for each cook: int32 `[N]`."""

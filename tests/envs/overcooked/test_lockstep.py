@@ -284,7 +284,7 @@ def test_jaxmarl(name):
 def deliveries(env: Any, begin: Any) -> jax.Array:
     """What cooks do who start as in JaxMARL: `[T, N]`."""
     _, state = jax.tree.map(np.asarray, begin(jax.random.key(5)))
-    cooks, step, actions = Cooks(env.layout, seed=6), stepper(env), []
+    cooks, step, actions = Cooks(env.layout, seed=6, starts=state.position), stepper(env), []
     for _ in range(300):
         actions.append(cooks(state))
         state = step(state, actions[-1])[1]
