@@ -61,10 +61,10 @@ def recover(task: str, method: str, seed: int) -> dict[str, Any]:
     }
 
 
-def without(task: str) -> list[float]:
-    """What the bad learning rate reaches, five seeds."""
+def without(task: str, seeds: int = 5) -> list[float]:
+    """What each of some seeds reaches with the bad learning rate."""
     config, _ = TASKS[task]
-    result = jaxrl.fit(ppo.make(config), config, num_seeds=5, eval_episodes=128, quiet=True)
+    result = jaxrl.fit(ppo.make(config), config, num_seeds=seeds, eval_episodes=128, quiet=True)
     assert result.evaluation is not None
     return result.evaluation["return_mean"]
 

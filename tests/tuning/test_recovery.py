@@ -29,7 +29,8 @@ def test_five_of_five(task: str, method: str, benchmark: ModuleType) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["probe", "cartpole"])
-def test_the_learning_rate_is_bad_indeed(task: str, benchmark: ModuleType) -> None:
+@pytest.mark.parametrize(("task", "seeds", "most"), [("probe", 64, 58), ("cartpole", 5, 0)])
+def test_the_learning_rate_is_bad_indeed(task: str, seeds: int, most: int, benchmark: ModuleType) -> None:
+    """Three quarters of all untrained networks guess the probe's two situations, so it takes many seeds to tell."""
     _, goal = benchmark.TASKS[task]
-    assert sum(score >= goal for score in benchmark.without(task)) <= 3  # a probe's two situations can be guessed
+    assert sum(score >= goal for score in benchmark.without(task, seeds)) <= most
