@@ -208,7 +208,7 @@ def hint_elsewhere(name: str) -> str:
     if name.lower() in _LIBRARIES:
         return f"Say {name.lower()}:NAME for one of that library's, which `jaxrl envs {name.lower()}:` lists."
     if name.lower() in _IN_PYTHON:
-        return f"The environments of {name.lower()} step in Python, and no compiled program can call them."
+        return f"{_steps_in_python(name.lower())}."
     if name in _OTHER_RULES:
         return f"What comes closest to JaxMARL's is {_OTHER_RULES[name]}, whose rules differ; see docs/social_games.md."
     if name in _ONLY_IN_JAXMARL or name.endswith(("-bsuite", "-misc")):
@@ -216,13 +216,15 @@ def hint_elsewhere(name: str) -> str:
     return ""
 
 
+def _steps_in_python(library: str) -> str:
+    return f"The environments of {library} step in Python, and no compiled program can call them"
+
+
 def _own_factory(place: str, attribute: str) -> Callable[..., Environment]:
     """A class or function of the user's own that makes an environment."""
     if place in _IN_PYTHON:
         own = f"say {attribute} for jaxrl's own" if attribute in _ALIASES else "`jaxrl envs` lists those that it can"
-        raise UnknownNameError(
-            f"The environments of {place} step in Python, and no compiled program can call them; {own}."
-        )
+        raise UnknownNameError(f"{_steps_in_python(place)}; {own}.")
     known = ", ".join(f"{library}:NAME" for library in _LIBRARIES)
     known = f"{place.lower()}:{attribute}" if place.lower() in _LIBRARIES else f"one of {known}"
     factory = load_named(place, attribute, f", or {known} for another library's environment")

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.interop.common import Extra
 from jaxrl.interop.options import check_name, defaults, explained, fitting
 from jaxrl.interop.physics import FromPhysics, check_unwrapped
@@ -67,8 +66,6 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
     own = defaults(envs.PipelineEnv) | defaults(envs._envs[name])  # which most hand on
     del own["sys"]  # the bodies, which the class itself decides
     given = fitting(f"brax:{name}", options, own | clock)
-    if "n_frames" in given:  # of physics for each step: brax stands still with none
-        as_whole("n_frames", given["n_frames"], most=MAX_COUNT)
     with jax.enable_x64(False), explained("brax", name):
         theirs = envs.get_environment(name, **given)
     return from_brax(theirs, **clock)

@@ -13,8 +13,8 @@ from jaxrl.fields import MAX_COUNT, as_whole, typed
 __all__ = ["check_name", "clocked", "defaults", "explained", "fitting"]
 
 _PLAIN = (bool, int, float, str)
-_CLOCKS = ("max_steps", "max_steps_in_episode", "max_timesteps", "num_inner_steps", "time_limit")
-"""What the libraries call the number of steps after which an episode is over."""
+_CLOCKS = ("max_steps", "max_steps_in_episode", "max_timesteps", "num_inner_steps", "time_limit", "n_frames")
+"""What the libraries call the steps after which an episode is over; the last, brax's, are of physics in a step."""
 _REFUSALS = (TypeError, ValueError, AttributeError, AssertionError, NotImplementedError, LookupError, ArithmeticError)
 
 
@@ -48,10 +48,12 @@ def defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def clocked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, which give an episode a step or more: most libraries take 0, and end each episode after one step.
+    """The options, in which every clock has a step or more.
+
+    Most libraries take 0, and end each episode after one step or stand still. What None means is theirs to say.
 
     Raises:
-        ValueError: The number of steps is not a whole number, or less than 1; what None means is the library's to say.
+        ValueError: A number of steps is not a whole number, or less than 1.
     """
     counted = {name: options[name] for name in _CLOCKS if options.get(name) is not None}
     return {**options, **{name: as_whole(name, value, most=MAX_COUNT) for name, value in counted.items()}}
@@ -67,7 +69,7 @@ def fitting(label: str, options: Mapping[str, Any], values: Mapping[str, Any]) -
 
     Raises:
         TypeError: There is no such option.
-        ValueError: A value is not of the type, or an episode would have no steps.
+        ValueError: A value is not of the type, or a clock has no steps.
     """
     for name in options:
         if name not in values:
