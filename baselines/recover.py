@@ -46,7 +46,8 @@ def recover(task: str, method: str, seed: int) -> dict[str, Any]:
     config = dataclasses.replace(config, seed=seed)
     began = time.perf_counter()
     found = jaxrl.search(ppo, config, method=METHODS[method], lr=(BAD, 1e-1, "log"), eval_episodes=128, quiet=True)
-    assert found.test is not None
+    if found.test is None:
+        raise SystemExit(f"{found.stopped} ended the search; nothing has failed. Run it again.")
     scores = found.test["return_mean"]
     return {
         "task": task,
