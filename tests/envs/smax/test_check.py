@@ -25,7 +25,7 @@ MODES = {
     "self-play of unequal teams": {"mode": "selfplay", "scenario": "5m_vs_6m"},
     "self-play, conic, continuous": {"mode": "selfplay", "observation_type": "conic", "action_type": "continuous"},
     "conic": {"observation_type": "conic", "attack_mode": "random"},
-    "continuous": {"action_type": "continuous", "enemy_shoots": False},
+    "continuous": {"action_type": "continuous"},
     "policy": {"scenario": "5m_vs_6m", "enemy": keep_right, "enemy_params": {"otherwise": np.int32(1)}},
     "continuous policy": {"enemy": anything, "action_type": "continuous"},
     "compat": {"compat": "jaxmarl-0.2", "scenario": "smacv2_5_units"},
@@ -35,6 +35,7 @@ MODES = {
     "an army of one's own": {"allies": "2zergling1m", "enemies": "2M", "map_size": (12, 20), "spawn": "smacv2"},
     "rules of one's own": {
         "see_enemy_actions": False, "walls_cause_death": False, "random_types": True, "max_steps": 7,
+        "enemy_shoots": False,  # in longer battles, random actions beat an enemy who does not shoot
     },
 }  # fmt: skip
 
