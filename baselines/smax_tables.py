@@ -212,18 +212,30 @@ def _shown(value: Any) -> str:
 
 
 def self_play_on_smax() -> list[Row]:
-    """A row per battle: scores in an arena of runs with a pool, runs that only met themselves, and the script."""
-    rows: list[Row] = [
-        ("battle", "against the script: with a pool", "without", "with a pool, against those without (95 %)")
-    ]
-    for path in sorted((RESULTS / "arenas").glob("smax_*.json")):
-        arena = load(path)
-        pool, plain = (
-            [i for i, each in enumerate(arena["names"]) if each.startswith(name)] for name in ("pool", "plain")
-        )
-        against = [" ".join(f"{arena['matrix'][i][-1]:.2f}" for i in group) or "–" for group in (pool, plain)]
-        head_to_head = "–"
-        if plain:
-            head_to_head = interval(iqm_of([mean(arena["matrix"][i][j] for j in plain) for i in pool]), 2)
-        rows.append((path.stem.removeprefix("smax_"), *against, head_to_head))
+    """A row per run in an arena, by battle: its scores against the script, and against runs that only met themselves.
+
+    An arena's `runs` say how each of them was trained.
+    """
+    versus = "against those that only meet themselves (95 %)"
+    rows: list[Row] = [("battle", "steps", "past selves", "script", "against the script", versus)]
+    arenas = [load(path) for path in sorted((RESULTS / "arenas").glob("*.json"))]
+    for arena in sorted((each for each in arenas if "runs" in each), key=_battle_and_steps):
+        of = {run: [i for i, name in enumerate(arena["names"]) if name.split(":")[0] == run] for run in arena["runs"]}
+        alone = [
+            i for run, how in arena["runs"].items() if not (how["past_share"] or how["script_share"]) for i in of[run]
+        ]
+        for run, how in sorted(
+            arena["runs"].items(), key=lambda item: (item[1]["past_share"], item[1]["script_share"])
+        ):
+            scores = " ".join(f"{arena['matrix'][i][-1]:.2f}" for i in of[run])
+            met = [mean(arena["matrix"][i][j] for j in alone) for i in of[run] if alone and i not in alone]
+            shares = (f"{how['past_share']:g}", f"{how['script_share']:g}")
+            head_to_head = interval(iqm_of(met), 2) if met else "–"
+            rows.append((_battle_and_steps(arena)[0], million(how["total_timesteps"]), *shares, scores, head_to_head))
     return rows
+
+
+def _battle_and_steps(arena: dict[str, Any]) -> tuple[str, int]:
+    """The battle of an arena, and how long its runs took."""
+    battle = arena["env"].removeprefix("smax/").partition("?")[0]
+    return battle, max(how["total_timesteps"] for how in arena["runs"].values())
