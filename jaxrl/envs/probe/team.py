@@ -185,6 +185,7 @@ class Levers(TeamProbe):
     Observation: 0. Action: Discrete(10). Reward `[2]`: the lever's for both, or 0.
     """
 
+    intended = ("same_start",)
     equal, least = 9, 0.9
     solution = Solution((Case((0.0,), value=1.0),), score=1.0)
 

@@ -222,3 +222,11 @@ def test_every_probe_has_a_solution():
         assert probe.solution.cases
         assert all(isinstance(case, Case) for case in probe.solution.cases)
         assert (probe.__doc__ or "").count("Observation:") == 1
+
+
+@pytest.mark.parametrize("name", sorted(PROBES))
+def test_a_probe_that_always_starts_alike_says_so(name: str) -> None:
+    """Or `check_env` reports it; the slow tests check all of the contract."""
+    env: Any = jaxrl.make(f"probe/{name}")
+    starts = jax.tree.leaves(env.batch_reset(jax.random.split(jax.random.key(0), 64)))
+    assert ("same_start" in env.intended) == all((leaf == leaf[:1]).all() for leaf in starts)
