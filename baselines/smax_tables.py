@@ -231,7 +231,8 @@ def self_play_on_smax() -> list[Row]:
             met = [mean(arena["matrix"][i][j] for j in alone) for i in of[run] if alone and i not in alone]
             shares = (f"{how['past_share']:g}", f"{how['script_share']:g}")
             head_to_head = interval(iqm_of(met), 2) if met else "–"
-            rows.append((_battle_and_steps(arena)[0], million(how["total_timesteps"]), *shares, scores, head_to_head))
+            row = (_battle_and_steps(arena)[0], million(how["total_timesteps"]), *shares, scores, head_to_head)
+            rows += [row] if row not in rows else []  # the same run may meet others in several arenas
     return rows
 
 
