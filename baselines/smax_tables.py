@@ -220,18 +220,15 @@ def self_play_on_smax() -> list[Row]:
     rows: list[Row] = [("battle", "steps", "past selves", "script", "against the script", versus)]
     arenas = [load(path) for path in sorted((RESULTS / "arenas").glob("*.json"))]
     for arena in sorted((each for each in arenas if "runs" in each), key=_battle_and_steps):
-        of = {run: [i for i, name in enumerate(arena["names"]) if name.split(":")[0] == run] for run in arena["runs"]}
-        alone = [
-            i for run, how in arena["runs"].items() if not (how["past_share"] or how["script_share"]) for i in of[run]
-        ]
-        for run, how in sorted(
-            arena["runs"].items(), key=lambda item: (item[1]["past_share"], item[1]["script_share"])
-        ):
+        battle, runs = _battle_and_steps(arena)[0], sorted(arena["runs"].items(), key=lambda item: _shares(item[1]))
+        of = {run: [i for i, name in enumerate(arena["names"]) if name.split(":")[0] == run] for run, _ in runs}
+        alone = [i for run, how in runs if _shares(how) == (0, 0) for i in of[run]]
+        for run, how in runs:
             scores = " ".join(f"{arena['matrix'][i][-1]:.2f}" for i in of[run])
             met = [mean(arena["matrix"][i][j] for j in alone) for i in of[run] if alone and i not in alone]
-            shares = (f"{how['past_share']:g}", f"{how['script_share']:g}")
             head_to_head = interval(iqm_of(met), 2) if met else "–"
-            row = (_battle_and_steps(arena)[0], million(how["total_timesteps"]), *shares, scores, head_to_head)
+            shares = (f"{share:g}" for share in _shares(how))
+            row = (battle, million(how["total_timesteps"]), *shares, scores, head_to_head)
             rows += [row] if row not in rows else []  # the same run may meet others in several arenas
     return rows
 
@@ -240,3 +237,8 @@ def _battle_and_steps(arena: dict[str, Any]) -> tuple[str, int]:
     """The battle of an arena, and how long its runs took."""
     battle = arena["env"].removeprefix("smax/").partition("?")[0]
     return battle, max(how["total_timesteps"] for how in arena["runs"].values())
+
+
+def _shares(how: dict[str, Any]) -> tuple[float, float]:
+    """The shares of battles against past selves and against the script."""
+    return how["past_share"], how["script_share"]
