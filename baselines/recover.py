@@ -46,9 +46,7 @@ def recover(task: str, method: str, seed: int) -> dict[str, Any]:
     config = dataclasses.replace(config, seed=seed)
     began = time.perf_counter()
     found = jaxrl.search(ppo, config, method=METHODS[method], lr=(BAD, 1e-1, "log"), eval_episodes=128, quiet=True)
-    if found.test is None:
-        raise SystemExit(f"{found.stopped} ended the search; nothing has failed. Run it again.")
-    scores = found.test["return_mean"]
+    scores = returns(found.test, found.stopped)
     return {
         "task": task,
         "method": method,
@@ -66,8 +64,14 @@ def without(task: str, seeds: int = 5) -> list[float]:
     """What each of some seeds reaches with the bad learning rate."""
     config, _ = TASKS[task]
     result = jaxrl.fit(ppo.make(config), config, num_seeds=seeds, eval_episodes=128, quiet=True)
-    assert result.evaluation is not None
-    return result.evaluation["return_mean"]
+    return returns(result.evaluation, result.interrupted)
+
+
+def returns(evaluation: dict[str, Any] | None, stopped: str | None) -> list[float]:
+    """The mean return of each seed; ends the program if a signal has ended what was to be evaluated."""
+    if evaluation is None:
+        raise SystemExit(f"{stopped} ended the training; nothing has failed. Run it again.")
+    return evaluation["return_mean"]
 
 
 if __name__ == "__main__":
