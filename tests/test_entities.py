@@ -126,13 +126,13 @@ def test_smax_tells_of_a_unit_where_it_says_in_the_global_state(name):
 )
 def test_attacks_hurt_the_unit_that_they_point_at(name):
     env = jaxrl.make(name)
-    state, step = crowd(env), jax.jit(env.step_env)
+    state, step, see = crowd(env), jax.jit(env.step_env), jax.jit(env.observation)
     group = env.entities.groups[-1]
     for shooter in {0, env.num_agents - 1}:
         for k, attack in enumerate(group.actions):
             action = jnp.full(env.num_agents, 4).at[shooter].set(attack)  # all others stand still
             after = step(jax.random.key(1), state, action, env.default_params)[1]
-            health = [np.asarray(group.rows(env.observation(s)[shooter]))[:, 0] for s in (state, after)]
+            health = [np.asarray(group.rows(see(s)[shooter]))[:, 0] for s in (state, after)]
             assert np.flatnonzero(health[1] < health[0]).tolist() == [k]
 
 

@@ -83,8 +83,8 @@ def test_a_wrapper_that_writes_its_observation_is_heard_in_batches(name: str) ->
     obs, after, _ = step_of_batch(env)
     assert (obs == 1).all()
     assert (after == 1).all()
-    _, state = env.batch_reset(jax.random.split(jax.random.key(2), B))
-    assert (env.batch_observation(state) == 1).all()
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(2), B))
+    assert (jax.jit(env.batch_observation)(state) == 1).all()
 
 
 @pytest.mark.quick
@@ -132,8 +132,8 @@ class Noisy(Wrapper):
 def test_the_last_step_and_the_next_start_draw_apart() -> None:
     """SMAX uses a key for both, but never the same draws of it."""
     env = Noisy(jaxrl.make("smax/3m?max_steps=1"))
-    _, state = env.reset(jax.random.key(0))
-    obs, *_, truncated, info = env.step(jax.random.key(1), state, jnp.full(3, 4))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    obs, *_, truncated, info = jax.jit(env.step)(jax.random.key(1), state, jnp.full(3, 4))
     assert truncated
     assert (obs != info["final_observation"]).all()
 

@@ -238,7 +238,7 @@ def test_params_are_shared():
     params = jaxrl.make("CartPole-v1?max_steps=1").default_params
     _, state = venv.reset(jax.random.key(0), params)
     action = np.zeros(B, np.int32)
-    *_, truncated, _ = venv.step(jax.random.key(1), state, action, params)
+    *_, truncated, _ = jax.jit(venv.step)(jax.random.key(1), state, action, params)
     assert truncated.all()
 
 
@@ -309,7 +309,7 @@ def test_keys_must_serve_equally_many_environments():
 
 def test_a_state_of_another_number_of_environments_is_refused():
     env = jaxrl.make("smax/3m")
-    _, state = VectorEnv(env, 4).reset(jax.random.key(0))
+    _, state = jax.jit(VectorEnv(env, 4).reset)(jax.random.key(0))
     with pytest.raises(ValueError, match=r"not that of 8 environments: its leaves are \[8, …\], and one is \[4"):
         VectorEnv(env, 8).step(jax.random.key(1), state, jnp.zeros((8, 3), jnp.int32))
 

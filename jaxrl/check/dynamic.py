@@ -34,7 +34,7 @@ class Run:
     def inputs(self, t: int) -> tuple[Any, Any, Any]:
         """Keys (bits), states and actions of step t, leaves `[B, …]`."""
         rec = self.recording
-        return rec.keys[t], jax.tree.map(lambda leaf: leaf[t], rec.state), rec.action[t]
+        return rec.keys[t], at_index(rec.state, t), rec.action[t]
 
     def outputs(self, t: int) -> tuple[Any, ...]:
         """The results of step t."""
@@ -50,7 +50,7 @@ class Run:
 def check_reset(run: Run) -> Iterator[Failure]:
     """Resets are in bounds, and batched resets equal single ones."""
     batch, lanes, single = to_numpy(run.resets)
-    if not run.programs._inside(batch[0]).all():
+    if not run.programs.inside(batch[0]).all():
         yield Failure("An observation after reset is not in observation_space().", "Widen the space or clip it.")
     if differing := differences(batch, lanes):
         yield Failure(f"batch_reset differs from vmap(reset) in {listed(differing)}.", "Use the keys in the same way.")

@@ -38,8 +38,17 @@ def check_name(check: Callable[..., Any]) -> str:
 
 
 def at_index(tree: Any, index: int) -> Any:
-    """The tree's leaves at one index of their leading axis."""
+    """The tree's leaves at one index of their leading axis, on the host if they are there."""
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree)):
+        return _on_device(tree, np.int32(index))  # as one program, not one a shape
+    return _leaves_at(tree, index)
+
+
+def _leaves_at(tree: Any, index: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+_on_device = jax.jit(_leaves_at)
 
 
 def to_numpy(tree: Any) -> Any:

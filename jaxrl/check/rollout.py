@@ -59,6 +59,7 @@ class Programs:
         self.single = _compiled(self._single)
         self.pooled = _compiled(self._pooled)
         self.passed = _compiled(self._passed)
+        self.inside = _compiled(self._inside)
 
     def keys(self, salt: int, count: int = BATCH) -> np.ndarray:
         """`count` fresh keys as bits."""

@@ -104,7 +104,11 @@ def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = 
 
 def member_of(state: Any, member: int) -> Any:
     """The state of one member, taken from leaves `[M, …]`."""
+    return _member_of(state, np.int32(member))  # as one program, which serves every member
 
+
+@jax.jit
+def _member_of(state: Any, member: jax.Array) -> Any:
     def pick(leaf: jax.Array) -> jax.Array:
         # Cloning does not consume the keys: the whole state can still be trained on.
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -48,7 +48,7 @@ def dense_inputs(space: Any, obs: jax.Array) -> np.ndarray:
 @pytest.mark.parametrize("seen", SEEN)
 def test_the_joint_observation_is_an_element_of_the_joint_space(seen):
     env = Team(seen)
-    obs, state = env.reset(jax.random.key(0))
+    obs, state = jax.jit(env.reset)(jax.random.key(0))
     joint, space = central_state(env, obs, state), joint_space(env)
     assert space is not None
     assert bool(space.contains(joint))
@@ -119,7 +119,7 @@ def test_losses_of_an_update_are_finite(name, seen):
     """Of some only: to compile takes seconds."""
     algo = MODULES[name].make(config_of(name, seen))
     losses = jax.eval_shape(algo.update, jax.eval_shape(algo.init, jax.random.key(0)))[1]["losses"]
-    _, metrics = jax.jit(algo.update)(algo.init(jax.random.key(0)))
+    _, metrics = jax.jit(algo.update)(jax.jit(algo.init)(jax.random.key(0)))
     assert list(metrics["losses"]) == list(losses)
     assert all(np.isfinite(loss) for loss in jax.tree.leaves(metrics["losses"]))
 
@@ -146,7 +146,7 @@ def test_losses_of_an_update_are_finite(name, seen):
 def test_the_team_that_is_meant_is_told_beside_the_encoded_observations(seen, inputs, rivals):
     config = mappo.Config(env=f"toy/team?seen={seen}&rivals={rivals}", critic_hidden=(8,), **SMALL)
     algo = mappo.make(config)
-    state = algo.init(jax.random.key(0))
+    state = jax.jit(algo.init)(jax.random.key(0))
     kernel = state.params["critic"]["params"]["torso"]["Torso_0"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape == (inputs + 2 * rivals, 8)
     prediction = collect(algo, state, jax.random.key(1)).extras["value"]
@@ -158,7 +158,7 @@ def test_the_team_that_is_meant_is_told_beside_the_encoded_observations(seen, in
 def test_a_critic_of_pictures_has_convolutions(rivals):
     config = mappo.Config(env=f"toy/team?seen=picture&rivals={rivals}", critic_hidden=(8,), **SMALL)
     algo = mappo.make(config)
-    torso = algo.init(jax.random.key(0)).params["critic"]["params"]["torso"]["Torso_0"]
+    torso = jax.jit(algo.init)(jax.random.key(0)).params["critic"]["params"]["torso"]["Torso_0"]
     assert torso["CNN_0"]["Conv_0"]["kernel"].shape == (3, 3, 2 * N, 16)
     assert torso["MLP_0"]["Dense_0"]["kernel"].shape == (4 * 3 * 16 + 2 * rivals, 8)
 
@@ -174,7 +174,7 @@ def test_a_critic_of_pictures_has_convolutions(rivals):
 def test_vectors_of_any_numbers_are_standardised(name, seen):
     """Moments are those of what the networks see, from 0 to 1; who acts sees the same as who learns."""
     algo = MODULES[name].make(config_of(name, seen, normalise_obs=True))
-    first = algo.init(jax.random.key(0))
+    first = jax.jit(algo.init)(jax.random.key(0))
     state, _ = jax.jit(algo.update)(first)
     for moments in filter(None, (state.normaliser.obs, state.normaliser.global_state)):
         assert np.abs(moments.mean).max() <= 1

@@ -38,7 +38,8 @@ def test_observations_get_mean_0_and_deviation_1_over_the_living_of_a_group(obse
     jax.tree.map(
         np.testing.assert_array_equal, normalised(fresh, observation, PARAM_SETS), observation
     )  # nothing is known yet
-    seen = normalised(update_obs_stats(fresh, observation, PARAM_SETS), observation, PARAM_SETS)
+    update = jax.jit(lambda seen: normalised(update_obs_stats(fresh, seen, PARAM_SETS), seen, PARAM_SETS))
+    seen = update(observation)
     for group in range(2):
         who = np.equal(PARAM_SETS, group)
         living = np.asarray(seen.obs)[:, :, who][np.asarray(observation.agent_mask)[:, :, who]]
@@ -72,7 +73,7 @@ def test_training_counts_every_observation_of_the_living_once():
     sizes = {"num_envs": 4, "num_steps": 8, "total_timesteps": 64, "hidden": (8,), "critic_hidden": (8,)}
     config = mappo.Config(env="probe/death", normalise_obs=True, **sizes)
     algo = mappo.make(config)
-    first = algo.init(jax.random.key(0))
+    first = jax.jit(algo.init)(jax.random.key(0))
     state, _ = jax.jit(algo.update)(first)
     state, _ = jax.jit(algo.update)(state)
     # Agent 0 lives in all 4 steps of each episode, agent 1 in 2: 2 updates x 8 steps x 4 environments x 1.5.
@@ -86,5 +87,5 @@ def test_training_counts_every_observation_of_the_living_once():
 def test_a_rollout_keeps_raw_observations():
     config = ppo.Config(env="CartPole-v1", num_envs=4, num_steps=8, total_timesteps=64, hidden=(8,))
     algo = ppo.make(config)
-    seen = collect(algo, algo.init(jax.random.key(0)), jax.random.key(1))
+    seen = collect(algo, jax.jit(algo.init)(jax.random.key(0)), jax.random.key(1))
     assert np.abs(np.asarray(seen.observation.obs)).max() < 3.0

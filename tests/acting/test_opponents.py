@@ -128,7 +128,7 @@ def played() -> tuple[Any, Any, Any]:
     )
     algo = self_play.make(config)
     agent = agent_of(algo)
-    state = algo.init(jax.random.key(0))
+    state = jax.jit(algo.init)(jax.random.key(0))
 
     def always(action: int) -> Any:
         params = jax.tree.map(jnp.zeros_like, state.params)

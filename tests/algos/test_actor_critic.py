@@ -80,7 +80,10 @@ def test_the_distribution_of_returns_is_that_of_a_loop(n, pessimism):
     # What bootstrap_steps takes of the observations, it takes of anything that lies beside them.
     beside = seen.batch.steps._replace(action=jnp.float32(logits), reward=jnp.float32(bonus))
     taken = bootstrap_steps(agent.config, beside)
-    loss, _ = critic_loss(agent, GAMMA, jnp.float32(params), seen.batch, after, jnp.asarray(taken.action), taken.reward)
+    of_params = jax.jit(
+        lambda p: critic_loss(agent, GAMMA, p, seen.batch, after, jnp.asarray(taken.action), taken.reward)
+    )
+    loss, _ = of_params(jnp.float32(params))
 
     inputs = np.concatenate([seen.obs[0], seen.action[0]], axis=-1)
     predicted = np.log(softmax(np.tensordot(inputs, params, 1)))
@@ -185,7 +188,7 @@ def test_where_actions_do_not_fit_ppo_is_not_named_for_several_agents():
 def test_the_buffer_holds_the_actions_of_a_box_of_whole_numbers_as_they_were_drawn():
     """The actor draws them between whole numbers too, and is told what they are worth there."""
     algo = sac.make(sac.Config(**{**SMALL, "env": "toy/alone?done=whole"}))
-    state, _ = jax.jit(algo.update)(algo.init(jax.random.key(0)))
+    state, _ = jax.jit(algo.update)(jax.jit(algo.init)(jax.random.key(0)))
     action = np.asarray(state.replay.steps.action)[:, 0]
     assert np.all((action >= 0) & (action <= 10))
     assert np.all(action != np.round(action))

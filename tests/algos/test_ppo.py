@@ -114,7 +114,7 @@ def test_dead_agents_carry_no_loss(trained):
 def test_act_is_greedy_without_a_key_and_clears_memory_on_reset(trained):
     config, algo, _, state, _ = trained
     env = config.make_env()
-    obs, _env_state = env.batch_reset(jax.random.split(jax.random.key(3), 4))
+    obs, _env_state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(3), 4))
     act = jax.jit(algo.act)
     first, carry = act(state, obs)
     assert first.shape == (4, *agent_of(algo).env.action_space().shape) or first.shape[:2] == obs.shape[:2]
@@ -133,7 +133,7 @@ def test_act_is_greedy_without_a_key_and_clears_memory_on_reset(trained):
 
 def test_masked_actions_are_not_sampled():
     algo = ppo.make(VARIANTS["ppo"][1])
-    state = algo.init(jax.random.key(0))
+    state = jax.jit(algo.init)(jax.random.key(0))
     mask = jnp.array([[False, True]] * 64)
     sampled, _ = algo.act(state, jnp.ones((64, 4)), None, jax.random.key(4), action_mask=mask)
     assert np.all(np.asarray(sampled) == 1)
@@ -172,7 +172,7 @@ def test_hyperparameters_are_traced_so_vmap_sweeps_them():
     config = dataclasses.replace(VARIANTS["ppo"][1], total_timesteps=64)
     h = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, 2), config.hyperparams)
     h = dataclasses.replace(h, lr=jnp.array([0.0, 1e-2]))
-    start = ppo.make(config).init(jax.random.key(1))
+    start = jax.jit(ppo.make(config).init)(jax.random.key(1))
     states, _ = jax.jit(jax.vmap(ppo.make_train(config), in_axes=(None, 0)))(jax.random.key(1), h)
     moved = jax.tree.map(
         lambda a, b: np.abs(np.asarray(a) - np.asarray(b)[None]).max((*range(1, a.ndim),)), states.params, start.params

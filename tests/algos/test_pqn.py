@@ -75,7 +75,7 @@ def test_act_is_greedy_without_a_key_and_behaves_with_one(trained):
     """With everything random at the beginning, a key draws all actions; later, only a few are not greedy."""
     config, algo, state, _ = trained
     env = config.make_env()
-    obs, _env_state = env.batch_reset(jax.random.split(jax.random.key(3), 256))
+    obs, _env_state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(3), 256))
     act = jax.jit(algo.act)
     greedy, _ = act(state, obs)
     again, _ = act(dataclasses.replace(state, update=jnp.int32(0)), obs)
@@ -88,7 +88,7 @@ def test_act_is_greedy_without_a_key_and_behaves_with_one(trained):
 
 def test_exploration_obeys_the_mask():
     algo = pqn.make(pqn.Config(**SMALL, env="probe/action_mask", eps_start=1.0, eps_finish=1.0))
-    state = algo.init(jax.random.key(0))
+    state = jax.jit(algo.init)(jax.random.key(0))
     seen = jax.jit(lambda state: collect(algo, state, jax.random.key(1)))(state)
     allowed = np.take_along_axis(np.asarray(seen.observation.action_mask), np.asarray(seen.action)[..., None], -1)
     assert allowed.all()

@@ -1,6 +1,7 @@
 """Self-play: what it learns from, and that a pool of past selves ends the cycle of rock, paper and scissors."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_what_the_past_sees_is_no_part_of_what_is_normalised():
         normalise_reward=True,
     )
     agent = agent_of(self_play.make(config))
-    state = self_play.init_with_pool(agent, jax.random.key(0))
+    state = jax.jit(partial(self_play.init_with_pool, agent))(jax.random.key(0))
     policy = against_opponents(agent, state, jnp.ones(8) / 8, 1.0)
     h = config.hyperparams_now(agent, state)
     after, experience = jax.jit(lambda state: collect(agent, state, h, policy))(state)
@@ -102,7 +103,7 @@ def test_what_the_script_plays_is_not_learned_from_either():
         return nothing, {"first": first, "second": second, "approx_kl": nothing}
 
     algo = self_play.make(config, loss)
-    agent, state = agent_of(algo), algo.init(jax.random.key(0))
+    agent, state = agent_of(algo), jax.jit(algo.init)(jax.random.key(0))
     after, metrics = jax.jit(algo.update)(state)
     assert float(metrics["losses"]["first"]) == pytest.approx(1)
     assert float(metrics["losses"]["second"]) == 0

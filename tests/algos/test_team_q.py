@@ -46,7 +46,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(name: str) -> None:
     ends = rng.choice(["", "terminated", "truncated"], (3, rows), p=[0.6, 0.2, 0.2])
     mixing = [{}, {}]
     if name == "qmix":
-        drawn = [agent_of(algo).networks.init(jax.random.key(seed))["mixer"] for seed in (0, 1)]
+        drawn = [jax.jit(agent_of(algo).networks.init)(jax.random.key(seed))["mixer"] for seed in (0, 1)]
         mixing = [jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), each) for each in drawn]
     params, target = ({"agents": rng.normal(size=(3, 2)), "mixer": each} for each in mixing)
 
@@ -83,7 +83,7 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(name: str) -> None:
     agent = linear_agent(algo)
     loss = partial(agent.loss, agent, config.hyperparams)
     narrow = partial(jax.tree.map, jnp.float32)
-    value_of = jax.value_and_grad(lambda p: loss(p, narrow(target), Batch(steps, ()))[0])
+    value_of = jax.jit(jax.value_and_grad(lambda p: loss(p, narrow(target), Batch(steps, ()))[0]))
     got, slopes = value_of(narrow(params))
     np.testing.assert_allclose(got, slow(params), rtol=1e-5)
     leaves, tree = jax.tree.flatten(params)

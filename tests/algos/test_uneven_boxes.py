@@ -22,7 +22,7 @@ def agent(request: pytest.FixtureRequest):
     """The agent, its train state and a rollout."""
     module = {"ippo": ippo, "mappo": mappo}[request.param]
     algo = module.make(module.Config(env=ENV, squash=request.param == "mappo", **SMALL))
-    state = algo.init(jax.random.key(0))
+    state = jax.jit(algo.init)(jax.random.key(0))
     return agent_of(algo), state, collect(algo, state, jax.random.key(1))
 
 

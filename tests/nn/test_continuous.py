@@ -85,7 +85,7 @@ def test_the_density_of_a_squashed_sample_is_exact_and_so_is_its_gradient(mean):
         return log_prob.sum(), action
 
     key, std = jax.random.key(5), 0.7
-    (log_prob, action), slopes = jax.value_and_grad(sampled, argnums=(0, 1), has_aux=True)(mean, std, key)
+    (log_prob, action), slopes = jax.jit(jax.value_and_grad(sampled, argnums=(0, 1), has_aux=True))(mean, std, key)
     drawn = SquashedNormal(jnp.zeros((1, 2)), 1.0, -np.ones(2), np.ones(2)).sample(seed=jax.random.clone(key))
     noise = np.arctanh(np.asarray(drawn, np.float64))
 

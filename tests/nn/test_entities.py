@@ -98,7 +98,7 @@ def test_absent_entities_are_nothing(layer_norm):
 
 def test_sums_and_pointers_against_loops():
     torso, extra = EntityTorso(ENTITIES, (4,), embedding=3), jnp.full((T, B, 1), 0.5)
-    (features, pointed), params = torso.init_with_output(jax.random.key(1), OBS, extra)
+    (features, pointed), params = jax.jit(torso.init_with_output)(jax.random.key(1), OBS, extra)
     head = CategoricalHead(A)
     policy, head_params = head.init_with_output(jax.random.key(2), features, None, pointed)
     head_params = jax.tree.map(lambda leaf: leaf + jax.random.normal(jax.random.key(3), leaf.shape), head_params)

@@ -17,7 +17,7 @@ SPACES = [Discrete(5), MultiDiscrete((2, 3)), Box(-2.0, 2.0, (2,)), Box(0.0, 1.0
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_actions_have_the_shape_of_their_space(space):
     head = policy_head(space, (6,))
-    policy, params = head.init_with_output(jax.random.key(1), FEATURES)
+    policy, params = jax.jit(head.init_with_output)(jax.random.key(1), FEATURES)
     action, log_prob = policy.sample_and_log_prob(seed=jax.random.key(2))
     assert action.shape == (4, 3, *space.shape)
     assert action.dtype == space.dtype
@@ -95,7 +95,7 @@ def test_a_value_head_gives_a_scalar_or_logits(num_bins, shape):
 @pytest.mark.parametrize(("num_bins", "axis"), [(None, -1), (7, -2)])
 def test_dueling_values_have_the_states_value_as_their_mean(num_bins, axis):
     head = QHead(3, (6,), dueling=True, num_bins=num_bins)
-    values, params = head.init_with_output(jax.random.key(0), FEATURES)
+    values, params = jax.jit(head.init_with_output)(jax.random.key(0), FEATURES)
     assert values.shape == (4, 3, 3, 7)[: 3 if num_bins is None else 4]
     state: Any = ValueHead((6,), num_bins=num_bins).apply({"params": params["params"]["state"]}, FEATURES)
     np.testing.assert_allclose(values.mean(axis), state, atol=1e-5)

@@ -18,7 +18,7 @@ def memory(request):
     x = jax.random.normal(jax.random.key(1), (T, B, D))
     reset = jax.random.bernoulli(jax.random.key(2), 0.3, (T, B)).at[0, 0].set(True).at[4:6, 1].set(True)
     carry = initial_carry(request.param, H, (B,))
-    params = core.init(jax.random.key(0), carry, x, reset)
+    params = jax.jit(core.init)(jax.random.key(0), carry, x, reset)
     params = jax.tree.map(lambda p: p + 0.1, params)  # so that no bias is zero
     carry = jax.tree.map(lambda leaf: leaf + jax.random.normal(jax.random.key(3), leaf.shape), carry)
     apply = jax.jit(lambda carry, x, reset: core.apply(params, carry, x, reset))

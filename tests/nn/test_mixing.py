@@ -20,7 +20,7 @@ def mixer() -> Any:
     """The mixer of two teams, its parameters, and 50 states `[50, 4]`."""
     module = MonotonicMixer(TEAMS, size=5, sizes=(32,))
     state = jax.random.normal(jax.random.key(1), (50, 4))
-    params: Any = module.init(jax.random.key(0), jnp.zeros(3), jnp.ones(3, bool), state[0])
+    params: Any = jax.jit(module.init)(jax.random.key(0), jnp.zeros(3), jnp.ones(3, bool), state[0])
     for name in ("weights", "output_weights"):  # as after some training, when what is read off has both signs
         params["params"][name]["kernel"] *= 8.0
     return module, params, state
@@ -30,7 +30,7 @@ def test_it_is_the_formula(mixer: Any) -> None:
     module, params, state = mixer
     value = jax.random.normal(jax.random.key(2), (50, 3))
     alive = jax.random.bernoulli(jax.random.key(3), 0.7, (50, 3))
-    mixed = module.apply(params, value, alive, state)
+    mixed = jax.jit(module.apply)(params, value, alive, state)
     assert mixed.shape == (50, 2)
     slow = [slow_mixer(params, TEAMS, *row) for row in zip(value, alive, np.asarray(state), strict=True)]
     np.testing.assert_allclose(mixed, slow, atol=1e-5)
@@ -63,7 +63,9 @@ def test_the_members_greedy_actions_are_the_best_of_all_joint_actions(mixer: Any
     values = jax.random.normal(jax.random.key(4), (50, 3, 4))  # of four actions each
     joint = np.array(list(itertools.product(range(4), repeat=3)))  # [64, N]
     chosen = values[:, np.arange(3), joint]  # [50, 64, N]
-    mixed = module.apply(params, chosen, jnp.ones(chosen.shape, bool), jnp.broadcast_to(state[:, None], (50, 64, 4)))
+    mixed = jax.jit(module.apply)(
+        params, chosen, jnp.ones(chosen.shape, bool), jnp.broadcast_to(state[:, None], (50, 64, 4))
+    )
     greedy = module.apply(params, values.max(-1), jnp.ones((50, 3), bool), state)
     np.testing.assert_allclose(greedy, mixed.max(axis=1), rtol=1e-6)
 
@@ -71,6 +73,6 @@ def test_the_members_greedy_actions_are_the_best_of_all_joint_actions(mixer: Any
 def test_a_single_team_needs_no_name_and_states_may_be_of_any_kind() -> None:
     module: Any = MonotonicMixer((0, 0), size=3, sizes=(4,), space=Discrete(6))
     inputs = (jnp.ones((7, 2)), jnp.ones((7, 2), bool), jnp.arange(7) % 6)
-    params = module.init(jax.random.key(0), *inputs)
+    params = jax.jit(module.init)(jax.random.key(0), *inputs)
     assert params["params"]["torso"]["MLP_0"]["Dense_0"]["kernel"].shape == (6, 4)
     assert module.apply(params, *inputs).shape == (7, 1)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import jax
@@ -93,7 +94,7 @@ def test_many_observations_are_like_few() -> None:
     obs = np.random.default_rng(1).uniform(-0.7, 0.7, (3, 431, 17)).astype(np.float32)
     agent, around = jax.jit(lambda obs: relations(ENTITIES, obs))(obs)
     assert (agent.shape, around["sheep"].shape) == ((3, 431, 8), (3, 431, 3, 8))
-    some = relations(ENTITIES, jnp.asarray(obs[2, -5:]))
+    some = jax.jit(partial(relations, ENTITIES))(obs[2, -5:])
     np.testing.assert_allclose(agent[2, -5:], some.agent, atol=1e-6)
     for kind, rows in some.entities.items():
         np.testing.assert_allclose(around[kind][2, -5:], rows, atol=1e-6)
@@ -104,8 +105,8 @@ def test_many_observations_are_like_few() -> None:
 def test_places_on_a_map_say_nothing_about_an_agent() -> None:
     """In a global state there is none at their origin; what entities are to each other stays the same."""
     obs, size = jnp.asarray(observations()), len(ENTITIES.reaches)
-    _, seen = relations(ENTITIES, obs)
-    agent, around = relations(dataclasses.replace(ENTITIES, relative=False), obs)
+    _, seen = jax.jit(partial(relations, ENTITIES))(obs)
+    agent, around = jax.jit(partial(relations, dataclasses.replace(ENTITIES, relative=False)))(obs)
     assert agent.shape == (*obs.shape[:-1], 0)
     for kind, values in around.items():
         about_agent = [*range(size + 1), 2 * size + 2]
@@ -115,7 +116,7 @@ def test_places_on_a_map_say_nothing_about_an_agent() -> None:
 def test_two_at_the_same_place_have_a_gradient() -> None:
     """The square root has none at 0, which would make everything NaN for who learns through observations."""
     obs = jnp.asarray(observations()).at[0, 7:11].set(0.5)
-    gradient = jax.grad(lambda obs: sum(leaf.sum() for leaf in jax.tree.leaves(relations(ENTITIES, obs))))(obs)
+    gradient = jax.jit(jax.grad(lambda obs: sum(leaf.sum() for leaf in jax.tree.leaves(relations(ENTITIES, obs)))))(obs)
     assert np.isfinite(gradient).all()
     assert np.abs(gradient).max() > 0
 
@@ -126,7 +127,7 @@ def test_places_are_where_the_environments_say(name: str) -> None:
     env, unit = jaxrl.make(name), 9.0 if name.startswith("smax") else 1.0  # a marine's sight
     assert env.entities is not None
     team = [i for i, agent in enumerate(env.agents) if agent.startswith(("ally", "agent", "adversary"))]
-    obs, state = env.reset(jax.random.key(0))
+    obs, state = jax.jit(env.reset)(jax.random.key(0))
     step, right = jax.jit(env.step), jnp.ones(env.num_agents, jnp.int32)
     for key in jax.random.split(jax.random.key(1), 4):
         obs, state, *_ = step(key, state, right)

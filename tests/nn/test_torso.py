@@ -28,7 +28,7 @@ def observe(space):
 )
 def test_what_is_no_picture_becomes_one_vector(space):
     obs = observe(space)
-    y, params = Torso(space, (6,)).init_with_output(jax.random.key(0), obs)
+    y, params = jax.jit(Torso(space, (6,)).init_with_output)(jax.random.key(0), obs)
     assert list(params["params"]) == ["MLP_0"]
     if isinstance(space, Discrete):
         flat = np.eye(space.n)[obs]
@@ -55,7 +55,7 @@ def test_pictures_go_through_convolutions_one_by_one(shape, flattened):
     space = Box(-1.0, 1.0, shape)
     obs = observe(space)
     torso = Torso(space, (6,), "relu")
-    y, params = torso.init_with_output(jax.random.key(0), obs)
+    y, params = jax.jit(torso.init_with_output)(jax.random.key(0), obs)
     assert y.shape == (T, B, 6)
     kernel: Any = params["params"]["MLP_0"]["Dense_0"]["kernel"]
     assert kernel.shape[0] == flattened
@@ -66,7 +66,7 @@ def test_pictures_go_through_convolutions_one_by_one(shape, flattened):
 def test_pictures_of_bytes_are_scaled():
     shape = (5, 5, 1)
     obs = jnp.full(shape, 255, jnp.uint8)
-    y, params = Torso(Box(0, 255, shape, np.uint8), (6,)).init_with_output(jax.random.key(0), obs)
+    y, params = jax.jit(Torso(Box(0, 255, shape, np.uint8), (6,)).init_with_output)(jax.random.key(0), obs)
     cnn, mlp = params["params"]["CNN_0"], params["params"]["MLP_0"]
     expected: Any = MLP((6,)).apply({"params": mlp}, CNN("tanh").apply({"params": cnn}, jnp.ones(shape)))
     np.testing.assert_allclose(y, expected, atol=1e-6)
@@ -221,7 +221,7 @@ def test_a_network_of_ones_own_gets_vectors_or_pictures_of_floats(space, obs, ex
 def test_a_network_of_ones_own_that_does_not_fit_gets_a_sentence(network, sentence):
     torso = Torso(Box(-1.0, 1.0, (3,)), (6,), network=network)
     with pytest.raises((ValueError, TypeError), match=sentence):  # noqa: PT012  which of the two calls is Flax's affair
-        variables = torso.init(jax.random.key(0), jnp.ones((5, 3)))
+        variables = jax.jit(torso.init)(jax.random.key(0), jnp.ones((5, 3)))
         torso.apply(variables, jnp.ones((5, 7, 3)))
 
 

@@ -187,7 +187,7 @@ def test_weight_decay_is_adamw_of_weights_alone(sets):
     mine, opt_state = params, new_opt_state(params, "adam")
     for seed in range(1, STEPS):
         gradient = parameters(seed, sets)
-        updates, state = reference.update(gradient, state, theirs)
+        updates, state = jax.jit(reference.update)(gradient, state, theirs)
         theirs = optax.apply_updates(theirs, updates)
         mine, opt_state, _ = gradient_step(_linear, mine, opt_state, gradient, "adam", lr, 1e9, decay)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), mine, theirs)

@@ -23,7 +23,7 @@ GAME = jaxrl.make("matrix/rock_paper_scissors")
 def three() -> list[Contender]:
     """Who always shows rock, paper and scissors."""
     algo = self_play.make(CONFIG)
-    state = algo.init(jax.random.key(0))
+    state = jax.jit(algo.init)(jax.random.key(0))
     found = []
     for action, name in enumerate(("rock", "paper", "scissors")):
         params: Any = jax.tree.map(np.zeros_like, state.params)
@@ -81,8 +81,8 @@ def test_a_policy_for_one_side_takes_its_side_and_meets_the_script():
     allies = ippo.make(config)
     both = self_play.make(self_play.Config(num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,)))
     contenders = [
-        Contender("allies", allies, allies.init(jax.random.key(0)), jaxrl.make("smax/3m"), "allies"),
-        Contender("both", both, both.init(jax.random.key(1)), env, "both"),
+        Contender("allies", allies, jax.jit(allies.init)(jax.random.key(0)), jaxrl.make("smax/3m"), "allies"),
+        Contender("both", both, jax.jit(both.init)(jax.random.key(1)), env, "both"),
     ]
     arena = hold(env, contenders, scripted=True, games=8)
     assert arena.names == ("allies", "both", "scripted")
@@ -133,7 +133,7 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     module = ippo
     config = module.Config(env="probe/two_step", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
     algo = module.make(config)
-    pair = [Contender(str(seed), algo, algo.init(jax.random.key(seed)), env, "same") for seed in (0, 1)]
+    pair = [Contender(str(seed), algo, jax.jit(algo.init)(jax.random.key(seed)), env, "same") for seed in (0, 1)]
     arena = hold(env, pair, games=32)
     assert not arena.competitive
     assert np.isfinite(arena.matrix).all()

@@ -131,7 +131,7 @@ def test_one_can_start_from_a_state_which_stays_usable(tmp_path: Path) -> None:
 
 def test_a_given_state_learns_with_the_hyperparameters_of_this_run() -> None:
     config, faster = (ppo.Config(lr=lr, num_envs=4, num_steps=4, total_timesteps=64) for lr in (1e-3, 1e-1))
-    before, algo = ppo.make(config).init(jax.random.key(0)), ppo.make(faster)
+    before, algo = jax.jit(ppo.make(config).init)(jax.random.key(0)), ppo.make(faster)
     start = Start(algo, faster, Members.of(faster, 1), initial_state=before)
     fresh = algo.init(jax.random.key(1))
     programs: Any = SimpleNamespace(init=lambda: fresh, state_shape=jax.eval_shape(lambda: fresh))
@@ -191,7 +191,7 @@ def test_a_schedule_of_ones_own_is_said_not_to_be_found_by_other_processes(cartp
 def test_the_whole_learner_is_parameters_optimiser_and_normalisers(cartpole: tuple[Path, Result]) -> None:
     place, trained = cartpole
     config = ppo.Config(env="classic/cartpole", normalise_obs=True, seed=3, **SMALL)
-    algo, fresh = ppo.make(config), ppo.make(config).init(jax.random.key(3))
+    algo, fresh = ppo.make(config), jax.jit(ppo.make(config).init)(jax.random.key(3))
     start = Start(algo, config, Members.of(config, 1), InitFrom(place, learner=True))
     programs: Any = SimpleNamespace(init=lambda: fresh)
     state, said = start.first(programs)

@@ -121,8 +121,8 @@ def test_a_wrapped_game_has_its_script(wrap: Any):
     allies = game.against_script()
     assert allies.agents == ("ally_0", "ally_1", "ally_2")
     assert game.num_agents == 6
-    _, state = allies.reset(jax.random.key(0))
-    allies.step(jax.random.key(1), state, jnp.zeros(3, jnp.int32))
+    _, state = jax.jit(allies.reset)(jax.random.key(0))
+    jax.jit(allies.step)(jax.random.key(1), state, jnp.zeros(3, jnp.int32))
 
 
 def test_rules_do_not_read_what_a_function_makes_of_observations():
@@ -190,7 +190,7 @@ class Plain(CartPole):
 def test_numbers_and_flags_may_be_pythons(wrap: Any, team: bool):
     env = as_multi_agent(wrap(Plain())) if team else wrap(Plain())
     _, state = env.reset(jax.random.key(0))
-    *_, reward, terminated, truncated, _ = env.step(jax.random.key(1), state, jnp.zeros((1,) * team, int))
+    *_, reward, terminated, truncated, _ = jax.jit(env.step)(jax.random.key(1), state, jnp.zeros((1,) * team, int))
     assert jnp.shape(reward) == (1,) * team
     assert (jnp.result_type(terminated), jnp.result_type(truncated)) == (bool, bool)
 
@@ -216,7 +216,7 @@ def test_what_is_written_for_one_environment_holds_for_many():
     keys = [jax.random.split(jax.random.key(seed), B) for seed in range(4)]
     env = Slow(RewardFunction(CartPole(max_steps=1), lambda taken: taken.reward))
     _, state = env.batch_reset(keys[0])
-    assert (env.batch_step(keys[1], state, jnp.zeros(B, int))[2] == -2.0).all()
+    assert (jax.jit(env.batch_step)(keys[1], state, jnp.zeros(B, int))[2] == -2.0).all()
     env = Away(CartPole(max_steps=1))
     assert (env.batch_reset(keys[2])[0] > 0.5).all()
     assert (env.batch_step(keys[3], state, jnp.zeros(B, int))[0] > 0.5).all()  # every episode ends

@@ -47,7 +47,7 @@ def test_the_others_play_on_as_if_somebody_chose_their_actions():
     step, whole = jax.jit(fixed.batch_step_env), jax.jit(env.batch_step_env)
     params = env.default_params
     for t in range(12):
-        mask = jax.vmap(fixed.action_mask)(state)
+        mask = jax.jit(jax.vmap(fixed.action_mask))(state)
         action = jnp.argmax(mask + jax.random.uniform(jax.random.key(t), mask.shape), -1).astype(jnp.int32)
         keys = jax.random.split(jax.random.key(100 + t), 8)
         inside = jax.vmap(lambda key: jax.random.split(key)[0])(jax.random.clone(keys))
@@ -91,7 +91,7 @@ def test_continuous_actions_need_no_mask():
     env = FixedPolicies(
         team("mpe/simple_tag?action_type=continuous"), {"adversary_.*": lambda obs, mask, key: jnp.ones((3, 5))}
     )
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     *_, info = jax.jit(env.step)(jax.random.key(1), state, jnp.zeros((1, 5)))
     assert info["final_state"].env.velocity[:3].any()
     *_, listed = env.step(jax.random.key(1), state, [[0, 0, 0, 0, 0]])
@@ -102,7 +102,7 @@ def test_continuous_actions_need_no_mask():
 def test_actions_beyond_the_last_are_the_last(action: Any):
     """Numbers of other dtypes are clipped before they are cast."""
     env = FixedPolicies(team("coin_game"), {"red": always(0)})
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     stepped = [env.step(jax.random.key(1), state, np.array([one]))[0] for one in (action, np.int32(4), np.int32(0))]
     np.testing.assert_array_equal(stepped[0], stepped[1])
     assert (stepped[1] != stepped[2]).any()
@@ -112,7 +112,7 @@ def test_of_several_policies_one_plays_each_episode():
     env = team("mpe/simple_spread?max_steps=3")
     selves = [trained({}, seed) for seed in (0, 1)]
     fixed = FixedPolicies(env, {"agent_2": selves})
-    _, state = fixed.batch_reset(jax.random.split(jax.random.key(0), 64))
+    _, state = jax.jit(fixed.batch_reset)(jax.random.split(jax.random.key(0), 64))
     step = jax.jit(fixed.batch_step)
     members = [np.asarray(state.own[0].member)]
     for t in range(6):
@@ -186,6 +186,6 @@ def test_who_was_trained_for_one_role_does_not_play_another():
     fields = {"env": "mpe/simple_push", "policies": ("agent_.*=random",)}
     config = ippo.Config(num_envs=4, num_steps=4, hidden=(8,), num_minibatches=1, **fields)
     algo = ippo.make(config)
-    policy = Policy(algo, config.make_env(), algo.init(jax.random.key(0)))
+    policy = Policy(algo, config.make_env(), jax.jit(algo.init)(jax.random.key(0)))
     with pytest.raises(ValueError, match="cannot play agent_0"):
         FixedPolicies(push, {"agent_.*": policy})

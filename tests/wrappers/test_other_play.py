@@ -25,17 +25,17 @@ def test_it_keeps_the_contract():
 def test_every_agent_sees_and_acts_under_its_own_names():
     env, found = OtherPlay(SMALL), SMALL.symmetries
     params = env.default_params
-    obs, state = env.reset_env(KEYS[0], params)
+    obs, state = jax.jit(env.reset_env)(KEYS[0], params)
     state = state._replace(own=jnp.array([1, 4]))
     for key in jax.random.split(jax.random.key(1), 6):
-        inside, mask = SMALL.observation(state.env), SMALL.action_mask(state.env)
+        inside, mask = jax.jit(SMALL.observation)(state.env), SMALL.action_mask(state.env)
         for agent, k in enumerate((1, 4)):
             np.testing.assert_array_equal(env.observation(state)[agent], inside[agent][found.observation[k]])
             np.testing.assert_array_equal(env.action_mask(state)[agent], mask[agent][found.action[k]])
         key_action, key_env, key_inside = jax.random.split(key, 3)
         action = jax.random.categorical(key_action, jnp.where(env.action_mask(state), 0.0, -jnp.inf))
         meant = jnp.array([found.action[k][action[agent]] for agent, k in enumerate((1, 4))])
-        after = SMALL.step_env(key_inside, state.env, meant, params)[1]
+        after = jax.jit(SMALL.step_env)(key_inside, state.env, meant, params)[1]
         obs, state, *_ = env.step_env(key_env, state, action, params)
         jax.tree.map(np.testing.assert_array_equal, state.env, after)
         np.testing.assert_array_equal(obs, env.observation(state))
@@ -44,7 +44,7 @@ def test_every_agent_sees_and_acts_under_its_own_names():
 
 def test_names_are_drawn_for_each_agent_and_episode():
     env = OtherPlay(jaxrl.make("probe/levers"))  # pyright: ignore[reportArgumentType]
-    _, state = env.batch_reset(jax.random.split(jax.random.key(2), 8100))
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(2), 8100))
     counts = np.zeros((9, 9), int)
     np.add.at(counts, tuple(np.asarray(state.own).T), 1)
     assert ((counts - 100.0) ** 2 / 100.0).sum() < 124.8  # chi-square with 80 degrees of freedom, p = 0.001

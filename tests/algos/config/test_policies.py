@@ -83,7 +83,7 @@ def plain() -> Subject:
 @pytest.fixture(scope="module")
 def start(plain: Subject) -> Any:
     """A train state in which the old policy is not the new one's twin: values and memories are not at their start."""
-    return plain.update(plain.algo.init(jax.random.key(0)))[0]
+    return plain.update(jax.jit(plain.algo.init)(jax.random.key(0)))[0]
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_the_central_critic_of_mappo_has_no_policy_and_learns_at_the_shared_rate
     fields = {**SMALL, "critic_hidden": (4,)}
     plain = Subject(mappo, mappo.Config(**fields))
     own = Subject(mappo, mappo.Config(**fields, policy_hyperparams={**owned("A", "B", names=names), "A.lr": 3e-2}))
-    start = plain.update(plain.algo.init(jax.random.key(0)))[0]
+    start = plain.update(jax.jit(plain.algo.init)(jax.random.key(0)))[0]
     others = {name: OTHER[name] for name in names}
     found, slow, fast = own.after(start), plain.after(start, **others), plain.after(start, **others, lr=3e-2)
     assert_close(found["critic"], slow["critic"])
@@ -197,7 +197,7 @@ def test_a_policy_that_plays_everybody_has_single_values():
     assert {np.shape(leaf) for leaf in vars(h).values()} == {()}
     plain = Subject(ippo, ippo.Config(**fields))
     own = Subject(ippo, ippo.Config(**fields, policy_hyperparams=owned("A")))
-    start = plain.algo.init(jax.random.key(0))
+    start = jax.jit(plain.algo.init)(jax.random.key(0))
     assert_close(own.after(start), plain.after(start, **OTHER))
 
 

@@ -1,6 +1,7 @@
 """Whether a door is blocked: beside a slow search for a way through it."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -82,15 +83,15 @@ def test_a_blocked_door_has_no_way_through(door_width: float):
 
 def test_no_agent_gets_through_a_door_that_is_narrower():
     state, params = rooms(0.25)
-    np.testing.assert_array_equal(doors_blocked(state, params), 1)
+    np.testing.assert_array_equal(jax.jit(doors_blocked)(state, params), 1)
 
 
 def test_each_world_has_its_own_door():
     """Parameters with a batch axis give what each world gives alone."""
     state, params = rooms(0.4)
     wide = dataclasses.replace(params, door_width=jnp.where(jnp.arange(B) % 2 == 0, 0.4, 1.6))
-    blocked = np.asarray(doors_blocked(state, params))
-    mixed = np.asarray(doors_blocked(state, wide))
+    blocked = np.asarray(jax.jit(doors_blocked)(state, params))
+    mixed = np.asarray(jax.jit(doors_blocked)(state, wide))
     np.testing.assert_array_equal(mixed[::2], blocked[::2])
     assert mixed[1::2].sum() < blocked[1::2].sum()
 
@@ -98,5 +99,7 @@ def test_each_world_has_its_own_door():
 def test_without_doors_nothing_is_blocked():
     env = jaxrl.make("hide_and_seek/chase")
     params = env._kernel_params(None, False)
-    state = start(jax.random.split(jax.random.key(0), 3), env.layout, env.cast, params)
-    np.testing.assert_array_equal(doors_blocked(state, params), 0)
+    state = jax.jit(partial(start, layout=env.layout, cast=env.cast, params=params))(
+        jax.random.split(jax.random.key(0), 3)
+    )
+    np.testing.assert_array_equal(jax.jit(doors_blocked)(state, params), 0)

@@ -86,7 +86,7 @@ def test_cards_on_a_table_lie_as_after_shuffling(kinds, alike):
 
 def test_the_suit_to_name_does_not_show():
     env: Any = jaxrl.make("memory/repeat_previous")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     hidden = jnp.array([1, 3, 3, 2], jnp.int8)
     for other in ([1, 0, 0, 0], [1, -1, -1, -1]):
         changed = jnp.array(other, jnp.int8)
@@ -156,12 +156,13 @@ def test_mines_lie_anywhere():
 def test_even_the_largest_and_smallest_draws_place_all_mines():
     for draw in (0.0, 1 - 2.0**-24):
         for size, mines in ((2, 1), (4, 2), (6, 6), (7, 46), (8, 10), (16, 99)):
-            assert int(place_mines(jnp.full(mines, draw, jnp.float32), size**2).sum()) == mines
+            placed = jax.jit(place_mines, static_argnums=1)(jnp.full(mines, draw, jnp.float32), size**2)
+            assert int(placed.sum()) == mines
 
 
 def test_minesweeper_counts_the_mines_beside_a_cell():
     env: Any = jaxrl.make("memory/minesweeper_hard")
-    _, state = env.reset(jax.random.key(3))
+    _, state = jax.jit(env.reset)(jax.random.key(3))
     board = np.pad(np.asarray(state.mine).reshape(8, 8), 1)
     step = jax.jit(lambda cell: env.step_env(jax.random.key(0), state, cell, env.default_params)[0])
     for row, column in itertools.product(range(8), repeat=2):
@@ -172,7 +173,7 @@ def test_minesweeper_counts_the_mines_beside_a_cell():
 
 def test_battleship_ends_when_all_ships_are_sunk():
     env: Any = jaxrl.make("memory/battleship", size=3, ships=(1, 2))
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     cells = np.flatnonzero(state.ship)
     step = jax.jit(env.step_env)
     for number, cell in enumerate(cells):
@@ -230,20 +231,20 @@ def test_wrong_options_are_explained(name, options, message):
 @pytest.mark.parametrize(("name", "size"), [("multiarmed_bandit", 1), ("battleship", 1), ("minesweeper", 3)])
 def test_the_last_action_can_be_left_out(name, size):
     env: Any = jaxrl.make(f"memory/{name}", observe_action=False)
-    obs, state = env.reset(jax.random.key(0))
+    obs, state = jax.jit(env.reset)(jax.random.key(0))
     assert obs.shape == env.observation_space().shape == (size,)
-    assert env.step(jax.random.key(1), state, jnp.int32(0))[0].shape == (size,)
+    assert jax.jit(env.step)(jax.random.key(1), state, jnp.int32(0))[0].shape == (size,)
 
 
 @pytest.mark.parametrize("name", jaxrl.list_envs("memory/*_hard"))
 def test_pictures(name):
     pytest.importorskip("PIL")
     env: Any = jaxrl.make(name)
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     before = env.render(state)
     for number in range(3):
         action = env.action_space().sample(jax.random.key(number))
-        state = env.step(jax.random.key(number + 10), state, action)[1]
+        state = jax.jit(env.step)(jax.random.key(number + 10), state, action)[1]
     after = env.render(state)
     assert before.shape == after.shape
     assert (before != after).any()
@@ -269,9 +270,9 @@ def test_pictures(name):
 )
 def test_words_tell_a_player_what_the_observation_shows(name, begins, goes_on):
     env: Any = jaxrl.make(f"memory/{name}")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     assert re.fullmatch(begins, env.text(state), re.DOTALL)
-    state = env.step_env(jax.random.key(1), state, jnp.int32(0), env.default_params)[1]
+    state = jax.jit(env.step_env)(jax.random.key(1), state, jnp.int32(0), env.default_params)[1]
     assert re.fullmatch(goes_on, env.text(state), re.DOTALL)
 
 

@@ -39,10 +39,10 @@ def test_an_option_out_of_range_is_refused(options, sentence):
 def test_parameters_can_differ_within_a_batch():
     """One copy repeats the last action, which at first is to do nothing; one takes the chosen one."""
     env = jaxrl.make("minatar/breakout")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     probabilities = jnp.array([0.0, 1.0], jnp.float32)
     params = [dataclasses.replace(env.default_params, sticky_action_prob=p) for p in probabilities]
-    step = jax.vmap(env.step_env, in_axes=(None, None, None, 0))
+    step = jax.jit(jax.vmap(env.step_env, in_axes=(None, None, None, 0)))
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
     _, after, *_ = step(jax.random.key(1), state, jnp.int32(1), both)
     np.testing.assert_array_equal(after.board.paddle, [3, 4])
@@ -52,8 +52,9 @@ def test_parameters_can_differ_within_a_batch():
 def test_the_clock_truncates():
     env = jaxrl.make("minatar/breakout?max_steps=3")
     _, state = env.reset(jax.random.key(0))
+    step = jax.jit(env.step_env)
     for wanted in (False, False, True):
-        _, state, _, terminated, truncated, _ = env.step_env(jax.random.key(1), state, jnp.int32(0), env.default_params)
+        _, state, _, terminated, truncated, _ = step(jax.random.key(1), state, jnp.int32(0), env.default_params)
         assert (bool(terminated), bool(truncated)) == (False, wanted)
 
 

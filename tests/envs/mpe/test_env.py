@@ -112,7 +112,7 @@ def test_keeps_the_contract(name, kind):
 def test_episodes_have_exactly_max_steps(env):
     """And end by truncation, never otherwise."""
     env = env("simple", max_steps=7)
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     action = jnp.ones(1, jnp.int32)
 
     def body(state, key):
@@ -152,7 +152,7 @@ def test_continuous_actions_have_no_mask(env):
 @pytest.mark.quick
 def test_words_are_heard_in_the_next_observation(env):
     env = env("simple_reference", action_type="discrete")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     obs, state, *_ = jax.jit(env.step)(jax.random.key(1), state, jnp.array([5 * 7 + 1, 5 * 2]))
     np.testing.assert_array_equal(obs[1, -10:], np.eye(10)[7])
     np.testing.assert_array_equal(obs[0, -10:], np.eye(10)[2])
@@ -161,7 +161,7 @@ def test_words_are_heard_in_the_next_observation(env):
 
 def test_resets_fill_the_square(env):
     env = env("simple_tag", action_type="discrete")
-    _, state = env.batch_reset(jax.random.split(jax.random.key(0), B))
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), B))
     agents, obstacles = np.asarray(state.position[:, :4]), np.asarray(state.position[:, 4:])
     for places, side in ((agents, 1.0), (obstacles, 0.9)):
         assert side - 0.02 < np.abs(places).max() <= side
@@ -172,7 +172,7 @@ def test_resets_fill_the_square(env):
 
 def test_goals_are_drawn_evenly(env):
     env = env("simple_reference", action_type="discrete")
-    _, state = env.batch_reset(jax.random.split(jax.random.key(0), B))
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), B))
     pairs = np.bincount(3 * state.goal[:, 0] + state.goal[:, 1], minlength=9)
     assert len(pairs) == 9
     assert pairs.min() > B / 9 - 25
@@ -180,7 +180,7 @@ def test_goals_are_drawn_evenly(env):
 
 def test_global_state_tells_everything(env):
     env = env("simple_speaker_listener", action_type="discrete")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     state = dataclasses.replace(state, velocity=jnp.ones((2, 2)), message=jnp.array([[0.0, 0.0, 1.0]]))
     told = np.asarray(env.global_state(state))
     expected = [*np.ravel(state.position), 1, 1, 1, 1, 0, 0, 1, *np.eye(3)[int(state.goal[0])]]
@@ -196,7 +196,7 @@ def test_parameters_can_be_mapped(env):
     mass[2, 0] = 10.0
     rules = params.rules._replace(local_ratio=np.array([0.0, 0.5, 1.0], np.float32))
     params = dataclasses.replace(params, damping=np.array([0.25, 0.0, 0.25], np.float32), mass=mass, rules=rules)
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     apart = jnp.array([[-0.9, 0], [0.1, 0], [0.9, 0], [0, 0], [0, 0], [0, 0]])
     state = dataclasses.replace(state, position=apart, velocity=jnp.ones((3, 2)))
     action = jnp.zeros((3, 5)).at[:, 2].set(1.0)

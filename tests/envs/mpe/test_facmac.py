@@ -186,14 +186,14 @@ def test_their_fault_prey_in_the_open_stands_still(pair):
     state = hunted(pair.ours, [[0.0, 0.0]], [[3.0, 0.0], [0.0, 3.0], [-3.0, 0.0]])
     their_force = pair.theirs._prey_policy(jax.random.PRNGKey(0), pair.as_theirs(state), 3)
     assert not np.asarray(their_force).any()
-    force = pair.ours.script(jax.random.key(0), state, pair.ours.default_params)
+    force = jax.jit(pair.ours.script)(jax.random.key(0), state, pair.ours.default_params)
     assert np.linalg.norm(force[0]) > 0.8
 
 
 def test_their_fault_all_prey_draw_the_same_spots(env):
     env = env("simple_facmac_6a")
     state = hunted(env, [[0.0, 0.0], [0.0, 0.0]], [[3.0, 0.1 * i] for i in range(6)])
-    one, other = env.script(jax.random.key(0), state, env.default_params)
+    one, other = jax.jit(env.script)(jax.random.key(0), state, env.default_params)
     assert np.abs(one - other).max() > 1e-3
 
 

@@ -89,7 +89,7 @@ def test_coincident_bodies_do_not_push_and_break_nothing(moved, world):
         still = jnp.zeros((2, 2))
         return jnp.square(move(world, position, still, still, params)[1]).sum()
 
-    assert np.isfinite(jax.grad(speed)(jnp.zeros((4, 2)))).all()
+    assert np.isfinite(jax.jit(jax.grad(speed))(jnp.zeros((4, 2)))).all()
     nearly = moved(np.array([[0, 0], [1e-20, 0], [0, 1e-9], [0, 0]], np.float32), zeros, zeros)
     assert np.isfinite(nearly[0]).all()
     assert np.isfinite(nearly[1]).all()
@@ -112,7 +112,7 @@ def test_leaving_the_square_costs():
 
 def random_steps(env, seed):
     """States as resets make them, but crowded and in motion, and continuous actions: `[B, …]`."""
-    _, state = env.batch_reset(jax.random.split(jax.random.key(seed), B))
+    _, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(seed), B))
     rng = np.random.default_rng(seed)
     velocity = jnp.asarray(rng.normal(size=state.velocity.shape), jnp.float32)
     state = dataclasses.replace(state, position=0.7 * state.position, velocity=velocity)

@@ -22,7 +22,7 @@ KITCHEN = """
 
 def test_a_kitchen_in_letters() -> None:
     env = jaxrl.make("overcooked", layout=KITCHEN)
-    state = jax.device_get(env.reset(jax.random.key(0))[1])
+    state = jax.device_get(jax.jit(env.reset)(jax.random.key(0))[1])
     counters = np.zeros(20, np.int32)
     counters[[0, 1, 14]] = ONION, SOUP + 3, TOMATO
     state = dataclasses.replace(
@@ -51,7 +51,7 @@ def test_a_kitchen_in_letters() -> None:
 def test_every_cell_has_the_character_of_its_layout(name: str) -> None:
     env = jaxrl.make(f"overcooked/{name}")
     layout = env.layout
-    rows = env.board(env.reset(jax.random.key(0))[1]).splitlines()[: layout.height]
+    rows = env.board(jax.jit(env.reset)(jax.random.key(0))[1]).splitlines()[: layout.height]
     signs = [row[2 + 5 * column] for row in rows for column in range(layout.width)]
     wanted = np.where(layout.tiles == " ", ".", layout.tiles)
     wanted[layout.starts] = np.arange(len(layout.starts)).astype(str)

@@ -98,7 +98,7 @@ def test_no_other_action_is_better(name):
     else:
         grid = [a for a in range(space.n) if a not in env.solution.never]
     step = jax.jit(jax.vmap(env.step_env, in_axes=(0, 0, 0, None)))
-    obs, state = env.batch_reset(jax.random.split(jax.random.key(0), 64))
+    obs, state = jax.jit(env.batch_reset)(jax.random.split(jax.random.key(0), 64))
     for action in grid:
         shape = (64, *((env.num_agents,) if team else ()), *space.shape)
         actions = jnp.broadcast_to(jnp.asarray(action, space.dtype), shape)
@@ -124,7 +124,7 @@ def test_a_masked_action_would_pay():
     env: Any = jaxrl.make("probe/action_mask")
     _, state = env.reset(jax.random.key(0))
     assert env.action_mask(state).tolist() == [True, True, False]
-    assert env.step(jax.random.key(1), state, jnp.int32(2))[2] == 10.0
+    assert jax.jit(env.step)(jax.random.key(1), state, jnp.int32(2))[2] == 10.0
 
 
 def per_episode(reward: Any, done: Any) -> float:
@@ -185,7 +185,7 @@ def test_only_the_global_state_tells_the_reward():
     obs, state = env.batch_reset(jax.random.split(jax.random.key(0), 64))
     seen = jax.vmap(env.global_state)(state)
     actions = jnp.zeros((64, 2), jnp.int32)
-    _, _, reward, *_ = env.batch_step(jax.random.split(jax.random.key(1), 64), state, actions)
+    _, _, reward, *_ = jax.jit(env.batch_step)(jax.random.split(jax.random.key(1), 64), state, actions)
     assert not obs.any()
     np.testing.assert_array_equal(reward, np.repeat(seen, 2, axis=1))
     assert {(c.global_state, c.value) for c in env.solution.cases} == {((-1.0,), -1.0), ((1.0,), 1.0)}

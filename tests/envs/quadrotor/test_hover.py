@@ -40,11 +40,11 @@ def moved(state: Any, **parts: Any) -> Any:
 
 def test_the_history_holds_the_last_actions_the_newest_last():
     env: Any = jaxrl.make("quadrotor/hover", history=3)
-    obs, state = env.reset(jax.random.key(1))
+    obs, state = jax.jit(env.reset)(jax.random.key(1))
     np.testing.assert_array_equal(obs[MOTION_SIZE:], np.zeros(12))
     actions = [jnp.full(4, 0.1 * t) + jnp.arange(4) / 100 for t in range(5)]
     for t, action in enumerate(actions):
-        obs, state, *_ = env.step_env(jax.random.key(10 + t), state, action, env.default_params)
+        obs, state, *_ = jax.jit(env.step_env)(jax.random.key(10 + t), state, action, env.default_params)
     np.testing.assert_allclose(obs[MOTION_SIZE:], np.concatenate(actions[2:]), rtol=1e-6)
 
 
@@ -112,7 +112,7 @@ def test_hovering_lasts_an_episode_and_idling_does_not():
         alive = jax.lax.scan(step, at_rest(), jax.random.split(jax.random.key(0), 500))[1]
         return jnp.cumprod(alive).sum()
 
-    lengths = jax.vmap(lifetime)(jnp.stack([HOVER, jnp.full(4, -1.0)]))
+    lengths = jax.jit(jax.vmap(lifetime))(jnp.stack([HOVER, jnp.full(4, -1.0)]))
     assert lengths[0] == 500
     assert 30 < lengths[1] < 60  # from rest, 0.6 m take 0.35 s of free fall, and rotors do not stop at once
 
@@ -124,7 +124,7 @@ def test_drones_of_all_kinds_fly_in_one_vmap():
     state = at_rest()
     step = jax.vmap(lambda p: ENV.step_env(jax.random.key(0), state, HOVER, p)[1].motion.velocity[2], in_axes=(axes,))
     lift = 0.027 * 9.81
-    np.testing.assert_allclose(step(params), 0.01 * (lift / masses - 9.81), atol=1e-4)
+    np.testing.assert_allclose(jax.jit(step)(params), 0.01 * (lift / masses - 9.81), atol=1e-4)
 
 
 def test_an_episode_keeps_the_drone_that_is_drawn_for_it():
@@ -134,7 +134,7 @@ def test_an_episode_keeps_the_drone_that_is_drawn_for_it():
         return dataclasses.replace(params, mass=params.mass * factor[0], inertia=params.inertia * factor[1])
 
     venv = jaxrl.VectorEnv(RandomParams(ENV, draw), 8)
-    _, state = venv.reset(jax.random.key(1))
+    _, state = jax.jit(venv.reset)(jax.random.key(1))
     after = jax.jit(venv.step)(jax.random.key(2), state, jnp.broadcast_to(HOVER, (8, 4)))[1]
     assert len(np.unique(state.own.mass)) == 8
     np.testing.assert_array_equal(state.own.mass, after.own.mass)

@@ -28,7 +28,7 @@ def with_motion(state: Any, **parts: Any) -> Any:
 
 
 def test_the_target_is_seen_from_the_drone():
-    _, state = ENV.reset(jax.random.key(0))
+    _, state = jax.jit(ENV.reset)(jax.random.key(0))
     state = dataclasses.replace(state, step=jnp.int32(130))
     obs = ENV.observation(state)
     position, velocity = target(state)
@@ -44,7 +44,7 @@ def test_the_target_is_seen_from_the_drone():
 
 
 def test_phases_differ_between_episodes_and_stay_within_one():
-    _, states = jax.vmap(ENV.reset)(jax.random.split(jax.random.key(1), 2000))
+    _, states = jax.jit(jax.vmap(ENV.reset))(jax.random.split(jax.random.key(1), 2000))
     assert states.phase.min() >= 0
     assert states.phase.max() <= 2 * np.pi
     np.testing.assert_allclose(np.exp(1j * np.asarray(states.phase)).mean(0), 0, atol=0.06)
@@ -102,7 +102,7 @@ def test_a_figure_without_size_is_hovering():
     other = type(hover.reset(jax.random.key(0))[1])(**own)
     for t in range(3):
         ours = STEP(jax.random.key(20 + t), state, HOVER * t, still)
-        theirs = hover.step_env(jax.random.key(20 + t), other, HOVER * t, hover.default_params)
+        theirs = jax.jit(hover.step_env)(jax.random.key(20 + t), other, HOVER * t, hover.default_params)
         state, other = ours[1], theirs[1]
         np.testing.assert_allclose(np.delete(ours[0], range(18, 24)), theirs[0], atol=1e-6)
         for a, b in zip(ours[2:], theirs[2:], strict=True):

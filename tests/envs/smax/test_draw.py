@@ -88,11 +88,11 @@ def test_frames_change_as_units_move(env: SMAX, replay: Replay) -> None:
 @pytest.fixture(scope="module")
 def duel(env: SMAX) -> tuple[State, State]:
     """Ally 1 shoots enemy 2 while enemies 0 and 1, far away, see nobody; enemy 2 shoots back."""
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     position = jnp.array([[2.0, 30.0], [14.0, 16.0], [2.0, 2.0], [30.0, 30.0], [30.0, 2.0], [17.0, 16.0]])
     state = dataclasses.replace(state, position=position)
     action = jnp.array([4, 5 + 2, 4])
-    return state, env.step_env(jax.random.key(1), state, action, env.default_params)[1]
+    return state, jax.jit(env.step_env)(jax.random.key(1), state, action, env.default_params)[1]
 
 
 def test_targets_are_those_who_were_hit(env: SMAX, duel: tuple[State, State]) -> None:
@@ -128,7 +128,7 @@ def test_the_captions_count_the_living(env: SMAX, replay: Replay) -> None:
 
 def test_unit_types_have_shapes_and_letters() -> None:
     env = jaxrl.make("smax/3s5z_vs_3s6z")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state))
     stalker, zealot = _bodies(scene)[0], _bodies(scene)[3]
     assert vars(stalker)["sides"] != vars(zealot)["sides"]
@@ -139,7 +139,7 @@ def test_unit_types_have_shapes_and_letters() -> None:
 def test_own_unit_types_are_drawn_by_their_names() -> None:
     tank = {"tank": (150, 30, 7, 2.0, 2.0, 0.8, 11), "zealot": (10, 30, 2, 2.0, 2.0, 0.5, 9)}
     env = jaxrl.make("smax", allies=["tank", "zealot"], enemies="1tank", unit_types=tank)
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state))
     assert [shape.text for shape in scene.shapes if isinstance(shape, Text)] == ["t", "Z", "t"]
     titles = [body.tip.title for body in _bodies(scene) if body.tip is not None]

@@ -108,8 +108,8 @@ def test_final_observation_is_the_one_before_the_reset(three):
 def test_sub_states_end_in_the_step(three):
     env, reset, _ = three
     state = jax.tree.map(lambda leaf: leaf[0], reset(keys(0))[1])
-    ticks = env.sub_states(jax.random.key(3), state, jnp.array([1, 5, 0]))
-    after = env.step_env(jax.random.key(3), state, jnp.array([1, 5, 0]), env.default_params)[1]
+    ticks = jax.jit(env.sub_states)(jax.random.key(3), state, jnp.array([1, 5, 0]))
+    after = jax.jit(env.step_env)(jax.random.key(3), state, jnp.array([1, 5, 0]), env.default_params)[1]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a[-1], b, atol=1e-6), ticks, after)
     assert ticks.position.shape == (8, 6, 2)
 

@@ -153,7 +153,7 @@ def test_chases_everybody_alike(both):
 
 def test_first_goal_is_the_mirrored_spawn():
     env = make("smax/3m")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     np.testing.assert_allclose(state.memory.goal, 32 - state.position[3:], atol=1e-5)
 
 

@@ -24,7 +24,7 @@ def test_the_coin_game_in_letters() -> None:
 
 def test_storm_in_letters() -> None:
     env = jaxrl.make("storm/rock_paper_scissors")
-    state = jax.device_get(env.reset(jax.random.key(0))[1])
+    state = jax.device_get(jax.jit(env.reset)(jax.random.key(0))[1])
     state = dataclasses.replace(
         state,
         position=np.array([[3, 0], [7, 2]]),  # x, y
@@ -55,7 +55,7 @@ def test_a_player_of_storm_goes_where_its_sign_points(direction: int) -> None:
     still = {"frozen": np.zeros(2, np.int32), "direction": np.full(2, direction), "beams": np.zeros(2, np.uint32)}
     state = dataclasses.replace(state, position=np.array([[3, 3], [7, 7]]), **still)
     actions = np.array([rules.FORWARD, rules.STAY])
-    after = env.step_env(jax.random.key(0), state, actions, env.default_params)[1]
+    after = jax.jit(env.step_env)(jax.random.key(0), state, actions, env.default_params)[1]
     (row, column, sign), (new_row, new_column, _) = (_place(env.board(each)) for each in (state, after))
     assert {(0, 1): ">", (0, -1): "<", (1, 0): "v", (-1, 0): "^"}[new_row - row, new_column - column] == sign
 

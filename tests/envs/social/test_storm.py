@@ -153,7 +153,7 @@ def slow_move(state, action, luck):
 def test_nobody_enters_a_taken_cell(n):
     """Two players of jaxmarl's `storm` can stand in one cell, and more of them in a chain."""
     keys = jax.random.split(jax.random.key(n), (3, 400))
-    states = jax.vmap(lambda key: random_state(key, n))(keys[0])
+    states = jax.jit(jax.vmap(lambda key: random_state(key, n)))(keys[0])
     action = jax.vmap(lambda key: jax.random.choice(key, 5, (n,), p=jnp.array([0.1, 0.1, 0.7, 0.05, 0.05])))(keys[1])
     luck = jax.vmap(lambda key: jax.random.uniform(key, (n,)))(keys[2])
     position, _ = jax.jit(jax.vmap(rules.move))(states, action, luck)
@@ -202,7 +202,7 @@ def test_the_rules_hold_whatever_the_players_do():
         _, after, reward, *_ = env.step_env(key_step, state, action, env.default_params)
         return after, (state, after, reward)
 
-    _, start = env.reset(jax.random.key(0))
+    _, start = jax.jit(env.reset)(jax.random.key(0))
     scan = jax.jit(lambda state, keys: jax.lax.scan(one, state, keys)[1])
     before, after, reward = jax.tree.map(np.asarray, scan(start, jax.random.split(jax.random.key(1), 3000)))
     cells = np.asarray(rules.place(after.position))
@@ -264,7 +264,7 @@ def test_what_others_hold_is_hidden_until_they_have_met():
     env = jaxrl.make("storm", num_agents=3)
     state = face_to_face(3)
     other = dataclasses.replace(state, inventory=state.inventory.at[1].set(jnp.array([4, 2])))
-    same = np.all(np.asarray(env.observation(state) == env.observation(other)), 1)
+    same = np.all(np.asarray(jax.jit(env.observation)(state) == env.observation(other)), 1)
     assert same.tolist() == [True, False, True]
     frozen = dataclasses.replace(other, frozen=jnp.array([0, 3, 0]))
     shown = np.asarray(env.observation(frozen))[0, -9:]
@@ -296,7 +296,7 @@ def test_an_option_out_of_range_is_refused(options):
 
 def test_pictures_tell_twelve_kinds_apart():
     env = jaxrl.make("storm", payoff=np.eye(12))
-    states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.reset(jax.random.key(0))[1])
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], jax.jit(env.reset)(jax.random.key(0))[1])
     shapes = env.draw(states).shapes
     coins = {shape.fill[0] for shape in shapes if shape.tip is not None and shape.tip.title == "coin"}
     assert len(coins) == 12
