@@ -29,11 +29,11 @@ def test_a_picture_shows_one_state(name: str) -> None:
     pytest.importorskip("PIL")
     env = jaxrl.make(name)
     several, pooled = jaxrl.VectorEnv(env, 2), jaxrl.VectorEnv(env, 2, reset="pool")
-    states = several.reset(jax.random.key(0))[1]
+    states = jax.jit(several.reset)(jax.random.key(0))[1]
     with pytest.raises(ValueError, match=r"give jax.tree.map\(lambda leaf: leaf\[0\], state\)"):
         env.render(states)
     with pytest.raises(ValueError, match=r"a pool is vector_env.env_state\(state\)"):
-        env.render(pooled.reset(jax.random.key(0))[1])
+        env.render(jax.jit(pooled.reset)(jax.random.key(0))[1])
     assert env.render(jax.tree.map(lambda leaf: leaf[0], states)).shape[-1] == 3
 
 

@@ -58,7 +58,7 @@ def test_actions_may_be_a_list_and_a_number_stands_for_an_action_of_one():
     """Of Pendulum, an action is `[1]`."""
     for name, actions, wanted in (("CartPole-v1", [0, 1], [0, 1]), ("Pendulum-v1", [0.5, -1.0], [[0.5], [-1.0]])):
         venv = jaxrl.VectorEnv(jaxrl.make(name), 2)
-        _, state = venv.reset(jax.random.key(0))
+        _, state = jax.jit(venv.reset)(jax.random.key(0))
         step = jax.jit(venv.step)
         given, same = (step(jax.random.key(1), state, action) for action in (actions, np.array(wanted)))
         chex.assert_trees_all_equal(given, same)
@@ -270,4 +270,4 @@ def test_what_can_be_trained_on_is_left_alone() -> None:
     env.step(jax.random.key(1), state, jnp.zeros(2, int))
     venv = jaxrl.VectorEnv(env, 3)
     _, state = venv.reset(jax.random.key(2))
-    venv.step(jax.random.key(3), state, jnp.zeros((3, 2), int))
+    jax.jit(venv.step)(jax.random.key(3), state, jnp.zeros((3, 2), int))

@@ -203,7 +203,7 @@ def test_words_without_a_flag_and_switches_with_a_value(typed: str, sentence: st
 
 
 def test_several_members_are_not_evaluated_as_one() -> None:
-    states = jax.vmap(ALGO.init)(jax.random.split(jax.random.key(0), 2))
+    states = jax.jit(jax.vmap(ALGO.init))(jax.random.split(jax.random.key(0), 2))
     with pytest.raises(ValueError, match=r"holds 2 members; evaluate them side by side: jax.vmap\(lambda s, k"):
         jaxrl.evaluate(ALGO, ENV, states, jax.random.key(1))
     keys = jax.random.split(jax.random.key(1), 2)

@@ -235,7 +235,7 @@ def test_distributions_of_values_are_compared_by_their_means():
     mask = jnp.arange(num_actions) % 2 == 0
     obs = jax.random.normal(jax.random.key(1), (2, 3, 1, *agent.env.observation_space().shape))
     observation = Observation(obs, None, jnp.broadcast_to(mask, (2, 3, 1, num_actions)), jnp.ones((2, 3, 1), bool))
-    params = agent.networks.init(jax.random.key(0))
+    params = jax.jit(agent.networks.init)(jax.random.key(0))
     _, policy, logits = agent.networks.apply(params, (), observation, jnp.zeros((2, 3), bool))
     assert logits.shape == (2, 3, 1, num_actions, 51)
     means = config.value.each.decode(logits)

@@ -74,7 +74,8 @@ def loss_and_slopes(config, windows, params, target):
     no_reset = jnp.zeros(ends.shape, bool)
     steps = Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
     loss = partial(dqn.loss, linear_agent(config), config.hyperparams)
-    return jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0])(jnp.float32(params))
+    of_params = jax.jit(jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0]))
+    return of_params(jnp.float32(params))
 
 
 @pytest.mark.parametrize(("n", "double", "value_loss"), [(1, True, "mse"), (3, True, "huber"), (2, False, "mse")])

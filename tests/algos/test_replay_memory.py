@@ -96,6 +96,7 @@ def test_the_loss_of_sequences_and_its_gradient_are_those_of_a_loop(double: bool
     steps = Steps(observation, jnp.asarray(reset), jnp.asarray(action), jnp.float32(reward), *flags)
     loss = partial(dqn.loss, recurrent_agent(config), config.hyperparams)
     batch = Batch(steps, jnp.float32(memory))
-    got, slopes = jax.value_and_grad(lambda p: loss(p, jnp.float32(target), batch)[0])(jnp.float32(params))
+    of_params = jax.jit(jax.value_and_grad(lambda p: loss(p, jnp.float32(target), batch)[0]))
+    got, slopes = of_params(jnp.float32(params))
     np.testing.assert_allclose(got, slow(params), rtol=1e-5)
     np.testing.assert_allclose(slopes, slope(slow, params), atol=1e-4)

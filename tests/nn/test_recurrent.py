@@ -34,7 +34,7 @@ def test_equals_flax_cell(core, theirs):
     carry = jax.tree.map(lambda leaf: leaf + jnp.linspace(-1.0, 1.0, H), core.carry_of((B,)))
     x = jax.random.normal(jax.random.key(1), (T, B, D))
     reset = jnp.zeros((T, B), bool)
-    params = jax.tree.map(lambda p: p + 0.1, core.init(jax.random.key(0), carry, x, reset))
+    params = jax.tree.map(lambda p: p + 0.1, jax.jit(core.init)(jax.random.key(0), carry, x, reset))
     _, y = core.apply(params, carry, x, reset)
     cell, cell_params = theirs(params["params"])
     for t in range(T):

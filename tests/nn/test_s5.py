@@ -51,7 +51,7 @@ def test_a_layer_equals_the_discretised_state_space_model():
     features, steps = 4, 5
     core = S5(features, num_layers=1)
     x = jax.random.normal(jax.random.key(1), (steps, 1, features))
-    params: Any = core.init(jax.random.key(0), core.carry_of((1,)), x, jnp.zeros((steps, 1), bool))["params"]
+    params: Any = jax.jit(core.init)(jax.random.key(0), core.carry_of((1,)), x, jnp.zeros((steps, 1), bool))["params"]
     layer = params["layer_0"]
     layer["log_step"] = jnp.full_like(layer["log_step"], np.log(0.3))  # one step size, so that one matrix will do
     params["input"]["kernel"] = jnp.eye(features)

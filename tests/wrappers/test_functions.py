@@ -80,7 +80,7 @@ def test_a_function_that_returns_no_number_is_refused(returned: Any):
 def test_final_observations_go_through_the_function_too():
     env = ObservationFunction(CartPole(max_steps=1), lambda obs: obs[:2] + 10, Box(-np.inf, np.inf, (2,)))
     _, state = env.reset(jax.random.key(0))
-    obs, after, *_, info = env.step(jax.random.key(1), state, 1)
+    obs, after, *_, info = jax.jit(env.step)(jax.random.key(1), state, 1)
     final = info["final_state"]
     assert final.step == 1
     np.testing.assert_allclose(info["final_observation"], [final.position + 10, final.velocity + 10])

@@ -54,7 +54,7 @@ def test_parameters_last_for_an_episode_and_are_new_in_the_next():
         return after, (state.own.half_length, used, after.own.half_length, terminated | truncated)
 
     keys = jax.random.split(jax.random.key(0), 13)
-    before, used, after, done = jax.lax.scan(step, venv.reset(keys[0])[1], keys[1:])[1]
+    before, used, after, done = jax.lax.scan(step, jax.jit(venv.reset)(keys[0])[1], keys[1:])[1]
     assert done.sum() == 3 * B
     np.testing.assert_array_equal(used, before)
     np.testing.assert_array_equal(after == before, ~done)
@@ -100,7 +100,7 @@ def test_worlds_to_choose_from_are_chosen_alike():
     default = CartPole().default_params
     worlds = jax.tree.map(lambda leaf: np.stack([leaf] * 4), default)
     worlds = dataclasses.replace(worlds, half_length=np.array([1, 2, 3, 4], np.float32))
-    _, state = VectorEnv(RandomParams(CartPole(), worlds), 4000).reset(jax.random.key(0))
+    _, state = jax.jit(VectorEnv(RandomParams(CartPole(), worlds), 4000).reset)(jax.random.key(0))
     found, counts = np.unique(state.own.half_length, return_counts=True)
     np.testing.assert_array_equal(found, [1, 2, 3, 4])
     assert (abs(counts - 1000) < 120).all()  # more than four deviations
@@ -146,7 +146,7 @@ def test_each_environment_of_a_vector_has_its_own_world():
     _, state = venv.reset(jax.random.key(0))
     ends = []
     for seed in range(6):
-        _, state, _, _, truncated, _ = venv.step(jax.random.key(seed), state, jnp.zeros(3, int))
+        _, state, _, _, truncated, _ = jax.jit(venv.step)(jax.random.key(seed), state, jnp.zeros(3, int))
         ends.append(truncated)
     np.testing.assert_array_equal(ends, [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 0], [1, 0, 0], [1, 1, 1]])
     assert venv.action_mask(state).shape == (3, 2)
@@ -164,7 +164,7 @@ def test_a_curriculum_goes_with_the_training():
     """Episodes that begin in an update are drawn with the progress at its beginning."""
     config = ppo.Config(env="CartPole-v1?max_steps=1", params=f"{WORLDS}:draw", total_timesteps=32 * 10, **TINY)
     algo = ppo.make(config)
-    state, update = algo.init(jax.random.key(0)), jax.jit(algo.update)
+    state, update = jax.jit(algo.init)(jax.random.key(0)), jax.jit(algo.update)
     drawn = []
     for number in (0, 5, 9):
         state, _ = update(dataclasses.replace(state, update=jnp.int32(number)))

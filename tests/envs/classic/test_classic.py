@@ -95,7 +95,7 @@ def test_truncated_at_gymnasiums_limit(env_id):
     env: Any = jaxrl.make(env_id)
     limit = gymnasium.spec(env_id).max_episode_steps
     assert env.default_params.max_steps == limit == LIMITS[env_id]
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     action = jnp.zeros(env.action_space().shape, env.action_space().dtype)
     step = jax.jit(env.step_env)
     for clock, expected in ((limit - 2, False), (limit - 1, True)):
@@ -108,7 +108,7 @@ def test_truncated_at_gymnasiums_limit(env_id):
 def test_arriving_at_the_last_step_is_termination_alone():
     env: Any = jaxrl.make("MountainCar-v0")
     state = mountain_car.State(jnp.float32(0.49), jnp.float32(0.06), jnp.int32(199))
-    *_, terminated, truncated, _ = env.step_env(jax.random.key(0), state, jnp.int32(2), env.default_params)
+    *_, terminated, truncated, _ = jax.jit(env.step_env)(jax.random.key(0), state, jnp.int32(2), env.default_params)
     assert terminated
     assert not truncated
 
@@ -135,7 +135,7 @@ def test_physics_vary_without_recompilation():
     axes = cartpole.Params(**{f.name: 0 if f.name == "force" else None for f in dataclasses.fields(params)})
     state = cartpole.State(*jnp.zeros(4), step=ZERO)
     step = jax.vmap(lambda p: env.step_env(jax.random.key(0), state, jnp.int32(1), p)[0], in_axes=(axes,))
-    velocity = step(params)[:, 1]
+    velocity = jax.jit(step)(params)[:, 1]
     np.testing.assert_allclose(velocity[1], 2 * velocity[0], rtol=1e-6)
 
 

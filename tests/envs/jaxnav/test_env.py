@@ -32,7 +32,7 @@ def drive(state, *orders, steps=1, params=PARAMS):
 
 @pytest.fixture
 def start():
-    return ENV.reset(jax.random.key(0))[1]
+    return jax.jit(ENV.reset)(jax.random.key(0))[1]
 
 
 def test_a_robot_drives_ahead_and_is_paid_for_the_way(start):

@@ -32,7 +32,7 @@ def test_robots_look_to_their_goals():
 
 def test_an_episode_begins_as_drawn():
     env = jaxrl.make("jaxnav/own", map=TEXT)
-    state = env.reset(jax.random.key(0))[1]
+    state = jax.jit(env.reset)(jax.random.key(0))[1]
     np.testing.assert_array_equal(state.position, [[1.5, 3.5], [1.5, 1.5]])
     np.testing.assert_array_equal(state.goal, [[4.5, 1.5], [4.5, 3.5]])
     np.testing.assert_array_equal(np.flatnonzero(~np.asarray(state.walls)[2]), [1, 4])

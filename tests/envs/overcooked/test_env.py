@@ -146,7 +146,7 @@ def test_cooks_stand_on_the_floor_and_never_together(crowd):
 def test_a_soup_is_worth_what_its_order_is(alone):
     """Each cook is paid for a soup that is ordered; others vanish through the hatch for nothing."""
     env, step = alone
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     params = jaxrl.make("overcooked", orders="ooo,ot,tt").default_params
     state = dataclasses.replace(state, position=jnp.array([6]), direction=jnp.array([DOWN]))
     rewards = []
@@ -208,7 +208,7 @@ def test_full_counters_ends_with_the_true_kitchen():
 def test_dishes_on_counters_or_in_hands_earn_nothing():
     """JaxMARL once counted only the own hand."""
     env = jaxrl.make("overcooked", layout="XPXXX|O1 2D|XXXSX")
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     state = dataclasses.replace(state, contents=jnp.array([1]), direction=jnp.array([0, 2]))
     dish = jnp.int32(DISH)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.quick
 
 def test_a_kitchen_in_letters() -> None:
     env = jaxrl.make("overcooked_v2", layout="WPPRW|0A AX|1A  B|WWLWP")
-    state = jax.device_get(env.reset(jax.random.key(0))[1])
+    state = jax.device_get(jax.jit(env.reset)(jax.random.key(0))[1])
     items, timer = np.zeros(20, np.int32), np.zeros(20, np.int32)
     items[[1, 2, 19]] = recipe([1, 1, 0]), recipe([0, 0, 1]), recipe([1, 1, 1]) | COOKED
     items[[0, 4]] = PLATE, ingredient(1)

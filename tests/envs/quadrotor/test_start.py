@@ -31,7 +31,7 @@ def distance_of_distributions(a: np.ndarray, b: np.ndarray) -> float:
 
 @pytest.mark.parametrize("most", [np.pi / 2, np.pi])
 def test_angles_are_those_that_rejection_would_leave(most):
-    q = np.asarray(jax.vmap(random_rotation, in_axes=(0, None))(DRAWS, np.float32(most)), np.float64)
+    q = np.asarray(jax.jit(jax.vmap(random_rotation, in_axes=(0, None)))(DRAWS, np.float32(most)), np.float64)
     wanted = rejected(most, np.random.default_rng(0))
     assert len(wanted) == COUNT
     limit = 1.63 * np.sqrt(2 / COUNT)  # two equal distributions are farther apart once in a hundred times
@@ -52,7 +52,7 @@ def test_axes_are_uniform_on_the_sphere():
 def test_angles_solve_their_equation_to_the_ends(most):
     share = np.array([0, 1e-6, 1e-3, 0.25, 0.5, 0.75, 1 - 2**-24], np.float32)
     draws = jnp.stack([share, jnp.full(7, 0.5), jnp.full(7, 0.5)], 1)
-    q = np.asarray(jax.vmap(random_rotation, in_axes=(0, None))(draws, np.float32(most)), np.float64)
+    q = np.asarray(jax.jit(jax.vmap(random_rotation, in_axes=(0, None)))(draws, np.float32(most)), np.float64)
     angle = 2 * np.arctan2(np.linalg.norm(q[:, 1:], axis=1), q[:, 0])
     assert np.isfinite(q).all()
     assert (angle <= most * (1 + 1e-3)).all()

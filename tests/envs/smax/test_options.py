@@ -16,7 +16,7 @@ def test_battles_of_your_own():
     assert env.action_space().n == 14
     tank = UnitType(health=300, damage=30, range=7, cooldown=2.0, speed=1.5, radius=1.0, sight=12)
     env = jaxrl.make("smax", allies="2tank1m", enemies=["zealot"] * 4, unit_types={"tank": tank}, map_size=(40, 20))
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     np.testing.assert_allclose(state.health, [300, 300, 45, 150, 150, 150, 150])
     assert env.observation_space().shape == (6 * 14 + 11,)
 

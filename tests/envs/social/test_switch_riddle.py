@@ -97,7 +97,7 @@ def test_only_who_is_in_the_room_acts_and_sees():
 
 def test_everybody_is_drawn_equally_often():
     env = jaxrl.make("switch_riddle", num_agents=5)
-    _, states = jax.vmap(env.reset)(jax.random.split(jax.random.key(7), 5000))
+    _, states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(7), 5000))
     counts = np.bincount(np.asarray(states.in_room), minlength=5)
     assert counts.sum() == 5000
     assert (np.abs(counts - 1000) < 150).all()
