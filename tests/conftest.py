@@ -66,6 +66,14 @@ def _records_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_power_cuts() -> Iterator[None]:
+    """Nobody waits for the disk, which takes milliseconds for each of thousands of small files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _compile_quickly() -> Iterator[None]:
     """`fit` asks for more optimisation than other programs of the suite get."""
     with pytest.MonkeyPatch.context() as patch:

@@ -12,8 +12,8 @@ from jaxrl.train.folder.load import Run
 from jaxrl.train.transfer import in_env, what_fits
 
 
-def trained(folder: Path, num_seeds: int = 1, **fields: object) -> Run:
-    config = ippo.Config(env="smax/3m?max_steps=12", num_envs=4, num_steps=8, total_timesteps=32, hidden=(8,), **fields)  # pyright: ignore[reportArgumentType]
+def trained(folder: Path, env: str = "smax/3m?max_steps=12", num_seeds: int = 1, **fields: object) -> Run:
+    config = ippo.Config(env=env, num_envs=4, num_steps=8, total_timesteps=32, hidden=(8,), **fields)  # pyright: ignore[reportArgumentType]
     jaxrl.fit(ippo.make(config), config, folder, num_seeds=num_seeds, quiet=True, pictures=False, eval_episodes=4)
     return jaxrl.load(folder)
 
@@ -61,9 +61,9 @@ def test_a_film_of_another_environment_needs_a_name_of_its_own(units: Run):
 
 
 def test_flat_networks_fit_one_size(tmp_path: Path):
-    run = trained(tmp_path / "run", torso="flat")
+    run = trained(tmp_path / "run", "mpe/simple_spread?max_steps=12", torso="flat")
     with pytest.raises(ValueError, match=r"does not fit: params.*shape of observations is.*--torso entities"):
-        in_env(run, "smax/5m_vs_6m")
+        in_env(run, "mpe/simple_spread?num_agents=4")
 
 
 def test_another_algorithm_is_named_first_and_fields_that_only_one_has_are_not(units: Run):
