@@ -102,7 +102,7 @@ PRESETS: dict[str, Config] = {
     ),
     "quadrotor": Config(**QUADROTOR),
     "minatar": Config(env="minatar/breakout", gae_lambda=0.8, ent_coef=0.01, **_MINATAR),
-    # Submarines come up for air only after more trials; with the entropy of the other games they run out of it.
+    # With the entropy of the other games it stays at 6: the submarine does not come up for air.
     "seaquest": Config(env="minatar/seaquest", ent_coef=0.05, **_MINATAR),
 }
 
