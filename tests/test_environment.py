@@ -270,4 +270,4 @@ def test_what_can_be_trained_on_is_left_alone() -> None:
     env.step(jax.random.key(1), state, jnp.zeros(2, int))
     venv = jaxrl.VectorEnv(env, 3)
     _, state = venv.reset(jax.random.key(2))
-    jax.jit(venv.step)(jax.random.key(3), state, jnp.zeros((3, 2), int))
+    venv.step(jax.random.key(3), state, jnp.zeros((3, 2), int))

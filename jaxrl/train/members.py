@@ -102,9 +102,9 @@ def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = 
     return max(range(len(evaluation["return_mean"])), key=merit)
 
 
-def member_of(state: Any, member: int) -> Any:
-    """The state of one member, taken from leaves `[M, …]`."""
-    return _member_of(state, np.int32(member))  # as one program, which serves every member
+def member_of(state: Any, member: int | Sequence[int]) -> Any:
+    """The state of one member, or the states of several, taken from leaves `[M, …]`."""
+    return _member_of(state, np.asarray(member, np.int32))  # as one program, whichever they are
 
 
 @jax.jit

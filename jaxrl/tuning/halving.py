@@ -6,10 +6,10 @@ import dataclasses
 import math
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxrl.errors import DivergedError
+from jaxrl.train.members import member_of
 from jaxrl.train.run import SearchRun, Segment
 from jaxrl.tuning.task import Found, Incumbent, Task, Trial
 
@@ -85,5 +85,4 @@ def _gathered(state: Any, members: int, kept: list[int]) -> Any:
     """The train states of the kept members; a single member has no members axis."""
     if members == 1:
         return state
-    index = kept[0] if len(kept) == 1 else np.array(kept)
-    return jax.tree.map(lambda leaf: leaf[index], state)
+    return member_of(state, kept[0] if len(kept) == 1 else kept)

@@ -46,7 +46,8 @@ def test_the_loss_and_its_gradient_are_those_of_a_loop(name: str) -> None:
     ends = rng.choice(["", "terminated", "truncated"], (3, rows), p=[0.6, 0.2, 0.2])
     mixing = [{}, {}]
     if name == "qmix":
-        drawn = [jax.jit(agent_of(algo).networks.init)(jax.random.key(seed))["mixer"] for seed in (0, 1)]
+        init = jax.jit(agent_of(algo).networks.init)
+        drawn = [init(jax.random.key(seed))["mixer"] for seed in (0, 1)]
         mixing = [jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), each) for each in drawn]
     params, target = ({"agents": rng.normal(size=(3, 2)), "mixer": each} for each in mixing)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import jax
@@ -27,6 +26,8 @@ ENTITIES = Entities(
 )
 COUNTS = {"wolf": 2, "sheep": 3}
 FAR = 2.0
+
+related = jax.jit(relations, static_argnums=0)
 
 
 def observations() -> np.ndarray:
@@ -80,7 +81,7 @@ class Slow:
 
 def test_who_is_near_whom() -> None:
     obs = observations()
-    agent, around = jax.jit(lambda obs: relations(ENTITIES, obs))(obs)
+    agent, around = related(ENTITIES, obs)
     assert {kind: rows.shape[1] for kind, rows in around.items()} == COUNTS
     for row, seen in enumerate(map(Slow, obs)):
         np.testing.assert_allclose(agent[row], seen.agent(), atol=1e-5)
@@ -92,9 +93,9 @@ def test_who_is_near_whom() -> None:
 def test_many_observations_are_like_few() -> None:
     """They are worked on in blocks, of which the last one is filled up. Each wolf has one sheep that is nearest."""
     obs = np.random.default_rng(1).uniform(-0.7, 0.7, (3, 431, 17)).astype(np.float32)
-    agent, around = jax.jit(lambda obs: relations(ENTITIES, obs))(obs)
+    agent, around = related(ENTITIES, obs)
     assert (agent.shape, around["sheep"].shape) == ((3, 431, 8), (3, 431, 3, 8))
-    some = jax.jit(partial(relations, ENTITIES))(obs[2, -5:])
+    some = related(ENTITIES, obs[2, -5:])
     np.testing.assert_allclose(agent[2, -5:], some.agent, atol=1e-6)
     for kind, rows in some.entities.items():
         np.testing.assert_allclose(around[kind][2, -5:], rows, atol=1e-6)
@@ -105,8 +106,8 @@ def test_many_observations_are_like_few() -> None:
 def test_places_on_a_map_say_nothing_about_an_agent() -> None:
     """In a global state there is none at their origin; what entities are to each other stays the same."""
     obs, size = jnp.asarray(observations()), len(ENTITIES.reaches)
-    _, seen = jax.jit(partial(relations, ENTITIES))(obs)
-    agent, around = jax.jit(partial(relations, dataclasses.replace(ENTITIES, relative=False)))(obs)
+    _, seen = related(ENTITIES, obs)
+    agent, around = related(dataclasses.replace(ENTITIES, relative=False), obs)
     assert agent.shape == (*obs.shape[:-1], 0)
     for kind, values in around.items():
         about_agent = [*range(size + 1), 2 * size + 2]
@@ -116,7 +117,7 @@ def test_places_on_a_map_say_nothing_about_an_agent() -> None:
 def test_two_at_the_same_place_have_a_gradient() -> None:
     """The square root has none at 0, which would make everything NaN for who learns through observations."""
     obs = jnp.asarray(observations()).at[0, 7:11].set(0.5)
-    gradient = jax.jit(jax.grad(lambda obs: sum(leaf.sum() for leaf in jax.tree.leaves(relations(ENTITIES, obs)))))(obs)
+    gradient = jax.grad(lambda obs: sum(leaf.sum() for leaf in jax.tree.leaves(related(ENTITIES, obs))))(obs)
     assert np.isfinite(gradient).all()
     assert np.abs(gradient).max() > 0
 

@@ -221,7 +221,7 @@ def test_a_network_of_ones_own_gets_vectors_or_pictures_of_floats(space, obs, ex
 def test_a_network_of_ones_own_that_does_not_fit_gets_a_sentence(network, sentence):
     torso = Torso(Box(-1.0, 1.0, (3,)), (6,), network=network)
     with pytest.raises((ValueError, TypeError), match=sentence):  # noqa: PT012  which of the two calls is Flax's affair
-        variables = jax.jit(torso.init)(jax.random.key(0), jnp.ones((5, 3)))
+        variables = torso.init(jax.random.key(0), jnp.ones((5, 3)))
         torso.apply(variables, jnp.ones((5, 7, 3)))
 
 

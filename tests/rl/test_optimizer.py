@@ -183,11 +183,11 @@ def test_weight_decay_is_adamw_of_weights_alone(sets):
     lr, decay, params = 0.05, 0.3, parameters(0, sets)
     weights = {name: jax.tree_util.tree_map_with_path(_is_weight, each) for name, each in params.items()}
     reference = optax.adamw(lr, eps=1e-5, weight_decay=decay, mask=weights)
-    theirs, state = params, reference.init(params)
+    theirs, state, update = params, reference.init(params), jax.jit(reference.update)
     mine, opt_state = params, new_opt_state(params, "adam")
     for seed in range(1, STEPS):
         gradient = parameters(seed, sets)
-        updates, state = jax.jit(reference.update)(gradient, state, theirs)
+        updates, state = update(gradient, state, theirs)
         theirs = optax.apply_updates(theirs, updates)
         mine, opt_state, _ = gradient_step(_linear, mine, opt_state, gradient, "adam", lr, 1e9, decay)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), mine, theirs)

@@ -133,7 +133,8 @@ def test_members_of_one_team_play_with_strangers_and_with_themselves():
     module = ippo
     config = module.Config(env="probe/two_step", num_envs=4, num_steps=4, total_timesteps=16, hidden=(4,))
     algo = module.make(config)
-    pair = [Contender(str(seed), algo, jax.jit(algo.init)(jax.random.key(seed)), env, "same") for seed in (0, 1)]
+    init = jax.jit(algo.init)
+    pair = [Contender(str(seed), algo, init(jax.random.key(seed)), env, "same") for seed in (0, 1)]
     arena = hold(env, pair, games=32)
     assert not arena.competitive
     assert np.isfinite(arena.matrix).all()

@@ -190,7 +190,7 @@ class Plain(CartPole):
 def test_numbers_and_flags_may_be_pythons(wrap: Any, team: bool):
     env = as_multi_agent(wrap(Plain())) if team else wrap(Plain())
     _, state = env.reset(jax.random.key(0))
-    *_, reward, terminated, truncated, _ = jax.jit(env.step)(jax.random.key(1), state, jnp.zeros((1,) * team, int))
+    *_, reward, terminated, truncated, _ = env.step(jax.random.key(1), state, jnp.zeros((1,) * team, int))
     assert jnp.shape(reward) == (1,) * team
     assert (jnp.result_type(terminated), jnp.result_type(truncated)) == (bool, bool)
 

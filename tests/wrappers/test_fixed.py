@@ -45,9 +45,10 @@ def test_the_others_play_on_as_if_somebody_chose_their_actions():
     assert fixed.teams == env.teams[:5]
     obs, state = jax.jit(fixed.batch_reset)(KEYS)
     step, whole = jax.jit(fixed.batch_step_env), jax.jit(env.batch_step_env)
+    masks = jax.jit(jax.vmap(fixed.action_mask))
     params = env.default_params
     for t in range(12):
-        mask = jax.jit(jax.vmap(fixed.action_mask))(state)
+        mask = masks(state)
         action = jnp.argmax(mask + jax.random.uniform(jax.random.key(t), mask.shape), -1).astype(jnp.int32)
         keys = jax.random.split(jax.random.key(100 + t), 8)
         inside = jax.vmap(lambda key: jax.random.split(key)[0])(jax.random.clone(keys))

@@ -26,7 +26,8 @@ def policies_of(seeds: int, **fields: Any) -> list[Policy]:
     """Untrained policies in simple_spread that differ in their seeds."""
     config = ippo.Config(env="mpe/simple_spread", **SIZES, **fields)
     algo, env = ippo.make(config), config.make_env()
-    return [Policy(algo, env, jax.jit(algo.init)(jax.random.key(seed))) for seed in range(seeds)]
+    init = jax.jit(algo.init)
+    return [Policy(algo, env, init(jax.random.key(seed))) for seed in range(seeds)]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Whether a door is blocked: beside a slow search for a way through it."""
 
 import dataclasses
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +98,5 @@ def test_each_world_has_its_own_door():
 def test_without_doors_nothing_is_blocked():
     env = jaxrl.make("hide_and_seek/chase")
     params = env._kernel_params(None, False)
-    state = jax.jit(partial(start, layout=env.layout, cast=env.cast, params=params))(
-        jax.random.split(jax.random.key(0), 3)
-    )
+    state = jax.jit(lambda keys: start(keys, env.layout, env.cast, params))(jax.random.split(jax.random.key(0), 3))
     np.testing.assert_array_equal(jax.jit(doors_blocked)(state, params), 0)

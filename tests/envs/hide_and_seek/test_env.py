@@ -1,7 +1,6 @@
 """Names, options, spaces, the pictures: what users rely on."""
 
 import dataclasses
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -122,9 +121,7 @@ def test_pictures():
     """Every agent is drawn where it is, and a locked box shows it."""
     env = jaxrl.make("hide_and_seek/room")
     params = env._kernel_params(None, False)
-    state = jax.jit(partial(start, layout=env.layout, cast=env.cast, params=params))(
-        jax.random.split(jax.random.key(0), 3)
-    )
+    state = jax.jit(lambda keys: start(keys, env.layout, env.cast, params))(jax.random.split(jax.random.key(0), 3))
     states = jax.tree.map(lambda leaf: np.moveaxis(np.asarray(leaf), -1, 0), state)
     states = dataclasses.replace(states, locked_by=np.array([[-1], [0], [-1]], np.int32))
     scene = env.draw(states)

@@ -154,10 +154,10 @@ def test_mines_lie_anywhere():
 
 
 def test_even_the_largest_and_smallest_draws_place_all_mines():
+    place = jax.jit(place_mines, static_argnums=1)
     for draw in (0.0, 1 - 2.0**-24):
         for size, mines in ((2, 1), (4, 2), (6, 6), (7, 46), (8, 10), (16, 99)):
-            placed = jax.jit(place_mines, static_argnums=1)(jnp.full(mines, draw, jnp.float32), size**2)
-            assert int(placed.sum()) == mines
+            assert int(place(jnp.full(mines, draw, jnp.float32), size**2).sum()) == mines
 
 
 def test_minesweeper_counts_the_mines_beside_a_cell():
@@ -241,10 +241,10 @@ def test_pictures(name):
     pytest.importorskip("PIL")
     env: Any = jaxrl.make(name)
     _, state = jax.jit(env.reset)(jax.random.key(0))
-    before = env.render(state)
+    before, step = env.render(state), jax.jit(env.step)
     for number in range(3):
         action = env.action_space().sample(jax.random.key(number))
-        state = jax.jit(env.step)(jax.random.key(number + 10), state, action)[1]
+        state = step(jax.random.key(number + 10), state, action)[1]
     after = env.render(state)
     assert before.shape == after.shape
     assert (before != after).any()

@@ -43,8 +43,9 @@ def test_the_history_holds_the_last_actions_the_newest_last():
     obs, state = jax.jit(env.reset)(jax.random.key(1))
     np.testing.assert_array_equal(obs[MOTION_SIZE:], np.zeros(12))
     actions = [jnp.full(4, 0.1 * t) + jnp.arange(4) / 100 for t in range(5)]
+    step = jax.jit(env.step_env)
     for t, action in enumerate(actions):
-        obs, state, *_ = jax.jit(env.step_env)(jax.random.key(10 + t), state, action, env.default_params)
+        obs, state, *_ = step(jax.random.key(10 + t), state, action, env.default_params)
     np.testing.assert_allclose(obs[MOTION_SIZE:], np.concatenate(actions[2:]), rtol=1e-6)
 
 

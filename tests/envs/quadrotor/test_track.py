@@ -100,9 +100,10 @@ def test_a_figure_without_size_is_hovering():
     _, state = ENV.reset(jax.random.key(12), still)
     own = {field.name: getattr(state, field.name) for field in dataclasses.fields(state) if field.name != "phase"}
     other = type(hover.reset(jax.random.key(0))[1])(**own)
+    step = jax.jit(hover.step_env)
     for t in range(3):
         ours = STEP(jax.random.key(20 + t), state, HOVER * t, still)
-        theirs = jax.jit(hover.step_env)(jax.random.key(20 + t), other, HOVER * t, hover.default_params)
+        theirs = step(jax.random.key(20 + t), other, HOVER * t, hover.default_params)
         state, other = ours[1], theirs[1]
         np.testing.assert_allclose(np.delete(ours[0], range(18, 24)), theirs[0], atol=1e-6)
         for a, b in zip(ours[2:], theirs[2:], strict=True):

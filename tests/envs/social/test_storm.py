@@ -262,12 +262,12 @@ def test_every_plane_shows_what_is_there():
 def test_what_others_hold_is_hidden_until_they_have_met():
     """JaxMARL's `storm` shows all inventories to all."""
     env = jaxrl.make("storm", num_agents=3)
-    state = face_to_face(3)
+    state, see = face_to_face(3), jax.jit(env.observation)
     other = dataclasses.replace(state, inventory=state.inventory.at[1].set(jnp.array([4, 2])))
-    same = np.all(np.asarray(jax.jit(env.observation)(state) == env.observation(other)), 1)
+    same = np.all(np.asarray(see(state) == see(other)), 1)
     assert same.tolist() == [True, False, True]
     frozen = dataclasses.replace(other, frozen=jnp.array([0, 3, 0]))
-    shown = np.asarray(env.observation(frozen))[0, -9:]
+    shown = np.asarray(see(frozen))[0, -9:]
     assert shown.tolist() == [1, 0, 1, 1, 4, 2, 1, 0, 0]  # mine and ready; player 1 ready with 4 and 2; player 2 ready
 
 
