@@ -30,7 +30,6 @@ from jaxrl.checked import Allowed, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
-from jaxrl.nn.memory import initial_carry
 from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.spaces import Space
 
@@ -171,10 +170,8 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
     actor = Actor(config, env.observation_space(), env.action_space(), env.entities)
     critic = Critic(config, env.teams, joint_space(env), env.state_entities)
     criticise: Callable[..., tuple[Any, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
+    carry_of = config.initial_carry
     act = per_agent(actor.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2))
-
-    def carry_of(*batch_shape: int) -> Any:
-        return initial_carry(config.memory, config.memory_size, batch_shape)
 
     def init(key: jax.Array) -> Any:
         key_actor, key_critic = jax.random.split(key)

@@ -29,7 +29,6 @@ from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
-from jaxrl.nn.memory import initial_carry
 from jaxrl.rl.advantage import gae, normalise
 from jaxrl.rl.devices import mean_weights
 from jaxrl.rl.losses import clipped_surrogate, scaled_mean
@@ -240,7 +239,7 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
     network = ActorCritic(config, env.observation_space(), env.action_space(), env.entities)
 
     def carry_of(*batch_shape: int) -> Any:
-        one = initial_carry(config.memory, config.memory_size, batch_shape)
+        one = config.initial_carry(*batch_shape)
         return (one,) if config.share_torso else (one, one)
 
     networks = own_networks(network, carry_of, env, param_sets)

@@ -32,7 +32,6 @@ from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.fields import Name
 from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.nn.heads import QHead
-from jaxrl.nn.memory import initial_carry
 from jaxrl.rl.devices import mean_weights
 from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.returns import chosen_value, lambda_returns
@@ -147,11 +146,7 @@ def q_networks(config: QLayer, env: MultiAgentEnvironment, param_sets: tuple[int
     space = env.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others
     network = QNetwork(config, env.observation_space(), space.n, env.entities)
-    return own_networks(network, partial(_new_carry, config), env, param_sets)
-
-
-def _new_carry(config: QLayer, *batch_shape: int) -> Any:
-    return initial_carry(config.memory, config.memory_size, batch_shape)
+    return own_networks(network, config.initial_carry, env, param_sets)
 
 
 def current_epsilon(config: ExplorationLayer, state: Any) -> jax.Array:

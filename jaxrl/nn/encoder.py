@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -11,7 +12,7 @@ import numpy as np
 
 from jaxrl.entities import Entities
 from jaxrl.nn.entities import EntityTorso, Pointed
-from jaxrl.nn.memory import CORES
+from jaxrl.nn.memory import Core, NoMemory
 from jaxrl.nn.torso import Torso
 from jaxrl.spaces import Box, Space
 
@@ -27,8 +28,7 @@ class Encoder(nn.Module):
 
     sizes: tuple[int, ...]
     activation: str = "tanh"
-    memory: str = "none"
-    memory_size: int = 64
+    core: Callable[[], Core] = partial(NoMemory, 0)
     space: Space | None = None
     layer_norm: bool = False
     channels: tuple[int, ...] = ()
@@ -42,7 +42,6 @@ class Encoder(nn.Module):
     def __call__(
         self, carry: Any, obs: jax.Array, reset: jax.Array, extra: jax.Array | None = None
     ) -> tuple[Any, jax.Array, Pointed | None]:
-        core = CORES[self.memory](self.memory_size, name=self.memory)
         if self.entities is None:
             space = Box(-np.inf, np.inf, obs.shape[-1:]) if self.space is None else self.space
             torso = Torso(space, self.sizes, self.activation, self.layer_norm, self.channels, self.network)
@@ -50,5 +49,5 @@ class Encoder(nn.Module):
         else:
             torso = EntityTorso(self.entities, self.sizes, self.activation, self.layer_norm, related=self.related)
             features, pointed = torso(obs, extra)
-        carry, features = core(carry, features, reset)
+        carry, features = self.core()(carry, features, reset)
         return carry, features, pointed

@@ -43,6 +43,10 @@ VARIANTS = {
         mappo,
         mappo.Config(**SMALL, env="probe/death", critic_hidden=(8,), memory="s5", memory_size=8, sequence_length=4),
     ),
+    "ippo, gtrxl, short sequences": (
+        ippo,
+        ippo.Config(**SMALL, env="probe/death", memory="gtrxl", memory_size=8, memory_window=5, sequence_length=4),
+    ),
 }
 
 

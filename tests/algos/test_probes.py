@@ -87,7 +87,7 @@ def test_one_stream(algorithm, probe, fields):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["gru", "lstm", "s5"])
+@pytest.mark.parametrize("memory", ["gru", "lstm", "s5", "gtrxl"])
 @pytest.mark.parametrize(
     ("algorithm", "probe"),
     [("ppo", p) for p in SINGLE] + [(a, p) for a in ("ippo", "mappo") for p in (*SINGLE, *TEAM)],
@@ -109,7 +109,7 @@ def test_sharing(algorithm, probe, sharing):
     check(solution, algo, state, solution.cases)
 
 
-@pytest.mark.parametrize("memory", ["gru", pytest.param("s5", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("memory", ["gru", *(pytest.param(name, marks=pytest.mark.slow) for name in ("s5", "gtrxl"))])
 def test_memory_recalls_a_cue(memory):
     solution, algo, state = train("ppo", "memory_recall", **RECURRENT | {"memory": memory})
     assert greedy_score(algo, state) > 0.95 * solution.score

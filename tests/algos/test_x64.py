@@ -42,6 +42,7 @@ VARIANTS = {
         mappo,
         mappo.Config(**SMALL, **FRESH, **NORMALISED, **S5, env="probe/death", critic_hidden=(8,)),
     ),
+    "ippo, gtrxl": (ippo, ippo.Config(**SMALL, **FRESH, env="probe/death", memory="gtrxl", memory_size=8)),
     "self_play, gru": (self_play, self_play.Config(**SMALL, **FRESH, **GRU, env="matrix/rock_paper_scissors")),
     "pqn": (pqn, pqn.Config(**SMALL, **FRESH, **NORMALISED)),
     "dqn": (dqn, dqn.Config(**SMALL, **REPLAY, **NORMALISED, dueling=True)),

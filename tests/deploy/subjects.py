@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "pictures": (ppo, {"env": "minatar/breakout", "channels": (2,)}),
     "lstm": (ppo, {"memory": "lstm", "memory_size": 4}),
     "s5": (ppo, {"memory": "s5", "memory_size": 4}),
+    "gtrxl": (ppo, {"memory": "gtrxl", "memory_size": 4, "memory_window": 3}),
     "team": (ippo, {"env": "smax/3m", "torso": "entities", "memory": "gru", "memory_size": 4}),
     "roles": (mappo, {"env": "mpe/simple_tag", "memory": "gru", "memory_size": 4, "sharing": "none"}),
 }

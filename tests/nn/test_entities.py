@@ -12,6 +12,7 @@ from jaxrl.entities import Entities, Group
 from jaxrl.nn.encoder import Encoder
 from jaxrl.nn.entities import EntityTorso
 from jaxrl.nn.heads import CategoricalHead, QHead, ValueHead
+from jaxrl.nn.memory import memory_core
 from jaxrl.nn.torso import ACTIVATIONS
 
 T, B, A = 2, 3, 7
@@ -44,7 +45,7 @@ class Both(nn.Module):
     @nn.compact
     def __call__(self, obs):
         look = {"entities": ENTITIES, "layer_norm": self.layer_norm, "related": self.related}
-        encoder = Encoder((8, 6), memory="gru", memory_size=5, **look)
+        encoder = Encoder((8, 6), core=memory_core("gru", 5, 1), **look)
         _, features, pointed = encoder(jnp.zeros((B, 5)), obs, jnp.zeros((T, B), bool))
         if self.q:
             values = QHead(A, (5,), dueling=self.dueling, num_bins=self.num_bins)(features, pointed)

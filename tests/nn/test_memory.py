@@ -6,22 +6,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.nn.memory import CORES, initial_carry
+from jaxrl.nn.memory import CORES, memory_core
 
-T, B, D, H = 16, 3, 5, 6
+T, B, D, H, W = 16, 3, 5, 8, 8
 
 
 @pytest.fixture(scope="module", params=list(CORES))
 def memory(request):
-    """A core's compiled `apply(carry, x, reset)` with inputs; the carry is not that of a fresh episode."""
-    core = CORES[request.param](H)
+    """A core's compiled `apply(carry, x, reset)` with inputs; the carry is that after five steps of an episode."""
+    core = memory_core(request.param, H, W)()
     x = jax.random.normal(jax.random.key(1), (T, B, D))
     reset = jax.random.bernoulli(jax.random.key(2), 0.3, (T, B)).at[0, 0].set(True).at[4:6, 1].set(True)
-    carry = initial_carry(request.param, H, (B,))
+    carry = core.carry_of((B,))
     params = jax.jit(core.init)(jax.random.key(0), carry, x, reset)
     params = jax.tree.map(lambda p: p + 0.1, params)  # so that no bias is zero
-    carry = jax.tree.map(lambda leaf: leaf + jax.random.normal(jax.random.key(3), leaf.shape), carry)
     apply = jax.jit(lambda carry, x, reset: core.apply(params, carry, x, reset))
+    carry, _ = apply(carry, jax.random.normal(jax.random.key(3), (5, B, D)), jnp.zeros((5, B), bool))
     return request.param, apply, carry, x, reset
 
 
@@ -42,7 +42,7 @@ def test_nothing_passes_a_reset_forward_or_backward(memory):
     def after(carry, x_before):
         return apply(carry, jnp.concatenate([x_before, x[at:]]), reset)[1][at:]
 
-    fresh = apply(initial_carry(name, H, (B,)), x[at:], jnp.zeros((T - at, B), bool))[1]
+    fresh = apply(memory_core(name, H, W)().carry_of((B,)), x[at:], jnp.zeros((T - at, B), bool))[1]
     np.testing.assert_allclose(after(carry, x[:at]), fresh, atol=1e-5)
     grads = jax.grad(lambda c, xs: after(c, xs).sum(), argnums=(0, 1))(carry, x[:at])
     assert all(np.all(np.asarray(g) == 0) for g in jax.tree.leaves(grads))
@@ -58,7 +58,9 @@ def test_memory_is_felt_much_later_and_not_without_one(memory):
 
 def test_carry_keeps_its_shape_and_is_float32_for_checkpoints(memory):
     name, apply, _, x, reset = memory
-    carry = initial_carry(name, H, (B,))
-    assert all(leaf.shape == (B, H) and leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(carry))
+    carry = memory_core(name, H, W)().carry_of((B,))
+    assert all(
+        leaf.shape[0] == B and leaf.shape[-1] in (1, H) and leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(carry)
+    )
     after = jax.eval_shape(apply, carry, x, reset)[0]
     assert jax.tree.map(lambda a: (a.shape, a.dtype), after) == jax.tree.map(lambda a: (a.shape, a.dtype), carry)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxrl.nn.encoder import Encoder
+from jaxrl.nn.memory import memory_core
 from jaxrl.nn.torso import CNN, MLP, Torso, as_floats
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
@@ -120,7 +121,7 @@ def test_encoder_takes_a_vector_without_a_space_and_anything_with_one():
     np.testing.assert_array_equal(plain, same)
     space = MultiDiscrete((2, 3))
     carry = jnp.zeros((B, 4))
-    (carry, y, _), _ = Encoder((6,), "tanh", "gru", 4, space).init_with_output(
+    (carry, y, _), _ = Encoder((6,), "tanh", memory_core("gru", 4, 1), space).init_with_output(
         jax.random.key(0), carry, observe(space), reset
     )
     assert y.shape == (T, B, 4)

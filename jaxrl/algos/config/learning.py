@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from jaxrl.algos.config.hyperparams import HyperparamsLayer
-from jaxrl.algos.config.network import NetworkLayer, has_memory
+from jaxrl.algos.config.network import CHOOSE_MEMORY, NetworkLayer, has_memory
 from jaxrl.checked import COUNT, NOT_NEGATIVE, POSITIVE, Allowed, CheckedConfig, Effect
 
 __all__ = ["BinsLayer", "EpochLayer", "LearningLayer", "OptimizerName"]
@@ -32,9 +32,7 @@ class LearningLayer(NetworkLayer, HyperparamsLayer):
         "max_grad_norm": POSITIVE,
         **dict.fromkeys(("weight_decay", "sequence_length"), NOT_NEGATIVE),
     }
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("sequence_length", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
-    )
+    effects: ClassVar[tuple[Effect, ...]] = (Effect("sequence_length", ("memory",), has_memory, CHOOSE_MEMORY),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,13 +14,25 @@ from jaxrl.entities import Entities
 from jaxrl.environment import Environment
 from jaxrl.fields import Name
 from jaxrl.nn.encoder import Encoder
+from jaxrl.nn.memory import Core, memory_core
 from jaxrl.nn.torso import is_picture
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 
-__all__ = ["ActivationName", "NetworkLayer", "beside_own_critics", "beside_q_heads", "has_memory", "needs_no_network"]
+__all__ = [
+    "CHOOSE_MEMORY",
+    "ActivationName",
+    "NetworkLayer",
+    "beside_own_critics",
+    "beside_q_heads",
+    "has_memory",
+    "needs_no_network",
+]
 
 ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
+
+CHOOSE_MEMORY = "choose memory=gru, lstm, s5 or gtrxl"
+"""What to do about a field that has no effect without a memory."""
 
 
 def has_memory(config: Any, _: Any) -> bool:
@@ -99,10 +111,12 @@ class NetworkLayer(CheckedConfig):
     """Layers of the torso."""
     activation: ActivationName = "tanh"
     """Activation function between layers."""
-    memory: Literal["none", "gru", "lstm", "s5"] = "none"
+    memory: Literal["none", "gru", "lstm", "s5", "gtrxl"] = "none"
     """Memory within an episode; none is feed-forward."""
     memory_size: int = 64
     """Number of features in the memory."""
+    memory_window: int = 64
+    """How many steps each layer of gtrxl looks back."""
     head_hidden: tuple[int, ...] = ()
     """Layers of each head, after torso and memory."""
     layer_norm: bool = False
@@ -116,10 +130,11 @@ class NetworkLayer(CheckedConfig):
     allowed: ClassVar[dict[str, Allowed]] = {
         "hidden": LAYERS,
         **dict.fromkeys(("head_hidden", "channels"), SIZES),
-        "memory_size": COUNT,
+        **dict.fromkeys(("memory_size", "memory_window"), COUNT),
     }
     effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("memory_size", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
+        Effect("memory_size", ("memory",), has_memory, CHOOSE_MEMORY),
+        Effect("memory_window", ("memory",), lambda config, _: config.memory == "gtrxl", "choose memory=gtrxl"),
         Effect("torso", ("env",), _has_entities, f"choose an environment that tells {_ENTITIES}, such as smax/3m"),
         Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
         *map(needs_no_network, ("torso", "channels", "hidden", "layer_norm", "activation")),
@@ -128,8 +143,7 @@ class NetworkLayer(CheckedConfig):
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", _network_name(self.network))
         super().__post_init__()
-        if self.memory == "s5" and self.memory_size % 2:
-            raise ValueError(f"memory_size must be even for s5, got {self.memory_size}; use {self.memory_size + 1}.")
+        assert self._core  # raises ValueError unless the size suits the memory
         if self.torso != "flat" and getattr(self, "normalise_obs", False):
             raise ValueError(
                 f"torso={self.torso} takes entities whose features are all 0 for absent, and standardised they would "
@@ -140,6 +154,14 @@ class NetworkLayer(CheckedConfig):
     def beside_network(self) -> tuple[str, ...]:
         """The fields for torsos that matter with a `network` too, because it does not replace every torso."""
         return ("activation",) if self.head_hidden else ()
+
+    @property
+    def _core(self) -> Callable[[], Core]:
+        return memory_core(self.memory, self.memory_size, self.memory_window)
+
+    def initial_carry(self, *batch_shape: int) -> Any:
+        """The memory at the start of an episode: leaves with the axes `batch_shape` in front."""
+        return self._core().carry_of(batch_shape)
 
     def encoder(
         self,
@@ -162,6 +184,6 @@ class NetworkLayer(CheckedConfig):
         """
         c = self
         network = _load_network(c.network) if own and c.network else None
-        layers = (hidden or c.hidden, c.activation, c.memory, c.memory_size)
+        layers = (hidden or c.hidden, c.activation, c._core)
         entities = None if c.torso == "flat" else entities
         return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities, c.torso == "relations")

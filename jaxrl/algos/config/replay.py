@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 
 from jaxrl.algos.config.learning import LearningLayer
-from jaxrl.algos.config.network import has_memory
+from jaxrl.algos.config.network import CHOOSE_MEMORY, has_memory
 from jaxrl.checked import COUNT, NOT_NEGATIVE, SHARE, Allowed, Effect
 
 __all__ = ["ReplayLayer"]
@@ -43,9 +43,7 @@ class ReplayLayer(LearningLayer):
         **dict.fromkeys(("learning_starts", "burn_in"), NOT_NEGATIVE),
         "tau": SHARE,
     }
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("burn_in", ("memory",), has_memory, "choose memory=gru, lstm or s5"),
-    )
+    effects: ClassVar[tuple[Effect, ...]] = (Effect("burn_in", ("memory",), has_memory, CHOOSE_MEMORY),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,6 +19,7 @@ from jaxrl.train.folder.run_folder import RunFolder, describe_run
 GRU = {"memory": "gru"}
 IDLE = [  # algorithm, a field with a value that has no effect, what gives it one
     (ppo, {"memory_size": 7}, GRU),
+    (ppo, {"memory_window": 8}, {"memory": "gtrxl"}),
     (ppo, {"sequence_length": 8}, GRU),
     (ppo, {"value_range": (0.0, 1.0)}, {"value_loss": "hlgauss"}),
     (ppo, {"clip_value": True}, {"value_loss": "mse"}),
@@ -131,6 +132,7 @@ OTHER: dict[str, Any] = {
     "activation": "relu",
     "memory": "gru",
     "memory_size": 7,
+    "memory_window": 8,
     "head_hidden": (7,),
     "squash": True,
     "share_torso": True,
@@ -153,7 +155,8 @@ OTHER: dict[str, Any] = {
 
 
 IDLE_ALONE = {
-    *("memory_size", "sequence_length", "value_range", "squash", "sharing", "target_kl", "pool_size", "pool_refresh"),
+    *("memory_size", "memory_window", "sequence_length", "value_range", "squash", "sharing", "target_kl"),
+    *("pool_size", "pool_refresh"),
     "channels",
     "shared_reward",
     "policies",
