@@ -62,7 +62,7 @@ class GTrXL(nn.Module):
             x, k, v = layer(x, k, v, seen)
             keys.append(k)
             values.append(v)
-        length = seen[:, -1][:, -self.window :].sum(axis=-1, keepdims=True, dtype=jnp.float32)
+        length = _latest(seen[:, -1], self.window).sum(axis=1, keepdims=True, dtype=jnp.float32)
         after = jax.tree.map(
             lambda leaf: leaf.reshape(*lead[1:], *leaf.shape[1:]), Past(length, tuple(keys), tuple(values))
         )
@@ -104,8 +104,8 @@ class _Layer(nn.Module):
             nn.relu(Dense(2 * size, kernel_init=init, name="thought_input")(u))
         )
         x = _Gate(size, name="thought_gate")(x, nn.relu(y))
-        kept = seen[:, -1][:, -self.window :, None]
-        keys, values = (jnp.where(kept, leaf[:, -self.window :], 0.0) for leaf in (keys, values))
+        kept = _latest(seen[:, -1], self.window)[..., None]
+        keys, values = (jnp.where(kept, _latest(leaf, self.window), 0.0) for leaf in (keys, values))
         return x, keys, values
 
 
@@ -128,6 +128,11 @@ class _Gate(nn.Module):
         reset, update = nn.sigmoid(reset_y + reset_x), nn.sigmoid(update_y + update_x - keep)
         new = jnp.tanh(new_y + Dense(size, kernel_init=init, use_bias=False, name="kept")(reset * x))
         return x + update * (new - x)
+
+
+def _latest(steps: jax.Array, window: int) -> jax.Array:
+    """The last W of `steps[R, W + T, ...]`; by indices it would be a gather where R is not known, as in an export."""
+    return jax.lax.slice_in_dim(steps, steps.shape[1] - window, None, axis=1)
 
 
 def _by_distance(bias: jax.Array, num_steps: int) -> jax.Array:
