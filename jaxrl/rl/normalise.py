@@ -84,7 +84,7 @@ def merge_shards(moments: Moments, axis_name: str) -> Moments:
 
 def standardise(x: jax.Array, moments: Moments, clip: float = 10.0) -> jax.Array:
     """`x[..., *shape]` with mean 0 and standard deviation 1 in each component, clipped to -clip … clip."""
-    standard = (x - moments.mean) * jax.lax.rsqrt(moments.variance + 1e-8)
+    standard = (x - moments.mean) * _per_deviation(moments)
     return jnp.where(jnp.all(moments.count == 0), x, jnp.clip(standard, -clip, clip))
 
 
@@ -117,8 +117,14 @@ def scale_reward(reward: jax.Array, returns: Moments, clip: float = 10.0) -> jax
     `returns` are moments, of shape `()`, of `discounted_returns` (Engstrom et al. 2020,
     https://arxiv.org/abs/2005.12729, section 3).
     """
-    scaled = jnp.clip(reward * jax.lax.rsqrt(returns.variance + 1e-8), -clip, clip)
+    scaled = jnp.clip(reward * _per_deviation(returns), -clip, clip)
     return jnp.where(jnp.all(returns.count == 0), reward, scaled)
+
+
+def _per_deviation(moments: Moments) -> jax.Array:
+    """1 / the standard deviation. A single sample says nothing about it, so 1 is as good as any."""
+    single = (moments.count[0] == 0) & (moments.count[1] == 1)
+    return jax.lax.rsqrt(jnp.where(single, 1.0, moments.variance) + 1e-8)
 
 
 def _as_float(count: jax.Array) -> jax.Array:

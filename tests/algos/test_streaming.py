@@ -71,7 +71,7 @@ def test_q_lambda_is_watkins():
 
     agent = agent._replace(networks=agent.networks._replace(apply=apply))
     h = stream_q.Hyperparams(LR, GAMMA, DECAY, KAPPA, 0.0, 0.0, 0.0)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     weights, steps = rng.normal(size=(A, D)).astype(np.float32), stream(rng)
     got = learned(stream_q, agent, h, jnp.asarray(weights), steps)
 
@@ -85,6 +85,7 @@ def test_q_lambda_is_watkins():
         weights = slow_step(weights, trace, target - q[action], KAPPA)
         np.testing.assert_allclose(params, weights, rtol=1e-4, atol=1e-5)
     assert 0 < sum(greedy) < LENGTH
+    assert any(greedy[t] for t in (5, 10))  # or a trace that runs on into the next episode would be cut anyway
 
 
 def test_actor_and_critic_move_by_the_same_error():
@@ -179,6 +180,45 @@ def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
     np.testing.assert_array_equal(discount, 0.5)  # the clock ends no task
     np.testing.assert_array_equal(next_value, np.arange(12))  # by the parameters that acted
     assert (metrics["episodes"], metrics["return_sum"]) == (2, 10)
+
+
+def test_observations_and_rewards_are_scaled_by_what_was_seen_so_far():
+    """From the first one on, against NumPy; the actions do not depend on them."""
+    length, decay = 40, 0.5
+
+    def stream_of(**fields: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Observations `[T, D]`, rewards `[T]` and where episodes begin, `[T]`."""
+        config = stream_q.Config(env="classic/acrobot?max_steps=15", num_steps=length, total_timesteps=length, **fields)
+        algo = stream_q.make(config)
+        agent = agent_of(algo)
+
+        def apply(params, carry, observation, reset):
+            q = jnp.broadcast_to(0.0 * params, (*observation.obs.shape[:-1], 3))
+            return carry, distributions.EpsilonGreedy(q), q
+
+        def learn(params, trace, step):
+            row = jnp.concatenate([step.observation.obs.ravel(), jnp.stack([step.reward, step.begins])])
+            return params + 1.0, trace.at[params.astype(int)].set(row), {}
+
+        agent = agent._replace(networks=agent.networks._replace(apply=apply))
+        state = jax.jit(algo.init)(jax.random.key(0))
+        state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((length, 8)))
+        rows = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(decay), learn))(state)[0].opt_state
+        rows = np.asarray(rows, np.float64)
+        return rows[:, :6], rows[:, 6], rows[:, 7]
+
+    obs, reward, begins = stream_of(normalise_obs=False, normalise_reward=False)
+    scaled_obs, scaled_reward, _ = stream_of(normalise_obs=True, normalise_reward=True)
+    sums, total = [], 0.0
+    for t in range(length):
+        total = reward[t] + (0.0 if begins[t] else decay * total)
+        sums.append(total)
+        mean, variance = (obs[:t].mean(0), obs[:t].var(0) if t > 1 else 1.0) if t else (0.0, 1.0)
+        expected = ((obs[t] - mean) / np.sqrt(variance + 1e-8)).clip(-10, 10)
+        np.testing.assert_allclose(scaled_obs[t], expected, rtol=1e-3, atol=1e-3)
+        variance = np.var(sums) if t else 1.0
+        np.testing.assert_allclose(scaled_reward[t], (reward[t] / np.sqrt(variance + 1e-8)).clip(-10, 10), rtol=1e-3)
+    assert begins.sum() > 2
 
 
 # The algorithms
