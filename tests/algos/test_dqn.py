@@ -272,3 +272,18 @@ def test_shards_split_environments_and_minibatches():
 def test_presets_solve_their_task_with_five_seeds_at_once(preset, wanted):
     returns = greedy_returns(dqn, dqn.PRESETS[preset])
     assert np.all(returns >= wanted), returns
+
+
+def test_replayed_rewards_are_divided_by_the_deviation_of_returns_so_far():
+    """In CartPole, where all of them are 1, so that the loss sees one number."""
+
+    def told(agent, h, params, target, batch):
+        total, facts = dqn.loss(agent, h, params, target, batch)
+        return total, {**facts, "least": batch.steps.reward.min(), "most": batch.steps.reward.max()}
+
+    algo = dqn.make(dqn.Config(**{**SMALL, "learning_starts": 0}, normalise_reward=True), told)
+    state, metrics = jax.jit(algo.update)(jax.jit(algo.init)(jax.random.key(0)))
+    scale = 1.0 / np.sqrt(state.normaliser.returns.variance[0])
+    assert scale < 0.95
+    np.testing.assert_allclose(metrics["losses"]["least"], scale, rtol=1e-5)
+    np.testing.assert_allclose(metrics["losses"]["most"], scale, rtol=1e-5)

@@ -152,6 +152,12 @@ def test_a_step_of_the_actor_is_that_of_a_loop(numbers):
         gradient = slope(lambda own, name=name: actor_loss({**params["actor"], name: own}), params["actor"][name])
         learned = first_step(params["actor"][name], gradient, LR)
         np.testing.assert_allclose(after.params["params"]["actor"][name], learned, atol=1e-5)
+    # By the gradient as well: the first step of Adam tells no more than its sign.
+    again = jax.random.split(jax.random.key(4), 3)
+    slopes, _ = jax.jit(jax.grad(partial(sac.policy_loss, agent, h, batch=seen.batch, keys=again), has_aux=True))(
+        learner.params
+    )
+    np.testing.assert_allclose(slopes["params"]["log_alpha"], surplus, rtol=1e-4)
     learned = first_step(params["log_alpha"], surplus, LR)
     np.testing.assert_allclose(after.params["params"]["log_alpha"], learned, atol=1e-5)
     np.testing.assert_array_equal(after.params["params"]["critic"], learner.params["params"]["critic"])
@@ -248,6 +254,17 @@ def test_targets_begin_as_the_critics_and_the_actor_learns_every_other_step(trai
     assert [float(row["losses"]["value"]) > 0 for row in rows] == [False, *[True] * 4]
     kernel = jax.tree.leaves(critic)[1]
     assert not np.array_equal(kernel[0], kernel[1])  # critics begin apart
+
+
+def test_targets_move_at_every_so_many_gradient_steps():
+    """Of the steps 1 to 4 in the first update, 5 to 8 in the second and 9 to 12 in the third, each sixth."""
+    algo = sac.make(sac.Config(**{**SMALL, "learning_starts": 0}, target_update_interval=6))
+    update, state = jax.jit(algo.update), jax.jit(algo.init)(jax.random.key(0))
+    moved = []
+    for _ in range(3):
+        before, (state, _) = state.target, update(state)
+        moved.append(not np.array_equal(jax.tree.leaves(before)[1], jax.tree.leaves(state.target)[1]))
+    assert moved == [False, True, True]
 
 
 def test_actions_are_uniform_until_learning_starts_and_then_the_policys(trained):
