@@ -35,10 +35,10 @@ class Residual(nn.Module):
 
 
 def regularised(agent: Any, h: Any, params: Any, batch: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss and a small penalty on the weights, of which each part of a minibatch adds its share."""
+    """PPO's loss and a small penalty on the weights."""
     total, facts = ppo.loss(agent, h, params, batch)
     squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params)]
-    penalty = 1e-5 * jnp.stack(squares).sum() * batch.weight.sum()
+    penalty = 1e-5 * jnp.stack(squares).sum()
     return total + penalty, {**facts, "penalty": penalty}
 
 

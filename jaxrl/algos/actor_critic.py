@@ -167,7 +167,7 @@ def critic_loss(
     next_prediction: jax.Array,
     bonus: jax.Array | float = 0.0,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The errors of all critics, added up: this device's share of the mean over all devices.
+    """The errors of all critics, added up and averaged; with several devices, the mean over them counts.
 
     Args:
         agent: What the configuration is made into.
@@ -221,7 +221,7 @@ def learn_part(
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """One gradient step of some of the parameters on `loss(params, batch)`.
 
-    Losses are this device's share and include the gradient's norm.
+    Losses are this device's and include the gradient's norm.
 
     Args:
         agent: What the configuration is made into.

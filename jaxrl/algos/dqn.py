@@ -87,7 +87,7 @@ def loss(
     mix: Mix = of_team,
     per_team: bool = False,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The error of the chosen actions' values: this device's share of the mean over all devices.
+    """The error of the chosen actions' values, averaged; with several devices, the mean over them counts.
 
     Args:
         agent: What the configuration is made into.

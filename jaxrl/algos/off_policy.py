@@ -21,7 +21,7 @@ from jaxrl.acting.normaliser import Normaliser, normalised, rescaled, scaled_rew
 from jaxrl.acting.rollout import RunnerState, Transition, init_runner, team_share
 from jaxrl.algorithm import Learned, Metrics, PerEnvironment, Replayed, Replicated
 from jaxrl.keys import check_key
-from jaxrl.rl.devices import mean_weights, num_devices, psum
+from jaxrl.rl.devices import mean_weights, num_devices, pmean, psum
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
 from jaxrl.rl.replay import Index, Replay, draw, new_replay, num_stored, take, write
 from jaxrl.rl.returns import n_step_returns
@@ -87,7 +87,8 @@ class Learner(NamedTuple):
 
 LearnStep = Callable[[Agent, Any, Learner, Batch, jax.Array, jax.Array], tuple[Learner, dict[str, jax.Array]]]
 """`step(agent, h, learner, batch, keys[S], number) -> (learner, losses)`: learns from a minibatch, `number` counts from
-1 over the whole run. Each of this device's S shards has a key for its R / S rows; losses are this device's share."""
+1 over the whole run. Each of this device's S shards has a key for its R / S rows; the mean of losses over devices
+counts."""
 
 
 def new_learner(agent: Agent, params: Any) -> Learner:
@@ -180,7 +181,7 @@ def act_and_learn(
     # Only the learner goes through the condition, which would copy the buffer.
     learner, losses = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
 
-    losses = {**psum(losses), "buffer": jnp.float32(stored) / (config.buffer_rollouts * config.num_steps)}
+    losses = {**pmean(losses), "buffer": jnp.float32(stored) / (config.buffer_rollouts * config.num_steps)}
     state = dataclasses.replace(
         after,
         **learner._asdict(),
@@ -300,7 +301,7 @@ def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_
 
 
 def step_weights(now: Steps, teams: tuple[int, ...] | None = None) -> jax.Array:
-    """The share of each agent's step in a mean over all devices, `[L, R, N]`: none for steps that the clock cut.
+    """The weights of agents' steps in a mean, `[L, R, N]`, see `mean_weights`: none for steps that the clock cut.
 
     Args:
         now: The steps that are learned from.

@@ -121,7 +121,7 @@ def learn(
     batch: Any,
     experience: Experience,
     target_kl: float | None = None,
-    prepare: Callable[[Any], Any] | None = None,
+    prepare: Callable[[Any, int], Any] | None = None,
 ) -> tuple[Any, Metrics]:
     """The rest of an update, all epochs on a batch of the experience: the new train state and the metrics.
 
@@ -132,10 +132,11 @@ def learn(
         batch: What `agent.loss` takes, leaves `[L, R, ...]`: R sequences of L steps.
         experience: The experience that the batch is made of.
         target_kl: See `update_epochs`.
-        prepare: Prepares a whole minibatch, so that `agent.loss` can then take it in parts. None if `agent.loss` takes
-            the minibatch as it is, at once.
+        prepare: `prepare(minibatch, num_parts)` prepares a whole minibatch, so that `agent.loss` can then take it in
+            parts. None if `agent.loss` takes the minibatch as it is, at once.
     """
     config = agent.config
+    num_parts = 1 if prepare is None else parts_of_minibatch(agent, batch)
     params, opt_state, losses = update_epochs(
         partial(agent.loss, agent, h),
         state.params,
@@ -149,8 +150,8 @@ def learn(
         max_grad_norm=h.max_grad_norm,
         weight_decay=config.weight_decay,
         target_kl=target_kl,
-        prepare=prepare,
-        num_parts=1 if prepare is None else parts_of_minibatch(agent, batch),
+        prepare=None if prepare is None else partial(prepare, num_parts=num_parts),
+        num_parts=num_parts,
     )
     state = dataclasses.replace(state, params=params, opt_state=opt_state, update=state.update + 1)
     return state, {**psum(experience.sums), "losses": losses}

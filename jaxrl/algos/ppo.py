@@ -198,16 +198,16 @@ def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
     return Batch(*to_sequences(steps, length), carry=to_sequences(traj.carry, 1))
 
 
-def normalised_minibatch(batch: Batch) -> Batch:
-    """A minibatch as `loss` takes it: its advantages have mean 0 and deviation 1, and its weights add up to 1."""
+def normalised_minibatch(batch: Batch, num_parts: int = 1) -> Batch:
+    """A minibatch as `loss` takes it: its advantages have mean 0 and deviation 1, and its weights are for means."""
     advantage = normalise(batch.advantage, batch.weight)
-    return batch._replace(advantage=advantage, weight=mean_weights(batch.weight))
+    return batch._replace(advantage=advantage, weight=mean_weights(batch.weight, num_parts))
 
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss, averaged over living agents' steps: the share of these sequences in the mean over the minibatch.
+    """PPO's loss, averaged over living agents' steps.
 
-    The minibatch's other sequences may be on other devices, or come later.
+    The minibatch may have more sequences, on other devices or to come later: the mean of their losses counts.
     """
 
     def mean(x: jax.Array) -> jax.Array:

@@ -122,7 +122,8 @@ def update(agent: Agent, state: ppo.TrainState) -> tuple[ppo.TrainState, Metrics
 def loss(
     agent: Agent, h: Hyperparams, params: Any, batch: Batch, weight: jax.Array | None = None
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """Half the squared error of the chosen actions' values: this device's share of the mean over all devices.
+    """Half the squared error of the chosen actions' values, averaged; with several devices, the mean over them
+    counts.
 
     Args:
         agent: What the configuration is made into.

@@ -123,7 +123,7 @@ def learn_policy(
 def loss(
     agent: Agent, h: Hyperparams, params: Any, target: Any, batch: Batch, keys: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The critics' error: this device's share of the mean over all devices.
+    """The critics' error, averaged; with several devices, the mean over them counts.
 
     Targets bootstrap from the value of an action that the actor draws now, minus the temperature times the action's
     log-probability. With n steps, only the entropy at their end counts.
@@ -146,7 +146,7 @@ def loss(
 def policy_loss(
     agent: Agent, h: Hyperparams, params: Any, batch: Batch, keys: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The actor's loss and the temperatures': this device's share of the mean over all devices.
+    """The actor's loss and the temperatures', averaged; with several devices, the mean over them counts.
 
     The actor maximises the value of its actions and their entropy. The logarithm of the temperature rises as long as
     the entropy is below `target_entropy`, at a rate that does not depend on the temperature itself.

@@ -135,7 +135,7 @@ def learn_policy(
 def loss(
     agent: Agent, h: Hyperparams, params: Any, target: Any, batch: Batch, keys: jax.Array
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The critics' error: this device's share of the mean over all devices.
+    """The critics' error, averaged; with several devices, the mean over them counts.
 
     Targets bootstrap from the value of the target actor's action with some noise, so that similar actions get similar
     values.
@@ -156,7 +156,7 @@ def loss(
 
 
 def policy_loss(agent: Agent, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The actor's loss, minus the value of its actions: this device's share of the mean over all devices."""
+    """The actor's loss, minus the value of its actions, averaged; with several devices, the mean over them counts."""
     now = rows(batch.steps, 0, 1)
     weight = step_weights(now)
     _, policy, _ = agent.networks.apply(params, (), now.observation, now.reset)

@@ -1,4 +1,4 @@
-"""Sums over devices. The same code runs alone and inside `jax.shard_map` over the mesh axis `"data"`.
+"""Sums and means over devices. The same code runs alone and inside `jax.shard_map` over the mesh axis `"data"`.
 
 If that axis is not bound, there is one device, and nothing here adds anything to the program. The same holds for the
 members of a run, which are side by side on each device and spread over the mesh axis `"member"`.
@@ -23,6 +23,7 @@ __all__ = [
     "num_side_by_side",
     "of_all_members",
     "pcast_varying",
+    "pmean",
     "psum",
     "shard_keys",
 ]
@@ -62,12 +63,23 @@ def psum(tree: Any) -> Any:
     return jax.lax.psum(tree, AXIS) if _bound() else tree
 
 
-def mean_weights(weight: jax.Array) -> jax.Array:
-    """Each sample's share in the weighted mean over the samples of all devices; zeros if nothing has a weight.
+def pmean(tree: Any) -> Any:
+    """The mean of each leaf over all devices: one all-reduce for the whole tree."""
+    return jax.lax.pmean(tree, AXIS) if _bound() else tree
 
-    A device's sum of `x * mean_weights(weight)` is its share of that mean, and the shares add up by `psum`.
+
+def mean_weights(weight: jax.Array, num_parts: int = 1) -> jax.Array:
+    """What samples are multiplied by for a weighted mean over those of all devices; zeros if nothing has a weight.
+
+    Each device, and each of `num_parts` parts of its samples, takes the sum of `x * mean_weights(weight)`. The mean of
+    these sums is the weighted mean over all samples, however the weights are spread. So whatever else is added to a
+    sum, such as a penalty, counts once, not once for each device.
+
+    Args:
+        weight: All weights of this device.
+        num_parts: The parts that they are taken in.
     """
-    return weight / jnp.maximum(psum(weight.sum()), 1.0)
+    return weight / (jnp.maximum(psum(weight.sum()), 1.0) / (num_devices() * num_parts))
 
 
 def joined(tree: Any) -> Any:
@@ -100,7 +112,7 @@ def pcast_varying(tree: Any) -> Any:
     """The same values, marked so that each device differentiates them by itself.
 
     JAX would sum the gradient with respect to a replicated value over devices once for each of its uses; this keeps
-    the gradient local, so that one explicit `psum` suffices.
+    the gradient local, so that one explicit `pmean` suffices.
     """
     return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, AXIS, to="varying"), tree) if _bound() else tree
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrl.rl.devices import num_devices, psum
+from jaxrl.rl.devices import pmean
 from jaxrl.rl.minibatch import shuffled_indices, take_rows
 from jaxrl.rl.optimizer import gradient_step
 
 __all__ = ["Loss", "update_epochs"]
 
 Loss = Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]]
-"""`loss(params, minibatch) -> (scalar, {name: scalar})`, this device's share of means over the minibatch."""
+"""`loss(params, minibatch) -> (scalar, {name: scalar})`; the mean over devices, and over parts, counts."""
 
 
 class _Learner(NamedTuple):
@@ -71,7 +71,7 @@ def update_epochs(
     index = jax.vmap(lambda epoch: shuffled_indices(epoch, num_envs, num_minibatches))(keys)
     index = index.reshape(len(keys) * num_minibatches, -1)
     learner, losses = jax.lax.scan(step, _Learner(params, opt_state, jnp.bool_(False)), index)
-    return learner.params, learner.opt_state, psum(jax.tree.map(jnp.mean, losses))
+    return learner.params, learner.opt_state, pmean(jax.tree.map(jnp.mean, losses))
 
 
 def _stop_at(
@@ -80,7 +80,7 @@ def _stop_at(
     """The learner after a step, or the one before it once the policy has moved by `target_kl`."""
     if target_kl is None:
         return after, losses
-    stopped = before.stopped | (psum(losses["approx_kl"]) > target_kl)
+    stopped = before.stopped | (pmean(losses["approx_kl"]) > target_kl)
     moved = after._replace(stopped=stopped)
     kept = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, before)._replace(stopped=stopped)
-    return kept, {**losses, "stopped": stopped.astype(jnp.float32) / num_devices()}
+    return kept, {**losses, "stopped": stopped.astype(jnp.float32)}

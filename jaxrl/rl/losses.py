@@ -26,7 +26,7 @@ def clipped_value_loss(
 
 
 def scaled_mean(coef: jax.Array | float, x: jax.Array, weight: jax.Array) -> jax.Array:
-    """`coef` times the mean of `x[..., N]`, this device's share of it: see `jaxrl.rl.devices.mean_weights`.
+    """`coef` times the mean of `x[..., N]`, given `jaxrl.rl.devices.mean_weights`.
 
     With a coefficient for each of N agents, `[N]`, it is the mean of `coef * x`.
     """

@@ -16,7 +16,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from jaxrl.display import kind_of
-from jaxrl.rl.devices import num_devices, pcast_varying, psum
+from jaxrl.rl.devices import pcast_varying, pmean
 from jaxrl.rl.minibatch import in_parts
 
 __all__ = ["OPTIMIZERS", "adam", "checked_loss", "gradient_of_parts", "gradient_step", "muon", "new_opt_state", "radam"]
@@ -86,7 +86,7 @@ def gradient_step(
     """One gradient step on a minibatch, over all devices: `(params, opt_state, losses)`.
 
     Args:
-        loss: `loss(params, minibatch) -> (scalar, {name: scalar})`, this device's share of means over the minibatch.
+        loss: `loss(params, minibatch) -> (scalar, {name: scalar})`; the mean over devices counts.
         params: Parameters, the same on all devices.
         opt_state: The optimiser's state, initially from `new_opt_state`.
         minibatch: This device's share of the minibatch.
@@ -98,29 +98,29 @@ def gradient_step(
         num_parts: See `gradient_of_parts`.
 
     Returns:
-        Losses are this device's share and include `grad_norm`.
+        Losses are this device's and include `grad_norm`.
     """
     grads, losses = gradient_of_parts(loss, pcast_varying(params), minibatch, num_parts)
     gradient, as_params = ravel_pytree(grads)
-    gradient = psum(gradient)
+    gradient = pmean(gradient)
     norm = jnp.linalg.norm(gradient)
     scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
     direction, opt_state = OPTIMIZERS[optimizer](as_params).update(gradient * scale, opt_state)
     step = as_params(jnp.asarray(direction))
     step = _with_decay(step, params, weight_decay) if weight_decay else step
     params = jax.tree.map(lambda p, u, rate: p - _along(rate, u) * u, params, step, jax.tree.broadcast(lr, params))
-    return params, opt_state, {**losses, "grad_norm": norm / num_devices()}
+    return params, opt_state, {**losses, "grad_norm": norm}
 
 
 def gradient_of_parts(
     loss: Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]], params: Any, minibatch: Any, num_parts: int
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """The gradient of a loss, and its facts, summed over the parts of a minibatch, one part after another.
+    """The gradient of a loss, and its facts: means over the parts of a minibatch, one part after another.
 
     So an update needs the memory of one part, and a part that fits into a core's cache is faster.
 
     Args:
-        loss: `loss(params, part) -> (scalar, {name: scalar})`, the part's share of means over the minibatch.
+        loss: `loss(params, part) -> (scalar, {name: scalar})`.
         params: What the gradient is taken with respect to.
         minibatch: Leaves `[L, R, ...]`; those of a carry are `[1, R, ...]`.
         num_parts: A divisor of R; 1 for all at once.
@@ -144,7 +144,7 @@ def gradient_of_parts(
         return jax.tree.map(jnp.add, total, grads), facts
 
     grads, facts = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), in_parts(minibatch, num_parts))
-    return grads, jax.tree.map(lambda fact: fact.sum(0), facts)
+    return jax.tree.map(lambda total: total / num_parts, grads), jax.tree.map(lambda fact: fact.mean(0), facts)
 
 
 def checked_loss(returned: Any, needed: tuple[str, ...] = ()) -> tuple[jax.Array, dict[str, jax.Array]]:

@@ -147,22 +147,22 @@ def test_a_gradient_is_scaled_down_to_a_global_norm():
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 6])
-def test_parts_of_a_minibatch_add_up_to_its_gradient_and_facts(num_parts):
-    """Two steps of six sequences, with one memory for each sequence, in a sum whose gradient is known."""
+def test_the_mean_over_parts_is_the_minibatchs_gradient_and_facts(num_parts):
+    """Two steps of six sequences, with one memory for each sequence, and a penalty on the parameters."""
     x, memory = np.random.default_rng(0).normal(size=(2, 2, 6, 3)).astype(np.float32)
     memory = memory[:1]
 
     def loss(params, minibatch):
         x, memory = minibatch
         each = jnp.square(x @ params) * memory.sum(-1)
-        return each.sum(), {"sum": each.sum(), "sequences": jnp.float32(x.shape[1])}
+        return each.mean() + jnp.square(params).sum(), {"mean": each.mean(), "sequences": jnp.float32(x.shape[1])}
 
     params = np.array([0.5, -1.0, 2.0], np.float32)
     gradient, facts = gradient_of_parts(loss, params, (x, memory), num_parts)
-    slow = sum(2 * (x[t, r] @ params) * memory[0, r].sum() * x[t, r] for t in range(2) for r in range(6))
-    np.testing.assert_allclose(gradient, slow, rtol=1e-4)
-    np.testing.assert_allclose(facts["sum"], (np.square(x @ params) * memory.sum(-1)).sum(), rtol=1e-5)
-    assert facts["sequences"] == 6
+    slow = sum(2 * (x[t, r] @ params) * memory[0, r].sum() * x[t, r] for t in range(2) for r in range(6)) / 12
+    np.testing.assert_allclose(gradient, slow + 2 * params, rtol=1e-4)
+    np.testing.assert_allclose(facts["mean"], (np.square(x @ params) * memory.sum(-1)).mean(), rtol=1e-5)
+    assert facts["sequences"] == 6 / num_parts
 
 
 def test_each_parameter_set_has_a_learning_rate():

@@ -155,7 +155,8 @@ def check_replicas(state: Any, metrics: Any) -> None:
                 if not _alike(shard.data, first.setdefault(str(shard.index), shard.data)):
                     raise ValueError(
                         f"After the first updates {name} of {type(state).__name__} differ between devices, so each "
-                        f"learns by itself: sum gradients, statistics and metrics by psum of jaxrl.rl.devices, or "
+                        f"learns by itself: combine gradients, statistics and metrics by psum or pmean of "
+                        f"jaxrl.rl.devices, or "
                         f"train on one device with --mesh.data 1."
                     )
 

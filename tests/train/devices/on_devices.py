@@ -7,9 +7,12 @@ import re
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxrl
@@ -22,6 +25,22 @@ WORLDS = Path(__file__).parents[2] / "wrappers" / "worlds.py"
 GRU = {"memory": "gru", "memory_size": 8}
 REPLAY = {"buffer_size": 32 * 8 * 3, "learning_starts": 0, "batch_size": 32, "n_step": 2, "tau": 0.5}
 on_policy.ENTITIES_AT_ONCE = 128  # one device learns from a minibatch in eight parts, and each of eight from one part
+
+
+def own_loss(loss, agent, h, params, *rest):
+    """A loss as one writes it: with a penalty that belongs to no sample, and a plain mean among its facts."""
+    total, facts = loss(agent, h, params, *rest)
+    penalty = 1e-2 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+    batch = rest[-1]
+    plain = jnp.mean(batch.target if hasattr(batch, "target") else batch.steps.reward)
+    return total + penalty, {**facts, "penalty": penalty, "plain": plain}
+
+
+def with_own_loss(module):
+    """The module, whose `make` is given a loss."""
+    return SimpleNamespace(make=partial(module.make, loss=partial(own_loss, module.loss)))
+
+
 VARIANTS = {
     "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
     "ppo worlds": (ppo, ppo.Config(env="classic/cartpole", params=f"{WORLDS}:draw", **SMALL)),
@@ -49,6 +68,12 @@ VARIANTS = {
     "sac": (sac, sac.Config(env="classic/pendulum", policy_delay=2, **NORMALISED, **REPLAY, **SMALL)),
     "td3": (td3, td3.Config(env="classic/pendulum", **NORMALISED, **REPLAY, **SMALL)),
     "pqn": (pqn, pqn.Config(env="classic/cartpole", normalise_obs=True, **SMALL)),
+    "ppo own loss": (with_own_loss(ppo), ppo.Config(env="classic/cartpole", **SMALL)),
+    "ippo own loss": (
+        with_own_loss(SimpleNamespace(make=ippo.make, loss=ppo.loss)),
+        ippo.Config(env="smax/3m", torso="entities", **SMALL),
+    ),
+    "dqn own loss": (with_own_loss(dqn), dqn.Config(env="classic/cartpole", **REPLAY, **SMALL)),
     "league": (
         self_play,
         self_play.Config(

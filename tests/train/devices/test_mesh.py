@@ -45,6 +45,7 @@ def check_equal(name: str, counts: list[int]) -> dict:
     ("name", "counts"),
     [
         pytest.param("ppo", [1, 8], marks=pytest.mark.slow),
+        ("ppo own loss", [1, 4]),
         ("ippo gru", [1, 4]),
         pytest.param("mappo", [1, 2], marks=pytest.mark.slow),
         pytest.param("pqn_vdn gru", [1, 4], marks=pytest.mark.slow),
@@ -77,6 +78,9 @@ def test_devices_do_not_change_what_is_learned(name, counts):
         "qmix",
         "sac",
         "td3",
+        "ppo own loss",
+        "ippo own loss",
+        "dqn own loss",
     ],
 )
 def test_1_2_4_and_8_devices_learn_the_same(name):
