@@ -13,7 +13,7 @@ from jaxrl.auto_reset import auto_reset
 from jaxrl.display import as_html, picture
 from jaxrl.keys import check_key
 from jaxrl.overriding import follow_overrides
-from jaxrl.returned import check_reset, check_step
+from jaxrl.returned import check_reset, check_step, checked_info
 from jaxrl.spaces import Space, check_action, num_actions
 from jaxrl.trees import as_arrays
 
@@ -118,7 +118,7 @@ class Environment:
         An environment with a faster batched kernel overrides this, `batch_reset` and, if it has `observation`,
         `batch_observation`. `params`: see `batch_reset`.
         """
-        return jax.vmap(self.step_env, in_axes=(0, 0, 0, 0 if own_params else None))(keys, state, action, params)
+        return jax.vmap(checked_info(self.step_env), (0, 0, 0, 0 if own_params else None))(keys, state, action, params)
 
     def batch_step(
         self,

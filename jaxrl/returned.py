@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ __all__ = [
     "check_spaces",
     "check_step",
     "check_values",
+    "checked_info",
 ]
 
 _HINT = "jaxrl.check_env(env) finds what else is missing."
@@ -107,6 +109,21 @@ def check_same_form(begun: tuple[Any, Any], stepped: tuple[Any, Any], num_axes: 
             if kinds[0] != kinds[1]:
                 where = f"{name}{jax.tree_util.keystr(path)} as {kinds[0]}, and reset_env as {kinds[1]}"
                 raise TypeError(f"step_env returned {where}; return the same from both. {_HINT}")
+
+
+def checked_info(step_env: Callable[..., Any]) -> Callable[..., Any]:
+    """`step_env`, which raises TypeError if its info has anything but numbers: `vmap` would not say where."""
+
+    def checked(*inputs: Any) -> Any:
+        stepped = step_env(*inputs)
+        info = stepped[-1] if isinstance(stepped, tuple | list) and stepped else None
+        for path, leaf in jax.tree_util.tree_leaves_with_path(info) if isinstance(info, dict) else ():
+            if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float):
+                where = f"info{jax.tree_util.keystr(path)} as a {type(leaf).__name__}"
+                raise TypeError(f"step_env returned {where}; make it a number, or leave it out. {_HINT}")
+        return stepped
+
+    return checked
 
 
 def check_values(stepped: Any) -> None:

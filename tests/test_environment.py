@@ -196,6 +196,7 @@ class Shaped(MultiAgentEnvironment):
         ({"terminated": {"a_0": False, "__all__": False}}, "a dict as terminated"),
         ({"truncated": jnp.float32(0)}, "truncated as float32; return one boolean"),
         ({"info": None}, "a NoneType as info; return a dict"),
+        ({"info": {"unit": {"name": "marine"}}}, r"info\['unit'\]\['name'\] as a str; make it a number, or leave it"),
         ({"info": {"final_observation": jnp.zeros((2, 3))}}, "call step_env of the environment inside: its step"),
         ({"truncated": jnp.int32(0)}, "truncated as int32; return one boolean"),
         (

@@ -185,6 +185,17 @@ def test_a_field_of_ones_own_with_the_name_of_a_flag(command: str, field: str, t
     assert f"my_ppo.py has a field {field}, and {flag}" in capsys.readouterr().err
 
 
+def test_a_field_of_ones_own_that_run_json_cannot_hold(tmp_path: Path, capsys) -> None:
+    """A compiled function, of which the parser of flags would say less."""
+    file = tmp_path / "my_ppo.py"
+    fields = "@dataclasses.dataclass(frozen=True, kw_only=True)\nclass Config(ppo.Config):\n    fn: object = jnp.tanh\n"
+    rest = "PRESETS = {'default': Config()}\nmake = ppo.make\n"
+    file.write_text(f"import dataclasses\nimport jax.numpy as jnp\nfrom jaxrl.algos import ppo\n{fields}{rest}")
+    with pytest.raises(SystemExit):
+        main(["train", str(file)])
+    assert "run.json cannot hold fn=<" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [

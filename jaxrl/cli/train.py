@@ -25,6 +25,7 @@ from jaxrl.cli.numbers import WHOLE, apart
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.fields import settled
 from jaxrl.synonyms import check_synonyms
+from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.folder.typable import typable
 
 __all__ = [
@@ -186,6 +187,7 @@ def parse_flags(
     _check_values(argv, (default, flags))
     given = given_fields(argv)
     _check_names(name, default, flags, command)
+    config_to_json(default)  # or a field that run.json cannot hold would surprise tyro
     check_synonyms(given, {field.name for each in (default, flags) for field in dataclasses.fields(each)})
     arguments = dataclasses.make_dataclass(
         "Arguments", [("config", config_type, default), ("run", run_type, flags)], frozen=True

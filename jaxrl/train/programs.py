@@ -149,8 +149,17 @@ def initial_state(algo: Algorithm, members: int, keys: jax.Array, hyperparams: A
 
     With M > 1, `algo.init` can ask `member_index` which member it is creating.
     """
-    init = jax.vmap(algo.init, axis_name=MEMBER) if members > 1 else algo.init
-    return jax.tree.map(_strong, init(keys, hyperparams))
+
+    def init(key: jax.Array, hyperparams: Any) -> Any:
+        state = algo.init(key, hyperparams)
+        if jax.tree_util.all_leaves([state]) and not hasattr(state, "dtype"):
+            raise TypeError(
+                f"init returned a {type(state).__name__}, which is not a pytree; write "
+                f"@jax.tree_util.register_dataclass and @dataclasses.dataclass(frozen=True) above its class."
+            )
+        return state
+
+    return jax.tree.map(_strong, (jax.vmap(init, axis_name=MEMBER) if members > 1 else init)(keys, hyperparams))
 
 
 def _chunk(update: Callable[[Any], tuple[Any, Metrics]], metrics: Metrics, max_chunk: int) -> Callable[..., Any]:
