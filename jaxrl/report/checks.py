@@ -26,7 +26,7 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
     What several configurations of one algorithm on an environment share, as those of a sweep do, is said once.
 
     * Chosen and judged by the same seeds: more than 3 configurations of one algorithm on an environment.
-    * Too few seeds: a group has fewer than `min_seeds` different seeds.
+    * Too few seeds: a group has fewer than `min_seeds` different seeds; a league counts as one.
     * Mixed seeds: a group counts a seed twice; or two groups on the same environment have different sets of seeds; or a
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only the successful ones.
@@ -66,8 +66,10 @@ def _typed(group: SeedGroup) -> str:
 
 
 def _too_few(groups: Sequence[SeedGroup], min_seeds: int) -> list[str]:
-    found = []
-    for family in _families([group for group in groups if len(set(group.seeds)) < min_seeds]):
+    few = [group for group in groups if len(set(group.seeds)) < min_seeds]
+    leagues = [group for group in few if "role" in next(iter(group.runs.values()))]
+    found = [_too_few_leagues(family, min_seeds) for family in _families(leagues)]
+    for family in _families([group for group in few if not any(group is league for league in leagues)]):
         counts = sorted({len(set(group.seeds)) for group in family})
         have = f"{counts[0]} seed{'s' * (counts[-1] > 1)}"
         if len(family) > 1:
@@ -82,6 +84,16 @@ def _too_few(groups: Sequence[SeedGroup], min_seeds: int) -> list[str]:
         more = f"--seed {group.seeds[-1] + 1}" + (f" --num-seeds {missing}" if missing > 1 else "")
         found.append(f"{group.name} has {have}, but at least {min_seeds} are needed: train more with {more}.")
     return found
+
+
+def _too_few_leagues(family: Sequence[SeedGroup], min_seeds: int) -> str:
+    count = min(len(set(group.seeds)) for group in family)
+    free = max(about["seed"] + about["num_seeds"] for group in family for about in group.runs.values())
+    return (
+        f"{family[0].algorithm} on {family[0].env} has {count} league{'s' * (count > 1)}, but at least {min_seeds} are "
+        f"needed, as the members of a league depend on each other and count as one seed: train another with --seed "
+        f"{free}."
+    )
 
 
 def _counted_twice(group: SeedGroup) -> list[str]:
@@ -173,7 +185,7 @@ def _incomplete(groups: Sequence[SeedGroup]) -> list[str]:
 def _diverged(groups: Sequence[SeedGroup]) -> list[str]:
     def lost(about: Mapping[str, Any], member: Member) -> bool:
         # A diverged run with a single member, or with no member left, has no score.
-        return about.get("status") == "finished" and member.number in (about.get("diverged") or ())
+        return about.get("status") == "finished" and bool(set(member.numbers) & set(about.get("diverged") or ()))
 
     return [
         f"In {path}, {seeds} of {_who(family)} diverged, and what is left of the policy was scored: say so, or leave "

@@ -17,6 +17,7 @@ from jaxrl.registry import canonical
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.run_info import plan_in
+from jaxrl.train.members import roles_in
 from jaxrl.train.metrics import columns
 from jaxrl.train.pictures.curve import smooth
 from jaxrl.wrappers.players import member_named
@@ -31,13 +32,14 @@ _REPEATS = 1000  # of the bootstrap at each point of a curve
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One seed of a run."""
+    """One seed of a run, or all members of one role in a league: they depend on each other, so they count as one."""
 
     run: Path
     """The run's folder; several members may share it."""
-    number: int
-    """The index among the members of the run."""
+    numbers: tuple[int, ...]
+    """The indices among the members of the run; several in a league, of which the rest is the mean."""
     seed: int
+    """In a league, that of its first member."""
     timesteps: np.ndarray
     """`[R]`, environment steps at each row of metrics.jsonl."""
     seconds: np.ndarray
@@ -104,13 +106,13 @@ def known(member: Member, axis: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Part(NamedTuple):
-    """The members of a run that share one configuration; all of them, unless the run belongs to a sweep."""
+    """The members of a run with one configuration: all of them, unless the run belongs to a sweep or is a league."""
 
     folder: RunFolder
     about: dict[str, Any]
-    """The content of run.json, with the configuration of these members."""
-    seeds: dict[int, int]
-    """The seed of each member."""
+    """The content of run.json, with the configuration of these members, and in a league with their `role`."""
+    seeds: dict[tuple[int, ...], int]
+    """The seed of each member, or of the members that count as one."""
     name: str
     """The name of the folder; with several configurations in it, numbered."""
 
@@ -166,16 +168,20 @@ def runs_of_sweep(path: Path) -> list[Path]:
 
 
 def _parts(folder: RunFolder, about: dict[str, Any]) -> list[_Part]:
-    """A run, split by the configurations of its members."""
+    """A run, split by the configurations of its members, and by their roles in a league."""
     members = about.get("members") or [{"seed": about["seed"] + m} for m in range(about["num_seeds"])]
-    alike: dict[str, dict[int, int]] = {}
+    seeds = [own.get("seed", about["seed"]) for own in members]
+    roles = roles_in(about["config"].get("league"), len(members))
+    alike: dict[str, list[int]] = {}
     for m, own in enumerate(members):
         own = {name: value for name, value in own.items() if name != "seed"}
-        alike.setdefault(json.dumps(own), {})[m] = members[m].get("seed", about["seed"])
+        alike.setdefault(json.dumps([own, {"role": roles[m]} if roles else {}]), []).append(m)
     parts = []
-    for number, (own, seeds) in enumerate(alike.items()):
+    for number, (key, numbers) in enumerate(alike.items()):
+        own, role = json.loads(key)
         name = folder.path.name + (f" #{number}" if len(alike) > 1 else "")
-        parts.append(_Part(folder, {**about, "config": {**about["config"], **json.loads(own)}}, seeds, name))
+        counted = {tuple(numbers): seeds[0]} if roles else {(m,): seeds[m] for m in numbers}
+        parts.append(_Part(folder, {**about, **role, "config": {**about["config"], **own}}, counted, name))
     return parts
 
 
@@ -230,7 +236,7 @@ def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wante
 
 
 def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Member]:
-    """The seeds of one part."""
+    """The seeds of one part; a league, whose members depend on each other, is one."""
     count = part.about["num_seeds"]
     nothing = np.zeros(0)
     values = table.get(metric, np.zeros((0, count))).reshape(-1, count)
@@ -239,14 +245,14 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
     return [
         Member(
             part.folder.path,
-            m,
+            numbers,
             seed,
             table.get("timesteps", nothing),
             table.get("seconds", nothing),
-            values[:, m],
-            float(scores[m]),
+            values[:, list(numbers)].mean(1),
+            float(scores[list(numbers)].mean()),
         )
-        for m, seed in part.seeds.items()
+        for numbers, seed in part.seeds.items()
     ]
 
 
@@ -258,7 +264,7 @@ def _options(about: dict[str, Any]) -> dict[str, Any]:
     options |= {"init_from" if name == "run" else f"init_{name}": value for name, value in start.items()}
     if "lineage" in about:
         options["lineage"] = hashlib.sha256(json.dumps(about["lineage"]).encode()).hexdigest()[:8]
-    return options | {name: about[name] for name in ("initial_state", "loss") if name in about}
+    return options | {name: about[name] for name in ("initial_state", "loss", "role") if name in about}
 
 
 def _label(part: _Part, others: list[dict[str, Any]]) -> str:

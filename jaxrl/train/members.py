@@ -13,7 +13,7 @@ import numpy as np
 from jaxrl.fields import as_seed
 from jaxrl.train.metrics import metric_of, rank
 
-__all__ = ["Members", "best_member", "describe_member", "member_of", "seed_keys", "traced_fields"]
+__all__ = ["Members", "best_member", "describe_member", "member_of", "roles_in", "seed_keys", "traced_fields"]
 
 _FIRST_STREAM = 1 << 31  # fold_in(key, i) is split(key, n)[i] if i < n, and training splits its key
 
@@ -89,17 +89,26 @@ def describe_member(own: Mapping[str, Any]) -> str:
     return ", ".join([f"seed {own['seed']}" if "seed" in own else "", *values]).removeprefix(", ")
 
 
-def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = None) -> int:
+def roles_in(league: Any, members: int) -> tuple[str, ...]:
+    """The role of each member if a config's `league` says so; empty if there is no league."""
+    roles = tuple(league) if isinstance(league, (list, tuple)) else ()
+    return roles if len(roles) == members and "main" in roles else ()
+
+
+def best_member(evaluation: Mapping[str, Any], diverged: Sequence[int] | None = None, league: Any = None) -> int:
     """The number of the member with the best score in an evaluation's summary, whose numbers are lists.
 
-    See `rank`. Members that have `diverged` still act, and may be lucky, but are never the best.
+    See `rank`. Members that have `diverged` still act, and may be lucky, but are never the best. Nor are the exploiters
+    of a `league`, the field of its config: their task is another one, so their scores say nothing about main members.
     """
+    count = len(evaluation["return_mean"])
     lost, metrics = set(diverged or ()), {metric_of(evaluation), "return_mean"}
+    roles = roles_in(league, count) or ("main",) * count
 
     def merit(member: int) -> tuple[bool, tuple[float, float]]:
         return member not in lost, rank({name: evaluation[name][member] for name in metrics})
 
-    return max(range(len(evaluation["return_mean"])), key=merit)
+    return max((member for member in range(count) if roles[member] == "main"), key=merit)
 
 
 def member_of(state: Any, member: int | Sequence[int]) -> Any:

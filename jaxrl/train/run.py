@@ -164,7 +164,8 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
             progress.phase("drawing…")
             state = result.state
             if len(training.members) > 1:
-                state = member_of(state, best_member(result.evaluation, result.diverged))
+                best = best_member(result.evaluation, result.diverged, getattr(config, "league", None))
+                state = member_of(state, best)
             save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
         loop.saver.finish()
         progress.phase(f"stopped by {result.interrupted}" if result.interrupted else "done")

@@ -158,6 +158,12 @@ def test_members_of_a_league_are_loaded_alone(league: Run):
     )
 
 
+def test_the_best_member_of_a_league_is_a_main_one(league: Run):
+    evaluation = {name: [0.1, 0.9, 0.2] for name in ("win_rate", "return_mean")}
+    played = league.checkpoint()._replace(extra={"evaluation": evaluation})
+    assert dataclasses.replace(league, checkpoint=lambda: played).member().index == 2
+
+
 @pytest.mark.slow
 def test_the_cost_of_a_league_is_known_beforehand():
     estimate = estimate_cost(self_play.make(LEAGUE), LEAGUE, members=3)

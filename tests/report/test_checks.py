@@ -47,6 +47,19 @@ def test_what_the_configurations_of_a_sweep_share_is_said_once(tmp_path, write_r
     )
 
 
+def test_a_league_counts_as_one_seed(tmp_path, write_run):
+    league: dict[str, Any] = {"algorithm": "self_play", "config": {"league": ["main", "main", "exploiter"]}}
+    runs = [write_run(tmp_path / f"{i}", num_seeds=3, seed=3 * i, **league) for i in range(5)]
+    assert problems(collect(runs)) == []
+    assert problems(collect(runs[:2])) == [
+        "self_play on smax/3m has 2 leagues, but at least 5 are needed, as the members of a league depend on each "
+        "other and count as one seed: train another with --seed 6."
+    ]
+    lost = write_run(tmp_path / "lost", num_seeds=3, seed=15, diverged=[1], **league)
+    [found] = problems(collect([*runs, lost]))
+    assert "seed 15 of self_play (role=main) on smax/3m diverged" in found
+
+
 def test_a_search_is_named_as_it_is_typed(tmp_path, write_run):
     def advice(name: str, algorithm: str, env: str, **about: Any) -> str:
         configs = [{"lr": 0.1 * i} for i in range(1, 5)]

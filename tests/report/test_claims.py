@@ -19,7 +19,7 @@ def scored(scores: np.ndarray) -> list[SeedGroup]:
     groups = []
     for g, row in enumerate(scores):
         run = Path(f"group-{g}")
-        members = [Member(run, s, s, nothing, nothing, nothing, float(score)) for s, score in enumerate(row)]
+        members = [Member(run, (s,), s, nothing, nothing, nothing, float(score)) for s, score in enumerate(row)]
         groups.append(SeedGroup(f"ppo (lr={g})", "ppo", "x", "win_rate", tuple(members), {run: {}}))
     return groups
 

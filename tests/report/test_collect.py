@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from jaxrl import stats
 from jaxrl.report import collect
 from jaxrl.report.collect import known
-from jaxrl.report.tables import across
+from jaxrl.report.tables import across, summarise
 
 
 def test_one_run_of_several_seeds_equals_several_runs_of_one(tmp_path, write_run):
@@ -51,6 +52,36 @@ def test_groups_differ_in_algorithm_environment_or_configuration_but_not_in_seed
         ("smax/8m", "ippo", [0]),
     ]
     assert groups[0].name == "ippo on smax/3m"
+
+
+LEAGUE: dict[str, Any] = {
+    "algorithm": "self_play",
+    "num_seeds": 6,
+    "config": {"league": ["main"] * 4 + ["exploiter"] * 2},
+    "scores": [0.90, 0.91, 0.92, 0.93, 0.14, 0.15],
+}
+
+
+def test_members_of_a_league_are_told_apart_by_role_and_are_no_independent_seeds(tmp_path, write_run):
+    """They depend on each other, so each league is one seed, and one league has no interval."""
+    first = write_run(tmp_path / "first", **LEAGUE)
+    exploiters, mains = summarise(collect([first]))
+    assert (exploiters.algorithm, mains.algorithm) == ("self_play (role=exploiter)", "self_play (role=main)")
+    assert (exploiters.iqm, mains.iqm) == (pytest.approx(0.145), pytest.approx(0.915))
+    for summary in (exploiters, mains):
+        assert summary.seeds == 1
+        assert math.isnan(summary.low)
+        assert math.isnan(summary.high)
+    second = write_run(tmp_path / "second", **{**LEAGUE, "seed": 6, "scores": [0.5] * 4 + [0.4] * 2})
+    groups = collect([first, second])
+    assert [group.seeds for group in groups] == [[0, 6], [0, 6]]
+    np.testing.assert_allclose(groups[1].scores, [0.915, 0.5])
+
+
+def test_the_curve_of_a_league_is_the_mean_of_the_members_of_a_role(tmp_path, write_run):
+    [_, mains] = collect([write_run(tmp_path / "league", **LEAGUE)])
+    rows = [json.loads(line) for line in (tmp_path / "league" / "metrics.jsonl").read_text().splitlines()]
+    np.testing.assert_allclose(mains.members[0].values[1:], [np.mean(row["win_rate"][:4]) for row in rows[1:]])
 
 
 def test_an_edited_file_another_start_and_another_lineage_are_other_groups(tmp_path, write_run):

@@ -21,6 +21,15 @@ def test_among_equal_win_rates_the_best_member_has_the_largest_return() -> None:
     assert best_member({**played, "win_rate": [0.1, 0.0, 0.0]}) == 0
 
 
+def test_only_main_members_of_a_league_can_be_the_best() -> None:
+    """An exploiter has another task, and its score is of that."""
+    played = {"win_rate": [0.2, 0.3, 0.9], "return_mean": [0.0, 0.0, 0.0]}
+    assert best_member(played, league=["main", "main", "exploiter"]) == 1
+    assert best_member(played, diverged=[1], league=["main", "main", "exploiter"]) == 0
+    for none in ((), ["exploiter"] * 3, ["main"]):
+        assert best_member(played, league=none) == 2
+
+
 def test_looking_at_a_member_leaves_its_key_unused() -> None:
     state = {"w": jnp.arange(3.0), "key": jax.random.split(jax.random.key(0), 3)}
     member = member_of(state, 1)

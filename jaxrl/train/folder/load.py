@@ -91,14 +91,17 @@ class Run:
     def best_index(self) -> int:
         """The member that `member` takes for None."""
         evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
-        return best_member(evaluation, self.about.get("diverged")) if evaluation and self.num_members > 1 else 0
+        if not evaluation or self.num_members == 1:
+            return 0
+        return best_member(evaluation, self.about.get("diverged"), self.about["config"].get("league"))
 
     def member(self, index: int | None = None) -> Run:
         """The run of one seed or member out of several: its `state` has no axis of members.
 
         Args:
             index: The member, from 0. None takes the one with the best score in the final evaluation or, for
-                `load(…, best=True)`, in the evaluation of that state; the first one if there was none.
+                `load(…, best=True)`, in the evaluation of that state; the first one if there was none. Of a league,
+                only main members count.
 
         Raises:
             ValueError: There is no such member, or this run is another one of several already.
