@@ -13,9 +13,12 @@ from jaxrl.fields import as_seed
 from jaxrl.play.partners import Partner
 from jaxrl.replay import Recording, Replay
 from jaxrl.spaces import Discrete
+from jaxrl.train.members import seed_keys
 from jaxrl.wrappers import OtherPlay, Wrapper, as_multi_agent
 
 __all__ = ["Session", "Turn"]
+
+_STREAM = 4  # of the seed's key, which itself belongs to the partner; see `seed_keys`
 
 
 @runtime_checkable
@@ -71,7 +74,7 @@ class Session:
         self._draws = np.random.default_rng(as_seed("seed", seed))
         if partner is not None:
             partner.reset(seed)
-        self._key, key = jax.random.split(jax.random.key(seed))
+        self._key, key = jax.random.split(seed_keys([seed], _STREAM))
         self._recording = Recording(self.env, key)
 
     @property

@@ -4,6 +4,7 @@ import dataclasses
 from types import SimpleNamespace
 from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import jaxrl
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.overcooked.rules import DOWN, LEFT, RIGHT, UP
 from jaxrl.play import Session
+from jaxrl.play.partners import ByRules
+from jaxrl.replay import Recording
 from jaxrl.wrappers import FixedPolicies, FrameStack, OtherPlay, RandomParams, TimeLimit
 
 
@@ -58,6 +61,38 @@ def test_one_seed_is_one_game() -> None:
         game.step(1)
     np.testing.assert_array_equal(games[0].obs, games[1].obs)
     assert not np.array_equal(games[0].obs, games[2].obs)
+
+
+def test_a_partner_draws_from_other_keys_than_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although one seed determines both."""
+    drawn, given = [], []
+
+    class Noted(Recording):
+        def __init__(self, env: Any, key: Any) -> None:
+            given.append(_data(key))
+            super().__init__(env, key)
+
+        def step(self, key: Any, action: Any) -> None:
+            given.append(_data(key))
+            super().step(key, action)
+
+    def script(obs: Any, action_mask: Any, key: Any) -> Any:
+        jax.debug.callback(lambda data: drawn.append(_data(data)), jax.random.key_data(key))
+        return jnp.zeros(2, jnp.int32)
+
+    monkeypatch.setattr("jaxrl.play.session.Recording", Noted)
+    session = Session(jaxrl.make("coin_game"), ByRules(script), seed=5)
+    for _ in range(4):
+        session.step(0)
+    jax.effects_barrier()
+    assert (len(set(drawn)), len(set(given))) == (4, 5)
+    assert not set(drawn) & set(given)
+
+
+def _data(key: Any) -> bytes:
+    """A random key, or its data, as what a set can hold."""
+    data = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    return np.asarray(data).tobytes()
 
 
 def test_returns_add_up_and_the_replay_holds_the_game() -> None:
