@@ -15,7 +15,8 @@ class Words:
 
     An action can be typed by its name, its key, the first letters of its words (`hr` for `hint red`), or as much of its
     name as is needed to tell it from the others. The first letter that is still free is the key of a single word; the
-    last word is that of several, if it is one character. There are keys only if there is one for every action.
+    last word is that of several, if it is one character. There are keys only if there is one for every action. Capital
+    letters count only where nothing else tells two names apart.
 
     Args:
         names: What the actions are called.
@@ -23,16 +24,17 @@ class Words:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
+        self._folded = [name.casefold() for name in self.names]
         keys: dict[str, int] = {}
-        for action, name in enumerate(self.names):
+        for action, name in enumerate(self._folded):
             free = [key for key in _candidates(name) if key not in keys and key not in _RESERVED]
             keys |= dict.fromkeys(free[:1], action)
         self.single = len(keys) == len(self.names)
         """Whether every action has a key, so that nobody needs to press Enter."""
         self.keys = keys if self.single else {}
         self._shorts = {action: key for key, action in self.keys.items()}
-        for name in set(_ON_SPACE) & set(self.names if self.single else ()):
-            self.keys[" "] = self.names.index(name)
+        for name in set(_ON_SPACE) & set(self._folded if self.single else ()):
+            self.keys[" "] = self._folded.index(name)
 
     def find(self, typed: str, legal: Iterable[int]) -> int:
         """The action that is meant.
@@ -41,7 +43,7 @@ class Words:
             ValueError: There is none, there are several, or it is not legal; the message says what can be typed.
         """
         legal = list(legal)
-        found = self._meant(typed if typed in self.keys else " ".join(typed.casefold().split()))
+        found = self._meant(typed if typed in self.keys else " ".join(typed.split()))
         if len(found) == 1 and found[0] in legal:
             return found[0]
         if len(found) == 1:
@@ -57,17 +59,20 @@ class Words:
         return ", ".join(self._with_short(action) for action in legal)
 
     def _with_short(self, action: int) -> str:
-        name, short = self.names[action], self._shorts.get(action, _initials(self.names[action]))
-        return name if short == name or self._meant(short) != [action] else f"{name} ({short})"
+        name, folded = self.names[action], self._folded[action]
+        short = self._shorts.get(action, _initials(folded))
+        return name if short == folded or self._meant(short) != [action] else f"{name} ({short})"
 
     def _meant(self, typed: str) -> list[int]:
         """The actions that fit, by the first of the ways of typing that fits any."""
         if typed in self.names:
             return [self.names.index(typed)]
-        if typed in self.keys:
-            return [self.keys[typed]]
-        by_letters = [action for action, name in enumerate(self.names) if typed and _initials(name) == typed]
-        return by_letters or [action for action, name in enumerate(self.names) if typed and name.startswith(typed)]
+        typed = typed.casefold()
+        named = [action for action, name in enumerate(self._folded) if name == typed]
+        if named or typed in self.keys:
+            return named or [self.keys[typed]]
+        by_letters = [action for action, name in enumerate(self._folded) if typed and _initials(name) == typed]
+        return by_letters or [action for action, name in enumerate(self._folded) if typed and name.startswith(typed)]
 
 
 def _candidates(name: str) -> Iterator[str]:

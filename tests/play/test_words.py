@@ -11,6 +11,8 @@ from jaxrl.wrappers import as_multi_agent
 pytestmark = pytest.mark.quick
 
 KITCHEN = Words(("up", "down", "right", "left", "stay", "interact"))
+CAPITALS = Words(("Hint Red", "Hint Blue", "PLAY 1"))
+ARCADE = Words(("Up", "Down", "Fire"))
 CARDS = Words(jaxrl.make("hanabi/2p").action_names)
 
 
@@ -33,6 +35,16 @@ CARDS = Words(jaxrl.make("hanabi/2p").action_names)
         (Words(("stay", "switch", "tell")), "w", "switch"),
         (Words([str(number) for number in range(12)]), "1", "1"),
         (Words([str(number) for number in range(12)]), "11", "11"),
+        (CAPITALS, "Hint Red", "Hint Red"),
+        (CAPITALS, "hint  red", "Hint Red"),
+        (CAPITALS, "HR", "Hint Red"),
+        (CAPITALS, "hr", "Hint Red"),
+        (CAPITALS, "pl", "PLAY 1"),
+        (ARCADE, "u", "Up"),
+        (ARCADE, "U", "Up"),
+        (ARCADE, " ", "Fire"),
+        (Words(("go", "Go")), "Go", "Go"),
+        (Words(("go", "Go")), "go", "go"),
     ],
 )
 def test_an_action_can_be_typed(words: Words, typed: str, name: str) -> None:
@@ -47,6 +59,12 @@ def test_an_action_can_be_typed(words: Words, typed: str, name: str) -> None:
         (KITCHEN, "", "Nothing was typed. You can type up (u), stay (s)."),
         (CARDS, "hint", "'hint' can be hint red, hint yellow"),
         (CARDS, "1", "There is no '1'."),
+        (Words(("go", "Go", "up", "do", "in")), "GO", "'GO' can be go, Go."),
+        (
+            Words(("Up", "Down", "Fire", "Stay", "HINT RED")),
+            "x",
+            "There is no 'x'. You can type Up (u), HINT RED (hr).",
+        ),
     ],
 )
 def test_what_means_nothing_is_explained(words: Words, typed: str, sentence: str) -> None:
