@@ -1,4 +1,4 @@
-"""A report as files: report.html, curves.png, profiles.png, effects.png, table.md, table.csv."""
+"""A report as files: report.html, curves.png, profiles.png, effects.png, arena.png, table.md, table.csv."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path, arena: Arena | No
         "table.csv": csv_table(summaries),
     }
     out.mkdir(parents=True, exist_ok=True)
-    for left in {"effects.png", "profiles.png"} - files.keys():  # by an earlier report
+    for left in {"effects.png", "profiles.png", "arena.png"} - files.keys():  # by an earlier report
         (out / left).unlink(missing_ok=True)
     for name, content in files.items():
         (out / name).write_bytes(content.encode() if isinstance(content, str) else content)

@@ -66,10 +66,11 @@ def test_the_page_has_everything_and_needs_nothing_else(tmp_path, groups):
 
 def test_a_new_report_leaves_no_picture_of_the_earlier_one(tmp_path, write_run):
     several, alone = write_run(tmp_path / "a", num_seeds=3), write_run(tmp_path / "b")
-    write_report(collect([several]), tmp_path / "report")
-    assert (tmp_path / "report" / "profiles.png").is_file()
+    arena = Arena("game", ("a", "b"), 1, True, np.ones((2, 2, 3), np.int64), np.zeros((2, 2)))
+    write_report(collect([several]), tmp_path / "report", arena)
+    assert all((tmp_path / "report" / name).is_file() for name in ("profiles.png", "arena.png"))
     write_report(collect([alone]), tmp_path / "report")
-    assert not (tmp_path / "report" / "profiles.png").exists()
+    assert not any((tmp_path / "report" / name).exists() for name in ("profiles.png", "arena.png"))
 
 
 def test_names_are_no_formulas(tmp_path, write_run):
