@@ -16,6 +16,7 @@ _MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 _SIZES = {"[": "removes the column", "]": "adds one", "{": "removes the row", "}": "adds one"}
 _FLOOR = "floor"  # what it is called everywhere
 _ERASERS = ("\x7f", "\x08", ".", " ")
+_SPACE = "space"  # in the legend, and for lines, which are typed without the spaces around them
 _UNDO = "u"
 
 
@@ -114,7 +115,7 @@ class Editor:
         """What can be typed."""
         parts = []
         for meaning, group in itertools.groupby(self.map.tiles.items(), lambda item: item[1].rstrip(" 0123456789")):
-            tiles = ["space" if tile == " " else tile for tile, _ in group]
+            tiles = [_SPACE if tile == " " else tile for tile, _ in group]
             parts.append(f"{tiles[0] if len(tiles) == 1 else f'{tiles[0]} to {tiles[-1]}'} {meaning}")
         return ", ".join(parts)
 
@@ -127,7 +128,7 @@ class Editor:
         """Move, change the cell and go on to the next one, change the size, or take the last change back.
 
         Args:
-            key: A character, its meaning, such as `pot`, or `up`, `down`, `left` and `right`.
+            key: A character or its name in the legend, its meaning, such as `pot`, or `up`, `down`, `left` and `right`.
 
         Raises:
             ValueError: It means nothing, there is nothing to take back, or nothing would be left.
@@ -158,6 +159,7 @@ class Editor:
     def _tile(self, key: str) -> str:
         """The character that is meant."""
         by_meaning = {meaning: tile for tile, meaning in self.map.tiles.items()}
+        key = " " if key == _SPACE else key
         if key in self.map.tiles:
             return key
         if key in by_meaning or key in _ERASERS:

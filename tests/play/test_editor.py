@@ -1,9 +1,13 @@
 """A map that is drawn key by key."""
 
+import io
+import re
+
 import pytest
 
 import jaxrl
 from jaxrl.play import Editor
+from jaxrl.play.keyboard import from_lines
 from jaxrl.play.screen import sketched
 from jaxrl.registry import list_envs
 
@@ -35,6 +39,17 @@ def test_each_of_these_is_the_floor(key: str):
 
 def test_a_meaning_stands_for_its_character():
     assert typed(Editor(ROOM), "pot").sketch.rows[0] == "PXPXX"
+
+
+@pytest.mark.parametrize("name", ["overcooked/cramped_room", "overcooked_v2/cramped_room", "jaxnav/own"])
+def test_each_character_that_the_legend_names_can_be_typed_line_by_line(name: str):
+    editor = Editor(name)
+    named = re.findall(r"(?:^|, |\bto )(\S+)", editor.legend)
+    assert len(named) > 4
+    for word in named:
+        cell = editor.sketch
+        typed(editor, *from_lines(io.StringIO(f"{word}\n")))
+        assert editor.sketch.rows[cell.y][cell.x] == (" " if word == "space" else word)
 
 
 def test_a_new_column_has_walls_and_floor_but_nothing_that_stands_on_it():
