@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from jaxrl.errors import MissingExtraError
 from jaxrl.tuning.fixed import Random
-from jaxrl.tuning.search_space import Choice, Point
+from jaxrl.tuning.search_space import Choice, Point, distinct, effective
 from jaxrl.tuning.task import Found, Task, Trial, best_so_far
 
 __all__ = ["Optuna"]
+
+_REPEATS = 100  # of points that are known already, after which a batch is filled up by draws
 
 
 @dataclasses.dataclass(frozen=True)
 class Optuna:
     """Ask for a batch of points, train them side by side, tell Optuna their scores, until the budget is spent.
 
-    The first batch is drawn at random. The sampler uses the config's seed, so that a search is reproducible. If the
-    budget pays for all points of a space, each is tried once: Optuna would propose some again and others never.
+    The first batch is drawn at random. The sampler uses the config's seed, so that a search is reproducible. Each point
+    is trained once, although Optuna proposes listed values again; if the budget pays for all points of a space, all of
+    them are.
     """
 
     batch: int = 8
@@ -43,19 +47,51 @@ class Optuna:
             return Random()(task)
         optuna = _optuna()
         study = optuna.create_study(direction="maximize", sampler=_sampler(optuna, task.config.seed, self.batch))
-        distributions = {name: _distribution(optuna, each) for name, each in task.dimensions.items()}
-        trials: list[Trial] = []
-        while len(trials) < task.budget:
-            asked = [study.ask(distributions) for _ in range(min(self.batch, task.budget - len(trials)))]
-            tried = task.train([_point(task, each.params) for each in asked], f"batch-{len(trials):03d}")
-            for each, trial in zip(asked, tried, strict=True):
-                if math.isfinite(trial.score):
-                    study.tell(each, trial.score)
-                else:
-                    study.tell(each, state=optuna.trial.TrialState.FAIL)
-            trials += tried
+        known: dict[str, Trial] = {}
+        while len(known) < task.budget:
+            asked, tried = _proposed(task, optuna, study, known, min(self.batch, task.budget - len(known)))
+            trials = task.train(tried, f"batch-{len(known):03d}")
+            known |= {repr(point): trial for point, trial in zip(tried, trials, strict=True)}
+            for each, point in asked:
+                _tell(optuna, study, each, known[repr(point)])
+        trials = list(known.values())
         incumbents = best_so_far(trials)
         return Found(trials, incumbents, incumbents[-1].point if incumbents else {})
+
+
+def _proposed(
+    task: Task, optuna: Any, study: Any, known: Mapping[str, Trial], count: int
+) -> tuple[list[tuple[Any, Point]], list[Point]]:
+    """What Optuna asks for, as far as its score is not known, and `count` new points to train, each of them once.
+
+    Of listed values Optuna proposes good ones again. It is told at once what is known of them, and where it does not
+    come to enough new points, the rest are the task's own draws, of which it hears when it proposes them.
+    """
+    distributions = {name: _distribution(optuna, each) for name, each in task.dimensions.items()}
+    asked: list[tuple[Any, Point]] = []
+    new: list[Point] = []
+    repeats = 0
+    while len(new) < count and repeats < _REPEATS:
+        each = study.ask(distributions)
+        point = effective(task.config, _point(task, each.params))
+        before = len(new)
+        if repr(point) in known:
+            _tell(optuna, study, each, known[repr(point)])
+        else:
+            asked.append((each, point))
+            new = distinct([*new, point])
+        repeats += len(new) == before
+    if len(new) < count:
+        new += [point for point in task.draws(task.budget) if repr(point) not in known]
+    return asked, distinct(new, count)
+
+
+def _tell(optuna: Any, study: Any, asked: Any, trial: Trial) -> None:
+    """Tell Optuna the score of a point, or that it has none."""
+    if math.isfinite(trial.score):
+        study.tell(asked, trial.score)
+    else:
+        study.tell(asked, state=optuna.trial.TrialState.FAIL)
 
 
 def _sampler(optuna: Any, seed: int, startup: int) -> Any:

@@ -223,6 +223,45 @@ def test_optuna_tries_each_point_once_if_the_budget_pays_for_all() -> None:
         assert sorted(trial.point["lr"] for trial in result.trials) == [1e-4, 1e-3, 1e-2, 1e-1]
 
 
+@pytest.mark.parametrize("budget", [9, 13])
+def test_optuna_spends_its_budget_on_new_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
+    """Of listed values it proposes the good ones again: it is told what is known of them, and nothing is counted."""
+    optuna = pytest.importorskip("optuna")
+    told: list[tuple[str, float]] = []
+    tell = optuna.Study.tell
+
+    def noted(study: Any, trial: Any, *values: Any, **state: Any) -> Any:
+        told.append((repr(trial.params), values[0]))
+        return tell(study, trial, *values, **state)
+
+    monkeypatch.setattr(optuna.Study, "tell", noted)
+    space: dict[str, Any] = {"lr": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1], "width": [1, 2, 3], "method": Optuna(batch=4)}
+    result = search(tmp_path / "search", budget=budget, **space)
+    assert len({repr(trial.point) for trial in result.trials}) == len(result.trials) == budget
+    folders = sorted((tmp_path / "search" / "tuning").glob("batch-*/group-*/run.json"))
+    made = sum(about["timesteps"] * about["num_seeds"] for about in map(json.loads, map(Path.read_text, folders)))
+    assert made == spent(result.trials) == budget * 2 * UPDATES
+    assert len(told) > budget  # the repeats, too
+    assert len(set(told)) == len({params for params, _ in told})  # with the same score each time
+
+
+def test_where_optuna_proposes_nothing_new_the_batch_is_filled_up_by_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    monkeypatch.setattr("jaxrl.tuning.optuna._REPEATS", 0)
+    rates = [10 ** (-6 + i / 2) for i in range(9)]
+    result = search(method=Optuna(batch=4), budget=6, lr=rates)
+    assert [trial.point for trial in result.trials] == draws(CONFIG, {"lr": rates}, 6)
+
+
+def test_steps_of_an_incumbent_are_those_that_were_trained() -> None:
+    pytest.importorskip("optuna")
+    rates = [10 ** (-6 + i / 2) for i in range(9)]
+    result = search(method=Optuna(batch=2), budget=8, lr=rates)
+    place = next(i for i, trial in enumerate(result.trials) if trial.point == result.best)
+    assert result.incumbents[-1].timesteps == (place + 1) * 2 * UPDATES
+    assert len({trial.point["lr"] for trial in result.trials}) == 8
+
+
 def test_without_optuna_the_line_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'jaxrl\[optuna\]'"):
