@@ -11,7 +11,7 @@ import jaxrl
 from jaxrl.algorithm import Algorithm
 from jaxrl.algos import ippo, self_play
 from jaxrl.report.arena import as_markdown, draw_matrix, facts, hold, tables
-from jaxrl.train.matches import Contender, play_match, script_of, sides_of
+from jaxrl.train.matches import Contender, _joined, play_match, script_of, sides_of
 from jaxrl.wrappers import SharedReward
 from jaxrl.wrappers.fixed import random_policy
 
@@ -56,6 +56,23 @@ def test_sides_keep_their_seats_whatever_the_order_of_agents(three):
     assert sides_of(Turned()) == ((1,), (0,))
     rock, paper, _ = three
     assert play_match(Turned(), paper, rock, jax.random.key(0), 4)[:3] == (4, 0, 0)
+
+
+@pytest.mark.parametrize("teams", [(0, 1, 1, 0), (1, 0, 0), (1, 1, 0, 1, 0)])
+def test_actions_return_to_their_seats_where_the_seats_are_no_exchange(teams: tuple[int, ...]):
+    """An exchange of two seats is its own inverse, and these orders are not."""
+
+    class Mixed(type(GAME)):
+        agents = tuple(f"player_{number}" for number in range(len(teams)))
+
+    Mixed.teams = teams
+    sides = sides_of(Mixed())
+
+    def numbers(side: tuple[int, ...]) -> Any:
+        return lambda *_, **__: (jnp.array([side]), None)
+
+    actions, _ = _joined([numbers(side) for side in sides], sides).act(((), ()), None, key=jax.random.key(0))
+    np.testing.assert_array_equal(actions, [np.arange(len(teams))])
 
 
 def test_alike_contenders_share_a_program(three):
