@@ -7,6 +7,7 @@ import math
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import echo
@@ -125,6 +126,24 @@ def test_halving_lets_the_best_go_on_from_where_they_are(halved: Any) -> None:
     assert alone.evaluation is not None
     assert rungs[-1][0].scores[0] == alone.evaluation["return_mean"]  # bit for bit
     assert result.incumbents[-1].timesteps == (4 * 13 + 8 * 4 + 24) * 2
+
+
+def test_of_equal_scores_halving_continues_those_that_learned_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    rungs: list[list[float]] = []
+
+    def fit(_: Any, algo: Any, members: Any, *rest: Any) -> Any:
+        rungs.append([own["lr"] for own in members[::2]])
+        return SimpleNamespace(state=None)
+
+    def even(_: Any, tried: Any, result: Any, updates: int) -> list[Trial]:
+        return [Trial(point, [1.0, 1.0], float(number), updates) for number, point in enumerate(tried)]
+
+    monkeypatch.setattr(Task, "fit", fit)
+    monkeypatch.setattr(Task, "trials", even)
+    Halving()(task(3))
+    first, second, third = rungs
+    assert second == first[:-5:-1]  # the last four of 13
+    assert third == second[-1:]
 
 
 def test_progress_of_a_rung_counts_its_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
