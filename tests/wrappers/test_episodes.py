@@ -148,6 +148,21 @@ def test_repeated_actions_add_up_until_the_episode_ends():
     assert int(state.step) % 4  # it ended amid a repetition
 
 
+@pytest.mark.quick
+def test_a_truncation_inside_ends_the_repetition():
+    """Echo pays the action in each step, so the second action is taken twice, and the third begins an episode."""
+    obs, rewards, terminated, truncated, final = played(ActionRepeat(TimeLimit(Echo(), 6), 4), [3, 5, 7])
+    assert rewards.tolist() == [12.0, 10.0, 28.0]
+    assert not terminated.any()
+    assert truncated.tolist() == [False, True, False]
+    assert (final[1].tolist(), obs[1].tolist()) == ([5.0], [-1.0])
+    venv = VectorEnv(ActionRepeat(TimeLimit(Echo(), 6), 4), 2)
+    _, state = venv.reset(jax.random.key(0))
+    for action, reward in ((3, 12.0), (5, 10.0)):
+        _, state, gained, *_ = venv.step(jax.random.key(action), state, jnp.full(2, action))
+        assert gained.tolist() == [reward] * 2
+
+
 def test_rewards_of_true_add_up_as_ones():
     class Reaching(CartPole):
         """Rewards with a boolean."""
