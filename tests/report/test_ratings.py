@@ -25,6 +25,27 @@ def test_elo_finds_the_strengths_that_made_the_games():
     assert np.all((found.low < rating) & (rating < found.high))
 
 
+def test_ratings_are_those_of_minorisation_with_one_more_draw_of_each_pair_that_met():
+    """Hunter's algorithm (2004), game by game; two of the players never meet."""
+    rng = np.random.default_rng(0)
+    results = rng.integers(0, 4, (4, 4, 3)) * (1 - np.eye(4, dtype=int))[..., None]
+    results[0, 3] = results[3, 0] = 0
+    points, games = np.zeros((4, 4)), np.zeros((4, 4))
+    for i, j in np.argwhere(results.sum(-1) > 0):
+        won, drawn, lost = results[i, j]
+        points[i, j] += won + drawn / 2
+        points[j, i] += lost + drawn / 2
+        games[i, j] += won + drawn + lost
+        games[j, i] += won + drawn + lost
+    points[games > 0] += 0.5
+    games[games > 0] += 1
+    strength = np.ones(4)
+    for _ in range(2000):
+        strength = points.sum(1) / (games / (strength[:, None] + strength)).sum(1)
+        strength /= np.exp(np.log(strength).mean())
+    np.testing.assert_allclose(elo(results, repeats=1).rating, 1500 + 400 * np.log10(strength), atol=1e-6)
+
+
 def test_intervals_hold_the_truth_as_often_as_they_say_and_shrink_with_more_games():
     rating, rng = np.array([1450.0, 1500.0, 1550.0]), np.random.default_rng(0)
     held, width = [], {}
