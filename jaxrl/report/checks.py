@@ -47,7 +47,7 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
 def _chosen_and_judged(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
     for group in groups:
-        count = sum(len(other.scores) > 0 for other in _family(group, groups))
+        count = sum(len(other.scores) > 0 and not other.exploits for other in _family(group, groups))
         if count > _MOST:
             found.append(
                 f"The best of {count} configurations of {group.algorithm} on {group.env} is chosen and judged by the "

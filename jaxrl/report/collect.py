@@ -70,6 +70,11 @@ class SeedGroup:
         return f"{self.label} on {self.env}"
 
     @property
+    def exploits(self) -> bool:
+        """Whether its members are exploiters of a league, whose task is another one than that of all other groups."""
+        return next(iter(self.runs.values())).get("role") == "exploiter"
+
+    @property
     def seeds(self) -> list[int]:
         """The seeds of all members, sorted."""
         return sorted(member.seed for member in self.members)

@@ -81,12 +81,12 @@ def improvements(groups: Sequence[SeedGroup], most: int | None = None) -> list[I
     """The best group on each environment by IQM, compared with each other one.
 
     Args:
-        groups: All groups.
+        groups: All groups; exploiters of leagues are left out, as their scores are of another task.
         most: How many of the next best groups to show; None for all. Intervals always account for all groups.
     """
     found = []
     for env in dict.fromkeys(group.env for group in groups):
-        here = [group for group in groups if group.env == env and len(group.scores)]
+        here = [group for group in groups if group.env == env and len(group.scores) and not group.exploits]
         here.sort(key=lambda group: -stats.iqm(group.scores))
         if len(here) < 2:
             continue

@@ -71,7 +71,8 @@ def page(
 ) -> str:
     """One self-contained HTML page that needs no network. The pictures are PNG data by file name."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
-    runs, seeds = len({run for group in groups for run in group.runs}), sum(len(group.members) for group in groups)
+    runs = len({run for group in groups for run in group.runs})
+    seeds = sum(len(group.members) for group in groups if not group.exploits)  # a league is one
     what = ", ".join(labels)
     if len(labels) > _NAMED:
         what = f"{', '.join(dict.fromkeys(group.algorithm for group in groups))}, {len(labels)} configurations,"

@@ -12,7 +12,7 @@ import pytest
 from jaxrl import stats
 from jaxrl.report import collect
 from jaxrl.report.collect import known
-from jaxrl.report.tables import across, summarise
+from jaxrl.report.tables import across, improvements, summarise
 
 
 def test_one_run_of_several_seeds_equals_several_runs_of_one(tmp_path, write_run):
@@ -76,6 +76,16 @@ def test_members_of_a_league_are_told_apart_by_role_and_are_no_independent_seeds
     groups = collect([first, second])
     assert [group.seeds for group in groups] == [[0, 6], [0, 6]]
     np.testing.assert_allclose(groups[1].scores, [0.915, 0.5])
+
+
+def test_exploiters_are_neither_the_best_nor_compared(tmp_path, write_run):
+    """Their scores are of another task, and here they are the highest."""
+    run = {"algorithm": "self_play", "num_seeds": 2, "config": {"league": ["main", "exploiter"]}}
+    runs = [write_run(tmp_path / f"{i}", seed=2 * i, scores=[0.5 + 0.01 * i, 0.99], **run) for i in range(5)]
+    assert improvements(collect(runs)) == []
+    other = write_run(tmp_path / "ippo", num_seeds=5, scores=[0.2, 0.3, 0.2, 0.3, 0.2])
+    [found] = improvements(collect([*runs, other]))
+    assert (found.best.label, found.other.label) == ("self_play (role=main)", "ippo")
 
 
 def test_the_curve_of_a_league_is_the_mean_of_the_members_of_a_role(tmp_path, write_run):

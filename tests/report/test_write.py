@@ -83,6 +83,14 @@ def test_names_are_no_formulas(tmp_path, write_run):
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in (head, first, second)} == {4}
 
 
+def test_a_league_is_one_seed_on_the_page(tmp_path, write_run):
+    league = {"algorithm": "self_play", "config": {"league": ["main", "main", "exploiter"]}}
+    text = write_report(collect([write_run(tmp_path / "a", num_seeds=3, **league)]), tmp_path)[0].read_text()
+    assert "1 run, 1 seed<" in text
+    assert "the members of a league depend on each other" in text
+    assert "The best and the others" not in text
+
+
 def test_a_good_report_says_so(tmp_path, write_run):
     groups = collect([write_run(tmp_path / "a", num_seeds=5)])
     text = write_report(groups, tmp_path)[0].read_text()
