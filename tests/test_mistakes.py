@@ -213,6 +213,20 @@ def test_words_without_a_flag_and_switches_with_a_value(typed: str, sentence: st
     assert sentence in capsys.readouterr().err
 
 
+class Bare:
+    """A train state whose author forgot the decorators."""
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_train_state_that_is_not_a_pytree_is_named(seeds: int) -> None:
+    config = ppo.Config(num_envs=4, num_steps=4, total_timesteps=16)
+    algo = ppo.make(config)._replace(init=lambda key, hyperparams=None: Bare())
+    with pytest.raises(
+        TypeError, match=r"a Bare, which is not a pytree; write @jax\.tree_util\.register_dataclass and"
+    ):
+        jaxrl.fit(algo, config, num_seeds=seeds, quiet=True)
+
+
 def test_several_members_are_not_evaluated_as_one() -> None:
     states = jax.jit(jax.vmap(ALGO.init))(jax.random.split(jax.random.key(0), 2))
     with pytest.raises(ValueError, match=r"holds 2 members; evaluate them side by side: jax.vmap\(lambda s, k"):

@@ -150,7 +150,7 @@ def learn(
         max_grad_norm=h.max_grad_norm,
         weight_decay=config.weight_decay,
         target_kl=target_kl,
-        prepare=None if prepare is None else partial(prepare, num_parts=num_parts),
+        prepare=None if prepare is None else lambda minibatch: prepare(minibatch, num_parts),
         num_parts=num_parts,
     )
     state = dataclasses.replace(state, params=params, opt_state=opt_state, update=state.update + 1)

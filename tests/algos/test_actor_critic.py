@@ -192,3 +192,20 @@ def test_the_buffer_holds_the_actions_of_a_box_of_whole_numbers_as_they_were_dra
     action = np.asarray(state.replay.steps.action)[:, 0]
     assert np.all((action >= 0) & (action <= 10))
     assert np.all(action != np.round(action))
+
+
+@pytest.mark.parametrize(
+    ("module", "interval", "wanted"),
+    [
+        (sac, 6, [False, True, True, False]),  # of the critics' steps 1 to 4, 5 to 8, 9 to 12 and 13 to 16, each sixth
+        (td3, 4, [False, True, False, True]),  # of the actor's steps 1 and 2, 3 and 4, and so on, each fourth
+    ],
+)
+def test_targets_move_at_every_so_many_steps(module, interval, wanted):
+    config = module.Config(**{**SMALL, "learning_starts": 0}, policy_delay=2, target_update_interval=interval)
+    algo, moved = module.make(config), []
+    update, state = jax.jit(algo.update), jax.jit(algo.init)(jax.random.key(0))
+    for _ in wanted:
+        before, (state, _) = state.target, update(state)
+        moved.append(not np.array_equal(jax.tree.leaves(before)[1], jax.tree.leaves(state.target)[1]))
+    assert moved == wanted

@@ -153,28 +153,32 @@ def test_an_objective_of_another_form_is_told_what_to_return(name: str, needed: 
             jax.eval_shape(lambda key, algo=algo: algo.update(algo.init(key)), jax.random.key(0))
 
 
+def rows_of(config, row, actions):
+    """`row(step)` of each of T steps, `[T, …]`, and the metrics; all actions have a value that each step raises by one."""
+    agent = agent_of(algo := stream_q.make(config))
+
+    def apply(params, carry, observation, reset):
+        q = jnp.broadcast_to(params, (*observation.obs.shape[:-1], actions))
+        return carry, distributions.EpsilonGreedy(q), q
+
+    def learn(params, trace, step):
+        return params + 1.0, trace.at[params.astype(int)].set(jnp.hstack(row(step))), {}
+
+    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    state = jax.jit(algo.init)(jax.random.key(0))
+    state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((config.num_steps, 8)))
+    state, metrics = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(0.5), learn))(state)
+    return np.asarray(state.opt_state, np.float64), metrics
+
+
 def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
     """An endless task cut every five steps, with a value that each step raises by one."""
     config = stream_q.Config(
         env="probe/truncation", num_steps=12, total_timesteps=12, normalise_obs=False, normalise_reward=False
     )
-    algo = stream_q.make(config)
-    agent = agent_of(algo)
-
-    def apply(params, carry, observation, reset):
-        q = jnp.broadcast_to(params, (*observation.obs.shape[:-1], 2))
-        return carry, distributions.EpsilonGreedy(q), q
-
-    agent = agent._replace(networks=agent.networks._replace(apply=apply))
-    state = jax.jit(algo.init)(jax.random.key(0))
-
-    def learn(params, trace, step):
-        row = jnp.stack([step.begins.astype(jnp.float32), step.reward, step.discount, step.next_value])
-        return params + 1.0, trace.at[params.astype(int)].set(row), {}
-
-    state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((12, 4)))
-    state, metrics = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(0.5), learn))(state)
-    begins, reward, discount, next_value = np.asarray(state.opt_state).T
+    told = lambda step: (step.begins, step.reward, step.discount, step.next_value, jnp.zeros(4))  # noqa: E731
+    rows, metrics = rows_of(config, told, actions=2)
+    begins, reward, discount, next_value, *_ = rows.T
     np.testing.assert_array_equal(begins, [t % 5 == 0 for t in range(12)])
     np.testing.assert_array_equal(reward, 1.0)
     np.testing.assert_array_equal(discount, 0.5)  # the clock ends no task
@@ -184,34 +188,18 @@ def test_a_step_knows_what_it_led_to_and_is_learned_from_before_the_next():
 
 def test_observations_and_rewards_are_scaled_by_what_was_seen_so_far():
     """From the first one on, against NumPy; the actions do not depend on them."""
-    length, decay = 40, 0.5
 
-    def stream_of(**fields: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def stream_of(scaled: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Observations `[T, D]`, rewards `[T]` and where episodes begin, `[T]`."""
-        config = stream_q.Config(env="classic/acrobot?max_steps=15", num_steps=length, total_timesteps=length, **fields)
-        algo = stream_q.make(config)
-        agent = agent_of(algo)
-
-        def apply(params, carry, observation, reset):
-            q = jnp.broadcast_to(0.0 * params, (*observation.obs.shape[:-1], 3))
-            return carry, distributions.EpsilonGreedy(q), q
-
-        def learn(params, trace, step):
-            row = jnp.concatenate([step.observation.obs.ravel(), jnp.stack([step.reward, step.begins])])
-            return params + 1.0, trace.at[params.astype(int)].set(row), {}
-
-        agent = agent._replace(networks=agent.networks._replace(apply=apply))
-        state = jax.jit(algo.init)(jax.random.key(0))
-        state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((length, 8)))
-        rows = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(decay), learn))(state)[0].opt_state
-        rows = np.asarray(rows, np.float64)
+        fields: Any = {"num_steps": 40, "total_timesteps": 40, "normalise_obs": scaled, "normalise_reward": scaled}
+        config = stream_q.Config(env="classic/acrobot?max_steps=15", **fields)
+        rows, _ = rows_of(config, lambda step: (step.observation.obs.ravel(), step.reward, step.begins), actions=3)
         return rows[:, :6], rows[:, 6], rows[:, 7]
 
-    obs, reward, begins = stream_of(normalise_obs=False, normalise_reward=False)
-    scaled_obs, scaled_reward, _ = stream_of(normalise_obs=True, normalise_reward=True)
+    (obs, reward, begins), (scaled_obs, scaled_reward, _) = map(stream_of, (False, True))
     sums, total = [], 0.0
-    for t in range(length):
-        total = reward[t] + (0.0 if begins[t] else decay * total)
+    for t in range(len(obs)):
+        total = reward[t] + (0.0 if begins[t] else 0.5 * total)
         sums.append(total)
         mean, variance = (obs[:t].mean(0), obs[:t].var(0) if t > 1 else 1.0) if t else (0.0, 1.0)
         expected = ((obs[t] - mean) / np.sqrt(variance + 1e-8)).clip(-10, 10)

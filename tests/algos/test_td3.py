@@ -140,17 +140,6 @@ def test_targets_begin_as_the_networks_and_follow_with_the_actor(trained):
             assert not np.array_equal(old, new)
 
 
-def test_targets_move_at_every_so_many_of_the_actors_steps():
-    """Of the actor's steps 1 and 2 in the first update, 3 and 4 in the second and so on, each fourth."""
-    algo = td3.make(td3.Config(**{**SMALL, "learning_starts": 0}, target_update_interval=4))
-    update, state = jax.jit(algo.update), jax.jit(algo.init)(jax.random.key(0))
-    moved = []
-    for _ in range(4):
-        before, (state, _) = state.target, update(state)
-        moved.append(not np.array_equal(jax.tree.leaves(before)[1], jax.tree.leaves(state.target)[1]))
-    assert moved == [False, True, False, True]
-
-
 def test_exploration_is_in_half_widths_and_kept_in_the_box(trained):
     algo, states = trained
     obs = jnp.zeros((4000, 3))

@@ -16,7 +16,7 @@ from jaxrl.cli import _COMMANDS, main
 
 # Names of other projects' files and flags, which pages name for comparison.
 THEIRS = {
-    *("cleanrl/ppo.py", "ppo_atari.py", "ppo_continuous_action.py", "ppo_lstm.py"),
+    *("cleanrl/ppo.py", "ppo_atari.py", "ppo_continuous_action.py", "ppo_lstm.py", "ppo_trxl.py"),
     *("sac_continuous_action.py", "td3_continuous_action.py"),
     *("ippo_ff_hanabi.py", "ippo_ff_mpe.py", "ippo_ff_overcooked.py", "ippo_rnn_smax.py", "mappo_rnn_smax.py"),
     *("iql_rnn.py", "vdn_rnn.py", "vdn_ff.py", "qmix_rnn.py", "pqn_vdn_rnn.py", "pqn_vdn_ff.py"),

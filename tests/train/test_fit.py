@@ -16,7 +16,6 @@ import pytest
 import toy_algorithm as toy
 from toy_runs import ALGO, CONFIG, assert_same_state, read_rows, run, timeless
 
-import jaxrl
 from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.folder.checkpoint import Checkpoints
@@ -303,19 +302,6 @@ def test_a_failed_save_does_not_end_training_but_is_an_error_in_the_end(
 def test_wrong_options_are_explained(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         run(**options)
-
-
-class Bare:
-    """A train state whose author forgot the decorators."""
-
-
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_a_train_state_that_is_not_a_pytree_is_named(seeds: int) -> None:
-    algo = ALGO._replace(init=lambda key, hyperparams=None: Bare())
-    with pytest.raises(
-        TypeError, match=r"init returned a Bare, which is not a pytree; write @jax\.tree_util\.register"
-    ):
-        jaxrl.fit(algo, CONFIG, num_seeds=seeds, quiet=True)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole: Result, folder: Path) -> None:
