@@ -26,6 +26,7 @@ FLOORS = [
         "overriding",
         "trees",
         "algorithm",
+        "neighbours",
         "source_file",
         "durable",
         "text_map",

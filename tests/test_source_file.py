@@ -51,13 +51,64 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         load_source(tmp_path / "nothing.py")
 
 
-def test_a_script_imports_what_lies_beside_it_and_a_kept_copy_does_not(tmp_path: Path) -> None:
+def test_a_script_imports_what_lies_beside_it_and_a_kept_copy_only_what_was_kept(tmp_path: Path) -> None:
     write(tmp_path / "beside_it.py", "x = 3\n")
     path = write(tmp_path / "script.py", "import beside_it\ny = beside_it.x\n")
-    with pytest.raises(ModuleNotFoundError):
-        load_source(path, beside=False)
     assert load_source(path).y == 3
+    copy = write(tmp_path / "copy.py", path.read_text())
+    with pytest.raises(ModuleNotFoundError, match="No module named 'beside_it'"):
+        load_source(SourceFile(copy, {}), beside=False)
+    kept = load_source(SourceFile(copy, {"beside_it.py": b"x = 4"}), beside=False)
+    assert kept.y == 4
+    assert load_source(copy) is kept
     assert str(tmp_path) not in sys.path
+    assert "beside_it" not in sys.modules
+
+
+def test_folders_have_helpers_of_their_own(tmp_path: Path) -> None:
+    """Also those with the same name, in packages, and of a file that is the same in both folders."""
+    for folder, reward in (("c1", 1), ("c2", 100)):
+        (tmp_path / folder / "game" / "parts").mkdir(parents=True)
+        write(tmp_path / folder / "helper.py", f"from game import parts\nREWARD = {reward} + parts.MORE\n")
+        write(tmp_path / folder / "game" / "__init__.py", "from . import rules\nfrom .rules import MORE as M\n")
+        write(tmp_path / folder / "game" / "rules.py", f"from game.parts.some import MORE\nREWARD = {reward}\n")
+        write(tmp_path / folder / "game" / "parts" / "some.py", "MORE = 5\n")
+        write(tmp_path / folder / "game" / "parts" / "__init__.py", "from ..parts.some import MORE\n")
+        text = "from helper import REWARD\nimport game.rules\nimport game.parts.some as s\n"
+        write(tmp_path / folder / "env.py", f"{text}G = game.rules.REWARD + s.MORE\n")
+    first, second = (load_source(tmp_path / folder / "env.py") for folder in ("c1", "c2"))
+    assert (first.REWARD, first.G, second.REWARD, second.G) == (6, 6, 105, 105)
+    again = load_source(write(tmp_path / "c1" / "other.py", "import helper\nimport game as g\nR = helper.REWARD\n"))
+    assert (again.R, again.g) == (6, first.game)
+
+
+def test_files_of_one_folder_share_what_they_import(tmp_path: Path) -> None:
+    """Even those that import each other."""
+    write(tmp_path / "shapes.py", "class Shape:\n    pass\n")
+    write(tmp_path / "one.py", "import two\nfrom shapes import Shape\n")
+    write(tmp_path / "two.py", "import one\nfrom shapes import Shape\n")
+    one, two, shapes = (load_source(tmp_path / f"{name}.py") for name in ("one", "two", "shapes"))
+    assert one.Shape is two.Shape is shapes.Shape
+    assert one.two is two
+    assert source_of(one.Shape).path.name == "shapes.py"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_function_imports_what_lies_beside_its_file_when_it_is_called(tmp_path: Path) -> None:
+    write(tmp_path / "later.py", "def scale():\n    from even_later import SCALE\n    return SCALE\n")
+    write(tmp_path / "even_later.py", "SCALE = 7\n")
+    path = write(tmp_path / "lazy.py", "def loss():\n    import later\n    return later.scale()\n")
+    assert load_source(path).loss() == 7
+    write(tmp_path / "even_later.py", "SCALE = 8\n")
+    assert load_source(path).loss() == 8
+
+
+def test_what_is_missing_has_the_name_that_was_written(tmp_path: Path) -> None:
+    (tmp_path / "game").mkdir()
+    write(tmp_path / "game" / "rules.py", "x = 1\n")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'game\.rule'$"):
+        load_source(write(tmp_path / "mine.py", "import game.rule\n"))
+    with pytest.raises(SyntaxError):
+        load_source(write(tmp_path / "broken.py", "import game.rule\nclass\n"))
 
 
 def test_environments_are_made_from_files_and_modules(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from jaxrl.registry import canonical
 from jaxrl.train.folder.row_check import check_members
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.run_info import plan_in
+from jaxrl.train.folder.sources import hashes
 from jaxrl.train.members import roles_in
 from jaxrl.train.metrics import columns
 from jaxrl.train.pictures.curve import smooth
@@ -264,7 +265,8 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
 def _options(about: dict[str, Any]) -> dict[str, Any]:
     """What all runs of a group share: the configuration without seed and environment, own code, and the start."""
     options = {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
-    options |= {Path(source["file"]).name: source["sha256"][:8] for source in about.get("sources", {}).values()}
+    for source in about.get("sources", {}).values():
+        options |= {name: sha256[:8] for name, sha256 in hashes(source).items()}
     start = (about.get("options") or {}).get("init_from") or {}
     options |= {"init_from" if name == "run" else f"init_{name}": value for name, value in start.items()}
     if "lineage" in about:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.report.collect import Member, SeedGroup
+from jaxrl.train.folder.sources import hashes
 from jaxrl.train.pictures.curve import short
 
 __all__ = ["unequal"]
@@ -96,7 +97,11 @@ def _commits(runs: _Runs) -> str:
 
 
 def _file(runs: _Runs) -> str:
-    values = _by_value(runs, lambda about: about.get("sources", {}).get("env", {}).get("sha256", "")[:8])
+    def content(about: Mapping[str, Any]) -> str:
+        source = about.get("sources", {}).get("env")
+        return "+".join(sha256[:8] for sha256 in hashes(source).values()) if source else ""
+
+    values = _by_value(runs, content)
     what = "the file of the environment has changed from run to run"
     return f"{what}, {_told(values)}: run them again with one." if len(values) > 1 else ""
 

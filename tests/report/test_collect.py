@@ -98,11 +98,15 @@ def test_an_edited_file_another_start_and_another_lineage_are_other_groups(tmp_p
     """Though they have the same name and the same configuration."""
     old = {"file": "source/my_ppo.py", "path": "my_ppo.py", "sha256": "0123456789"}
     new = {**old, "sha256": "abcdefabcd"}
+    helped = {**old, "beside": {"helper.py": "0123456789"}}
+    edited = {**old, "beside": {"helper.py": "abcdefabcd"}}
     start = {"run": "/runs/old", "learner": False, "best": False, "member": None}
     runs = [
         write_run(tmp_path / "a", algorithm="my_ppo", sources={"algorithm": old}),
         write_run(tmp_path / "b", algorithm="my_ppo", seed=1, sources={"algorithm": old}),
         write_run(tmp_path / "c", algorithm="my_ppo", seed=2, sources={"algorithm": new}),
+        write_run(tmp_path / "j", algorithm="helped", sources={"algorithm": helped}),
+        write_run(tmp_path / "k", algorithm="helped", seed=1, sources={"algorithm": edited}),
         write_run(tmp_path / "d", env="smax/8m", options={"init_from": None}),
         write_run(tmp_path / "e", env="smax/8m", seed=1, options={"init_from": start}),
         write_run(tmp_path / "f", env="smax/8m", seed=2, options={"init_from": {**start, "learner": True}}),
@@ -111,10 +115,14 @@ def test_an_edited_file_another_start_and_another_lineage_are_other_groups(tmp_p
         write_run(tmp_path / "h", env="smax/25m", seed=1, lineage={"every_updates": 2, "points": [{"lr": 0.1}]}),
     ]
     groups = collect(runs)
-    assert sorted(group.seeds for group in groups) == [[0], [0], [0, 1], [1], [1], [2], [2], [2]]
+    assert sorted(group.seeds for group in groups) == [[0], [0], [0], [0, 1], [1], [1], [1], [2], [2], [2]]
     assert [group.label for group in groups if group.algorithm == "my_ppo"] == [
         "my_ppo (my_ppo.py=01234567)",
         "my_ppo (my_ppo.py=abcdefab)",
+    ]
+    assert [group.label for group in groups if group.algorithm == "helped"] == [
+        "helped (helper.py=01234567)",
+        "helped (helper.py=abcdefab)",
     ]
     assert len({group.name for group in groups}) == len(groups)
 

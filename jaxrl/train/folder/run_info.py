@@ -106,12 +106,16 @@ class Lengthened(_Lengthened, total=False):
     timesteps: int
 
 
-class Source(TypedDict):
-    """A file of the user's own that the run is made of."""
-
+class _Source(TypedDict):
     file: str
     path: str
     sha256: str
+
+
+class Source(_Source, total=False):
+    """A file of the user's own that the run is made of; `beside` has the hashes of what it imports from its folder."""
+
+    beside: dict[str, str]
 
 
 class _Needed(TypedDict):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jaxrl.train.folder.run_folder import class_name, config_from_json, config_to_json
-from jaxrl.train.folder.sources import describe_sources
+from jaxrl.train.folder.sources import describe_sources, hashes
 from jaxrl.train.lineage import Lineage
 from jaxrl.train.members import describe_member
 
@@ -90,11 +91,14 @@ def config_in(about: Mapping[str, Any], config: Any) -> dict[str, Any]:
 def _changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """The user's own files whose content differs now."""
     before, now = there.get("sources", {}), here.get("sources", {})
-    return [
-        f"{now[role]['path']} has changed since"
-        for role in now
-        if role in before and before[role]["sha256"] != now[role]["sha256"]
-    ]
+    found = []
+    for role in now:
+        if role in before:
+            then, current = hashes(before[role]), hashes(now[role])
+            names = {**current, **then} if "beside" in before[role] else [Path(now[role]["path"]).name]
+            folder = Path(now[role]["path"]).parent
+            found += [f"{folder / name} has changed since" for name in names if then.get(name) != current.get(name)]
+    return list(dict.fromkeys(found))
 
 
 def _own_fields(about: Mapping[str, Any]) -> set[str]:

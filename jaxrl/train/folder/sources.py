@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from jaxrl.algorithm import made_from
+from jaxrl.neighbours import part_of
 from jaxrl.registry import lives_here, own_code
-from jaxrl.source_file import SourceFile, source_of
+from jaxrl.source_file import SourceFile, read_source, source_of
 
 __all__ = [
     "FOLDER",
     "NAMED",
     "changed",
     "describe_sources",
+    "hashes",
     "keep_sources",
     "kept_source",
     "named_code",
@@ -33,24 +36,38 @@ NAMED = ("env", "params", "network")
 
 
 def describe_sources(config: Any) -> dict[str, Any]:
-    """For run.json, under `sources`: each file's copy, where it came from, and the hash of its content."""
-    files = _own_files(config)
-    if not files:
-        return {}
-    about = {role: {"file": _kept_name(f), "path": str(f.path), "sha256": f.sha256} for role, f in files.items()}
-    return {"sources": about}
+    """For run.json, under `sources`: each file's copy, where it came from, and the hash of its content.
+
+    Under `beside` are the hashes of what it imports from its folder.
+    """
+    about = {}
+    for role, file in _own_files(config).items():
+        about[role] = {"file": f"{FOLDER}/{file.path.name}", "path": str(file.path), "sha256": file.sha256}
+        if file.beside:
+            about[role]["beside"] = {name: _sha256(content) for name, content in sorted(file.beside.items())}
+    return {"sources": about} if about else {}
+
+
+def hashes(source: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes of a file and of what it imports from its folder, by the paths from there.
+
+    Args:
+        source: One of the `sources` in a run.json.
+    """
+    return {Path(source["file"]).name: source["sha256"], **source.get("beside", {})}
 
 
 def keep_sources(folder: Path, config: Any) -> None:
-    """Copy the files into the run folder.
+    """Copy the files into the run folder, with what they import from their folders.
 
     Raises:
         OSError: They cannot be written.
     """
     for file in _own_files(config).values():
-        place = folder / _kept_name(file)
-        place.parent.mkdir(exist_ok=True)
-        place.write_bytes(file.content)
+        for name, content in file.files.items():
+            place = folder / FOLDER / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
 
 
 def portable(name: str) -> str:
@@ -117,14 +134,15 @@ def changed(about: Mapping[str, Any]) -> list[str]:
     """A sentence for each file that has changed since the run was made."""
     sentences = []
     for source in about.get("sources", {}).values():
-        path = Path(source["path"])
-        if path.is_file() and SourceFile(path).sha256 != source["sha256"]:
-            sentences.append(f"{path} has changed since this run was made; the copy in the run folder is used.")
+        for name, sha256 in hashes(source).items():
+            path = Path(source["path"]).parent / name
+            if path.is_file() and _sha256(path.read_bytes()) != sha256:
+                sentences.append(f"{path} has changed since this run was made; the copy in the run folder is used.")
     return list(dict.fromkeys(sentences))
 
 
 def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
-    """The copy of a file that a run is made of; None if that part of the run is not in a file.
+    """The copy of a file that a run is made of, with what was kept beside it; None if that part is not in a file.
 
     Args:
         about: The content of run.json.
@@ -132,18 +150,21 @@ def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile
         role: `"algorithm"`, or one of `NAMED`.
 
     Raises:
-        ValueError: The copy is not what run.json says.
+        ValueError: A copy is not what run.json says.
     """
     source = about.get("sources", {}).get(role)
     if source is None:
         return None
-    place = folder / FOLDER / Path(source["file"]).name  # whatever the file says, nothing outside the folder is read
-    if not place.is_file() or place.is_symlink():
-        raise ValueError(f"{folder} has lost the file {place.name}, which its {role} was made from.")
-    file = SourceFile(place)
-    if file.sha256 != source["sha256"]:
-        raise ValueError(f"{place} is not the file that the run was made with, so it is not used.")
-    return file
+    kept = {}
+    for name, sha256 in hashes(source).items():
+        place = folder / FOLDER / name
+        inside = (folder / FOLDER).resolve() / name  # whatever the file says, nothing outside the folder is read
+        if ".." in PurePosixPath(name).parts or not place.is_file() or place.resolve() != inside:
+            raise ValueError(f"{folder} has lost the file {name}, which its {role} was made from.")
+        kept[name] = place.read_bytes()
+        if _sha256(kept[name]) != sha256:
+            raise ValueError(f"{place} is not the file that the run was made with, so it is not used.")
+    return SourceFile(folder / FOLDER / Path(source["file"]).name, kept)
 
 
 def _own_files(config: Any) -> dict[str, SourceFile]:
@@ -154,12 +175,26 @@ def _own_files(config: Any) -> dict[str, SourceFile]:
         files["algorithm"] = algorithm
     for role, (place, _) in named_code({name: getattr(config, name, None) for name in NAMED}).items():
         if place.endswith(".py"):
-            files[role] = SourceFile(place)
-    names = [f.path.name for f in files.values()]
-    if len(set(names)) < len({f.sha256 for f in files.values()}):
-        raise ValueError(f"Two different files of this run are called {max(names, key=names.count)}; rename one.")
+            files[role] = read_source(place)
+    _check_names(files)
     return files
 
 
-def _kept_name(file: SourceFile) -> str:
-    return f"{FOLDER}/{file.path.name}"
+def _check_names(files: Mapping[str, SourceFile]) -> None:
+    """Raise ValueError if two files, or packages beside them, have the same name and differ: one folder keeps both."""
+    seen: dict[str, tuple[Path, dict[str, bytes]]] = {}
+    for file in files.values():
+        for name in sorted(file.files):
+            top = PurePosixPath(name).with_suffix("").parts[0]
+            whole = part_of(file.files, top)
+            other, there = seen.setdefault(top, (file.path.parent, whole))
+            if there != whole:
+                name = next(name for name in sorted({*there, *whole}) if there.get(name) != whole.get(name))
+                raise ValueError(
+                    f"This run is made of two different files with the same name, {other / name} and "
+                    f"{file.path.parent / name}; rename one, and what imports it."
+                )
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -168,7 +168,10 @@ def _foreign_code(about: Mapping[str, Any]) -> dict[str, str]:
     name = about["config_class"]
     code = {} if algos.find(name.partition(":")[0]) else {"algorithm": name}
     code |= {role: ":".join(own) for role, own in _named(about).items()}
-    return code | {f"{role}_sha256": source["sha256"] for role, source in about.get("sources", {}).items()}
+    for role, source in about.get("sources", {}).items():
+        code[f"{role}_sha256"] = source["sha256"]
+        code |= {f"{role}_sha256 {name}": sha256 for name, sha256 in source.get("beside", {}).items()}
+    return code
 
 
 def _named(about: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

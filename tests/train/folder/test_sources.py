@@ -169,19 +169,73 @@ def test_trust_goes_for_the_runs_that_policies_met_as_well(
     assert isinstance(load("mine", trust=True).env, FixedPolicies)
 
 
-def test_what_an_environment_imported_beside_it_is_asked_for(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    beside, helper = made.parent / "other", "beside_my_env"
-    beside.mkdir()
-    (beside / f"{helper}.py").write_text("x = 1\n")
-    (beside / "my_env.py").write_text(f"import {helper}\n{ENV}")
-    config = toy_algorithm.Config(env=f"{beside}/my_env.py:Mine", total_timesteps=32)
-    jaxrl.fit(toy_algorithm.make(config), config, made.parent / "again", **OPTIONS)
+@pytest.fixture
+def helped(tmp_path: Path) -> Path:
+    """A finished run of a file whose functions and whose package import what lies beside it."""
+    module = write_algorithm(tmp_path / "mine.py")
+    (tmp_path / "game").mkdir()
+    (tmp_path / "game" / "rules.py").write_text("from size import START\n")
+    (tmp_path / "size.py").write_text("START = 3\n")
+    text = f"{ENV}\n    def first(self):\n        from game.rules import START\n\n        return START\n"
+    (tmp_path / "my_env.py").write_text(text)
+    config = module.Config(env=f"{tmp_path}/my_env.py:Mine", total_timesteps=32)
+    jaxrl.fit(module.make(config), config, tmp_path / "run", **OPTIONS)
     forget()
-    monkeypatch.delitem(sys.modules, helper, raising=False)
-    with pytest.raises(ImportError, match=f"its environment is defined, cannot be .*{helper}.*on PYTHONPATH"):
-        load(made.parent / "again")
-    monkeypatch.syspath_prepend(str(beside))
-    assert type(load(made.parent / "again").env).__name__ == "Countdown"
+    return tmp_path / "run"
+
+
+def test_what_a_file_imports_beside_it_is_kept_and_used_as_it_was(
+    helped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = helped.parent / "size.py"
+    size.write_text("START = 4\n")
+    (helped.parent / "game" / "rules.py").unlink()
+    about = RunFolder(helped).read()
+    assert set(about["sources"]["env"]["beside"]) == {"game/__init__.py", "game/rules.py", "size.py"}
+    run = load(helped)
+    assert f"{size} has changed since this run was made" in capsys.readouterr().err
+    assert getattr(run.env, "first")() == 3  # noqa: B009
+    rerun(run, helped.parent / "again", quiet=True)
+    assert RunFolder(helped.parent / "again").read()["sources"]["env"]["beside"] == about["sources"]["env"]["beside"]
+
+
+def test_an_edited_helper_is_another_run(helped: Path) -> None:
+    (helped.parent / "game" / "rules.py").write_text("START = 5\n")
+    module = algos.load(helped.parent / "mine.py")
+    config = module.Config(env=f"{helped.parent}/my_env.py:Mine", total_timesteps=32)
+    with pytest.raises(FileExistsError, match=r"already holds another run: .*/game/rules.py has changed since"):
+        jaxrl.fit(module.make(config), config, helped, resume=True, **OPTIONS)
+
+
+def test_a_helper_in_the_run_folder_is_executed_only_as_it_was_vouched_for(
+    helped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = helped / "source" / "size.py"
+    kept.write_text("raise RuntimeError\n")
+    with pytest.raises(ValueError, match=r"source/size.py is not the file that the run was made with"):
+        load(helped)
+    about = RunFolder(helped).read()
+    about["sources"]["env"]["beside"]["size.py"] = source_file.SourceFile(kept).sha256
+    RunFolder(helped).write(about)
+    with pytest.raises(UntrustedRunError, match=r"would execute .*source/"):
+        load(helped)
+    about["sources"]["env"]["beside"]["../../size.py"] = source_file.SourceFile(helped.parent / "size.py").sha256
+    RunFolder(helped).write(about)
+    with pytest.raises(ValueError, match=r"has lost the file \.\./\.\./size.py"):
+        load(helped, trust=True)
+
+
+def test_two_helpers_with_one_name_are_refused(helped: Path) -> None:
+    """One run folder keeps both, and runs of the two files would be hard to tell apart."""
+    other = helped.parent / "other"
+    other.mkdir()
+    (other / "size.py").write_text("START = 100\n")
+    write_algorithm(other / "mine.py")
+    (other / "mine.py").write_text((other / "mine.py").read_text() + "\nimport size\n")
+    module = algos.load(other / "mine.py")
+    config = module.Config(env=f"{helped.parent}/my_env.py:Mine", total_timesteps=32)
+    with pytest.raises(ValueError, match=rf"{other}/size.py and {helped.parent}/size.py; rename one"):
+        jaxrl.fit(module.make(config), config, helped.parent / "third", **OPTIONS)
 
 
 def test_a_loss_given_in_python_is_never_replaced_by_the_algorithms_own(tmp_path: Path) -> None:
