@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,9 @@ class RandomParams(StatefulWrapper):
         try:
             jax.eval_shape(self.draw_params, key, env.default_params, np.float32(1))
         except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have
-            raise TypeError(f"The parameters of {env.name} cannot be drawn like that: {error}.") from error
+            raise TypeError(
+                f"The parameters of {env.name} cannot be drawn like that: {error}.{_as_called(self.draw_params)}"
+            ) from error
         jax.eval_shape(self._drawn, key, self.default_params)  # raises for what does not fit
 
     @property
@@ -112,6 +115,16 @@ class RandomParams(StatefulWrapper):
         if wanted != got:
             raise TypeError(f"Parameters drawn for {self.name} must have the structure {wanted}, not {got}.")
         return jax.tree_util.tree_map_with_path(_fitted, drawn, like)
+
+
+def _as_called(draw: Draw) -> str:
+    """What to write instead of a function that takes other arguments; empty if it can be called as it is."""
+    try:
+        inspect.signature(draw).bind(None, None, None)
+    except TypeError:
+        name = getattr(draw, "__name__", "")
+        return f" Write def {name if name.isidentifier() else 'draw'}(key, params, progress)."
+    return ""
 
 
 def _choice(worlds: Any, like: Any) -> Draw:

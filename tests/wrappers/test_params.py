@@ -111,6 +111,7 @@ def test_worlds_to_choose_from_are_chosen_alike():
     ("draw", "kind", "message"),
     [
         (lambda key, params, progress: params.gravity, TypeError, "must have the structure"),
+        (lambda key: key, TypeError, r"takes 1 .*were given\. Write def draw\(key, params, progress\)"),
         (lambda key, params, progress: params.units, TypeError, "of environment cannot be drawn like that: .*'units'"),
         (
             lambda key, params, progress: dataclasses.replace(params, gravity=jnp.ones(3)),
