@@ -19,6 +19,7 @@ from jaxrl.deploy.policy import Policy
 from jaxrl.environment import Environment
 from jaxrl.fields import settled
 from jaxrl.train.folder.checkpoint import CheckpointReader, Restored
+from jaxrl.train.folder.kept import data_asked_for
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, latest_run
 from jaxrl.train.folder.sources import NAMED, changed, restored
 from jaxrl.train.folder.trust import check_own_code, trusted_class
@@ -134,7 +135,7 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
             one of jaxrl's algorithms, although this user has not made the run on this machine.
 
     Raises:
-        FileNotFoundError: There is no run, or no best state was kept.
+        FileNotFoundError: There is no run, or no best state was kept, or its code reads a file that was not kept.
         UntrustedRunError: Code would be executed that nobody has vouched for.
         ValueError: run.json is damaged, or describes a run that cannot be made here.
     """
@@ -148,7 +149,7 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
     if best and not folder.best.exists():
         raise FileNotFoundError(f"{folder.path} has no best checkpoint: they are kept when --eval-every is given.")
     module = sys.modules[config_class.__module__]
-    with _told(folder.path):
+    with _told(folder.path), data_asked_for(about, folder.path):
         # Fields that had no effect then would be refused now, so they are left out.
         content = {"env": about["env"], **about["config"]}
         content |= {role: restored(content[role], folder.path) for role in NAMED if content.get(role)}
@@ -190,7 +191,7 @@ def _told(path: Path) -> Iterator[None]:
     """Turn any error from a config of another version, or a changed one, into a sentence."""
     try:
         yield
-    except ImportError:  # it names the package and the line that installs it
+    except (ImportError, FileNotFoundError):  # they name the package and the line that installs it, or the file
         raise
     except Exception as error:
         reason = (str(error).strip() or repr(error)).splitlines()[0].rstrip(".")

@@ -18,17 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.source_file import SourceFile, load_source
+from jaxrl.source_file import SourceFile
 from jaxrl.train.folder.json_file import read_json, write_json
+from jaxrl.train.folder.kept import DEFINED, load_kept
 from jaxrl.train.folder.sources import kept_source, named_code
 
 __all__ = ["UntrustedRunError", "check_own_code", "known_class", "trusted_class", "vouch"]
 
 _IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module's name."""
-
-
-_DEFINED = {"env": "environment is", "params": "parameters are", "network": "network is"}
 
 
 class UntrustedRunError(ValueError):
@@ -47,6 +45,7 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
         UntrustedRunError: It would have to be imported first, and neither `trust` nor this user's records allow it.
         ValueError: There is no such class, or it is not an algorithm's config.
         ImportError: Its module cannot be imported.
+        FileNotFoundError: It reads a file that the run does not keep.
     """
     name = about["config_class"]
     if (known := known_class(name)) is not None:
@@ -56,13 +55,10 @@ def trusted_class(about: Mapping[str, Any], path: Path, trust: bool = False) -> 
     if _IMPORTABLE.fullmatch(module) and module not in sys.modules:
         if not (trust or _vouched(about)):
             raise _refusal(path, kept, module, "which is not one of jaxrl's algorithms")
-        try:
-            importlib.import_module(module) if kept is None else load_source(kept, beside=False)
-        except ImportError as error:
-            raise ImportError(
-                f"{path} was made by the algorithm in the module {module}, which cannot be imported here ({error}); "
-                f"put its folder on PYTHONPATH."
-            ) from error
+        if kept is not None:
+            load_kept(kept, about, path, "algorithm")
+        else:
+            _import_named(module, path)
     found = known_class(name)
     if found is None:
         raise ValueError(
@@ -83,22 +79,26 @@ def check_own_code(about: Mapping[str, Any], path: Path, trust: bool = False) ->
     Raises:
         UntrustedRunError: Code would be executed that neither `trust` nor this user's records allow.
         ValueError: A copy is not what run.json says.
-        ImportError: A copy imports a file beside the original, or cannot be imported for another reason.
+        ImportError: A copy imports what is neither kept nor installed.
+        FileNotFoundError: A copy reads a file that the run does not keep.
     """
     for role, own in _named(about).items():
         kept = kept_source(about, path, role)
         loaded = own[0] in sys.modules if kept is None else kept.module_name in sys.modules
         if not (loaded or trust or _vouched(about)):
-            raise _refusal(path, kept, own[0], f"where its {_DEFINED[role]} defined")
-        if kept is None:
-            continue
-        try:
-            load_source(kept, beside=False)
-        except ImportError as error:
-            raise ImportError(
-                f"{kept.path}, where its {_DEFINED[role]} defined, cannot be imported here ({error}); put the folder "
-                f"of what it imports on PYTHONPATH."
-            ) from error
+            raise _refusal(path, kept, own[0], f"where its {DEFINED[role]} defined")
+        if kept is not None:
+            load_kept(kept, about, path, role)
+
+
+def _import_named(module: str, path: Path) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{path} was made by the algorithm in the module {module}, which cannot be imported here ({error}); "
+            f"put its folder on PYTHONPATH."
+        ) from error
 
 
 def _refusal(path: Path, kept: SourceFile | None, module: str, what: str) -> UntrustedRunError:

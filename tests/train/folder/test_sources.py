@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -197,6 +198,51 @@ def test_what_a_file_imports_beside_it_is_kept_and_used_as_it_was(
     assert getattr(run.env, "first")() == 3  # noqa: B009
     rerun(run, helped.parent / "again", quiet=True)
     assert RunFolder(helped.parent / "again").read()["sources"]["env"]["beside"] == about["sources"]["env"]["beside"]
+
+
+@pytest.mark.parametrize(("name", "role"), [("mine", "algorithm"), ("my_env", "environment")])
+def test_what_is_neither_kept_nor_installed_is_asked_for(
+    made: Path, monkeypatch: pytest.MonkeyPatch, name: str, role: str
+) -> None:
+    """By the file that was kept and the folder, if that is known, whichever part of the run it is."""
+    folder, path = made.parent / "elsewhere", made.parent / f"{name}.py"
+    folder.mkdir()
+    (folder / "found_by_path.py").write_text("x = 1\n")
+    path.write_text(f"{path.read_text()}\nimport found_by_path\n")
+    with monkeypatch.context() as here:
+        here.syspath_prepend(str(folder))
+        module = algos.load(made.parent / "mine.py")
+        config = module.Config(env=f"{made.parent}/my_env.py:Mine", total_timesteps=32)
+        jaxrl.fit(module.make(config), config, made.parent / "again", **OPTIONS)
+        forget()
+        del sys.modules["found_by_path"]
+    says = rf"source/{name}.py, where its {role} is defined, cannot be imported here: No module named 'found_by_path'"
+    with pytest.raises(ImportError, match=rf"{says}.* type PYTHONPATH=FOLDER before the command"):
+        load(made.parent / "again")
+    shutil.copy(folder / "found_by_path.py", made.parent)  # as beside a run of a time that kept none
+    with pytest.raises(ImportError, match=rf"{says}.* type PYTHONPATH={made.parent} before the command"):
+        load(made.parent / "again")
+
+
+@pytest.mark.parametrize("when", ["imported", "made"])
+def test_a_data_file_beside_the_original_is_asked_for(tmp_path: Path, when: str) -> None:
+    forget()
+    read = "(__import__('pathlib').Path(__file__).parent / 'data' / 'start.txt').read_text()"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "start.txt").write_text("3")
+    place = f"    start = {read}\n" if when == "imported" else f"    def __init__(self):\n        self.start = {read}\n"
+    (tmp_path / "my_env.py").write_text(ENV.replace("    pass\n", place))
+    module = write_algorithm(tmp_path / "mine.py")
+    config = module.Config(env=f"{tmp_path}/my_env.py:Mine", total_timesteps=32)
+    jaxrl.fit(module.make(config), config, tmp_path / "run", **OPTIONS)
+    forget()
+    with pytest.raises(FileNotFoundError, match=r"reads data/start.txt, .* keeps no data: copy that file") as told:
+        load(tmp_path / "run")
+    original, copy = str(told.value).partition(", cp ")[2].split()
+    assert original == str(tmp_path / "data" / "start.txt")
+    Path(copy).parent.mkdir()
+    Path(copy).write_text(Path(original).read_text())
+    assert getattr(load(tmp_path / "run").env, "start") == "3"  # noqa: B009
 
 
 def test_an_edited_helper_is_another_run(helped: Path) -> None:
