@@ -208,6 +208,10 @@ def test_a_file_with_the_config_of_another_algorithm_is_refused(tmp_path: Path) 
     borrowed = "from jaxrl.algos import ppo\nfrom jaxrl.algos.ppo import PRESETS, Config, make\n"
     with pytest.raises(TypeError, match=r"has Config from jaxrl.algos.ppo, .* Define `class Config\(ppo.Config\)`"):
         algos.load(write(tmp_path / "borrowed.py", borrowed))
+    write(tmp_path / "beside.py", "from jaxrl.algos import ppo\nclass Config(ppo.Config):\n    pass\n")
+    helped = "from beside import Config\nfrom jaxrl.algos.ppo import PRESETS, make\n"
+    with pytest.raises(TypeError, match=r"has Config from .*/beside\.py, .* Define `class Config\(beside.Config\)`"):
+        algos.load(write(tmp_path / "helped.py", helped))
     half = borrowed + "class Config(ppo.Config):\n    pass\n"
     with pytest.raises(TypeError, match=r"has PRESETS\['default'\] from jaxrl.algos.ppo"):
         algos.load(write(tmp_path / "half.py", half))

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.registry import canonical
-from jaxrl.source_file import load_source
+from jaxrl.source_file import algorithm_name, load_source, source_of
 
 __all__ = ["find", "load", "names", "preset_for"]
 
@@ -82,10 +82,10 @@ def _check_own_config(path: Path, module: ModuleType) -> None:
     presets = {f"PRESETS[{name!r}]": type(config) for name, config in named}
     for name, kind in {"Config": module.Config, **presets}.items():
         if kind.__module__ != module.__name__:
-            base = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+            base, file = f"{algorithm_name(kind)}.{kind.__name__}", source_of(kind)
             raise TypeError(
-                f"{path} has {name} from {kind.__module__}, so its runs would be taken for that module's. Define "
-                f"`class Config({base})` in {path.name}, and make PRESETS of it."
+                f"{path} has {name} from {file.path if file else kind.__module__}, so its runs would be taken for that "
+                f"module's. Define `class Config({base})` in {path.name}, and make PRESETS of it."
             )
 
 

@@ -87,9 +87,10 @@ def test_many_runs_are_counted(tmp_path, write_run):
     assert f"stop ({tmp_path / '0'} and 4 more), skip ({tmp_path / 'b'})" in found
 
 
-def test_an_environment_in_a_file_that_was_edited_is_told(tmp_path, write_run):
+def test_an_environment_in_a_file_whose_helper_was_edited_is_told(tmp_path, write_run):
     def sources(sha256: str) -> dict:
-        return {"env": {"file": "source/my_env.py", "path": "my_env.py", "sha256": sha256}}
+        helper = {"beside": {"helper.py": sha256}}
+        return {"env": {"file": "source/my_env.py", "path": "my_env.py", "sha256": "0011223344"} | helper}
 
     runs = [
         write_run(tmp_path / "a", env="source/my_env.py:Own", num_seeds=5, sources=sources("0123456789")),
@@ -103,8 +104,8 @@ def test_an_environment_in_a_file_that_was_edited_is_told(tmp_path, write_run):
     ]
     [found] = problems(collect(runs))
     assert found == (
-        f"On source/my_env.py:Own, the file of the environment has changed from run to run, 01234567 ({runs[0]}), "
-        f"abcdefab ({runs[1]}): run them again with one."
+        f"On source/my_env.py:Own, the file of the environment has changed from run to run, "
+        f"00112233+01234567 ({runs[0]}), 00112233+abcdefab ({runs[1]}): run them again with one."
     )
 
 

@@ -1,12 +1,14 @@
-"""A run that was stopped, which several files go on with."""
+"""Runs that several files go on with: one that was stopped, and one of files of one's own."""
 
 import shutil
 from pathlib import Path
 
 import pytest
+from own_files import ENV, OPTIONS, forget, write_algorithm
 from stopped_runs import change
 from toy_runs import run
 
+import jaxrl
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.run import SearchRun
 
@@ -26,3 +28,14 @@ def folder(template: Path, tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "run")
     change(folder, status="running")
     return folder
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A finished run whose algorithm and environment come from files."""
+    module = write_algorithm(tmp_path / "mine.py")
+    (tmp_path / "my_env.py").write_text(ENV)
+    config = module.Config(env=f"{tmp_path}/my_env.py:Mine", total_timesteps=32)
+    jaxrl.fit(module.make(config), config, tmp_path / "run", **OPTIONS)
+    forget()
+    return tmp_path / "run"
