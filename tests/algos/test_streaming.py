@@ -154,7 +154,7 @@ def test_an_objective_of_another_form_is_told_what_to_return(name: str, needed: 
 
 
 def rows_of(config, row, actions):
-    """`row(step)` of each of T steps, `[T, …]`, and the metrics; all actions have a value that each step raises by one."""
+    """`row(step)` of each of T steps, `[T, …]`, and the metrics; all actions have one value, which rises each step."""
     agent = agent_of(algo := stream_q.make(config))
 
     def apply(params, carry, observation, reset):
