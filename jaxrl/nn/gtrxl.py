@@ -20,6 +20,9 @@ __all__ = ["HEADS", "GTrXL", "Past"]
 
 HEADS = 4
 """The heads of a layer's attention."""
+_SHARPNESS = 16.0
+"""How much faster the biases of distances learn than other parameters. To look at one step of many takes a bias of
+several units, for which the steps of an optimiser are too small (`baselines/history.md`)."""
 
 
 class Past(NamedTuple):
@@ -95,7 +98,7 @@ class _Layer(nn.Module):
         keys = jnp.concatenate([past_keys, key], axis=1)  # [R, W + T, H]
         values = jnp.concatenate([past_values, value], axis=1)
         bias = weights(self, "distance_bias", nn.initializers.zeros_init(), (HEADS, self.window + 1))
-        found = _attend(query, keys, values, _by_distance(bias, x.shape[1]), seen)
+        found = _attend(query, keys, values, _by_distance(_SHARPNESS * bias, x.shape[1]), seen)
         y = Dense(size, kernel_init=init, name="attention_output")(found)
         x = _Gate(size, name="attention_gate")(x, nn.relu(y))
 

@@ -63,7 +63,7 @@ def slow(params: Any, x: np.ndarray, reset: np.ndarray) -> np.ndarray:
         for layer, seen in zip(layers, earlier, strict=True):
             query, key, value = np.split(dense(norm(h, layer["attention_norm"]), layer["attention_input"]), 3)
             seen.append((key, value))
-            found = dense(attention(query, seen, layer["distance_bias"]), layer["attention_output"])
+            found = dense(attention(query, seen, 16 * layer["distance_bias"]), layer["attention_output"])
             h = gate(h, np.maximum(found, 0), layer["attention_gate"])
             thought = np.maximum(dense(norm(h, layer["thought_norm"]), layer["thought_input"]), 0)
             h = gate(h, np.maximum(dense(thought, layer["thought_output"]), 0), layer["thought_gate"])
