@@ -143,7 +143,7 @@ class NetworkLayer(CheckedConfig):
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", _network_name(self.network))
         super().__post_init__()
-        assert self._core  # raises ValueError unless the size suits the memory
+        self._core()  # raises ValueError unless the size suits the memory
         if self.torso != "flat" and getattr(self, "normalise_obs", False):
             raise ValueError(
                 f"torso={self.torso} takes entities whose features are all 0 for absent, and standardised they would "
@@ -155,13 +155,12 @@ class NetworkLayer(CheckedConfig):
         """The fields for torsos that matter with a `network` too, because it does not replace every torso."""
         return ("activation",) if self.head_hidden else ()
 
-    @property
     def _core(self) -> Callable[[], Core]:
         return memory_core(self.memory, self.memory_size, self.memory_window)
 
     def initial_carry(self, *batch_shape: int) -> Any:
         """The memory at the start of an episode: leaves with the axes `batch_shape` in front."""
-        return self._core().carry_of(batch_shape)
+        return self._core()().carry_of(batch_shape)
 
     def encoder(
         self,
@@ -184,6 +183,6 @@ class NetworkLayer(CheckedConfig):
         """
         c = self
         network = _load_network(c.network) if own and c.network else None
-        layers = (hidden or c.hidden, c.activation, c._core)
+        layers = (hidden or c.hidden, c.activation, c._core())
         entities = None if c.torso == "flat" else entities
         return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities, c.torso == "relations")
