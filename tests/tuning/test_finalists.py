@@ -54,7 +54,10 @@ def test_luck_does_not_win() -> None:
     assert finals[0].scores == [pytest.approx(lucky.score - 100, abs=1e-3)] * 2
     assert best.score > 10 * finals[0].score
     assert found.best == best.point == found.incumbents[-1].point
-    assert found.incumbents[-1].timesteps <= 16 * 2 * CONFIG.total_timesteps
+    spent = len(members) * CONFIG.total_timesteps
+    halfway, grown, *judged = [each.timesteps for each in found.incumbents]
+    assert (halfway, grown) == (spent // 2, spent)
+    assert judged and all(spent < each <= 16 * 2 * CONFIG.total_timesteps for each in judged)
 
 
 def test_finalists_follow_their_lineages_with_every_tuning_seed() -> None:
