@@ -57,7 +57,8 @@ def test_luck_does_not_win() -> None:
     spent = len(members) * CONFIG.total_timesteps
     halfway, grown, *judged = [each.timesteps for each in found.incumbents]
     assert (halfway, grown) == (spent // 2, spent)
-    assert judged and all(spent < each <= 16 * 2 * CONFIG.total_timesteps for each in judged)
+    assert judged
+    assert all(spent < each <= 16 * 2 * CONFIG.total_timesteps for each in judged)
 
 
 def test_finalists_follow_their_lineages_with_every_tuning_seed() -> None:
