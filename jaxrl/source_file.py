@@ -11,7 +11,6 @@ import builtins
 import dataclasses
 import hashlib
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -61,14 +61,15 @@ class GTrXL(nn.Module):
 
         keys, values = [], []
         for i, (k, v) in enumerate(zip(past.keys, past.values, strict=True)):
-            layer = _Layer(self.features, self.window, name=f"layer_{i}")
-            x, k, v = layer(x, k, v, seen)
+            x, k, v = _Layer(self.features, name=f"layer_{i}")(x, k, v, seen)
             keys.append(k)
             values.append(v)
-        length = _latest(seen[:, -1], self.window).sum(axis=1, keepdims=True, dtype=jnp.float32)
-        after = jax.tree.map(
-            lambda leaf: leaf.reshape(*lead[1:], *leaf.shape[1:]), Past(length, tuple(keys), tuple(values))
+        last = _latest(seen[:, -1], self.window)  # [R, W], which of the latest steps the last one attends to
+        length = last.sum(axis=1, keepdims=True, dtype=jnp.float32)
+        kept = jax.tree.map(
+            lambda leaf: jnp.where(last[..., None], _latest(leaf, self.window), 0.0), (tuple(keys), tuple(values))
         )
+        after = jax.tree.map(lambda leaf: leaf.reshape(*lead[1:], *leaf.shape[1:]), Past(length, *kept))
         return after, x.swapaxes(0, 1).reshape(*lead, self.features)
 
     @nn.nowrap
@@ -81,11 +82,10 @@ class GTrXL(nn.Module):
 class _Layer(nn.Module):
     """Attend, then think about each step by itself: `(x[R, T, H], …) -> (x, keys, values)` of R rows.
 
-    Both parts normalise their input, and a gate adds what they find.
+    Both parts normalise their input, and a gate adds what they find. Keys and values are those of all W + T steps.
     """
 
     features: int
-    window: int
 
     @nn.compact
     def __call__(
@@ -97,7 +97,7 @@ class _Layer(nn.Module):
         query, key, value = jnp.split(projected, 3, axis=-1)
         keys = jnp.concatenate([past_keys, key], axis=1)  # [R, W + T, H]
         values = jnp.concatenate([past_values, value], axis=1)
-        bias = weights(self, "distance_bias", nn.initializers.zeros_init(), (HEADS, self.window + 1))
+        bias = weights(self, "distance_bias", nn.initializers.zeros_init(), (HEADS, past_keys.shape[1] + 1))
         found = _attend(query, keys, values, _by_distance(_SHARPNESS * bias, x.shape[1]), seen)
         y = Dense(size, kernel_init=init, name="attention_output")(found)
         x = _Gate(size, name="attention_gate")(x, nn.relu(y))
@@ -107,8 +107,6 @@ class _Layer(nn.Module):
             nn.relu(Dense(2 * size, kernel_init=init, name="thought_input")(u))
         )
         x = _Gate(size, name="thought_gate")(x, nn.relu(y))
-        kept = _latest(seen[:, -1], self.window)[..., None]
-        keys, values = (jnp.where(kept, _latest(leaf, self.window), 0.0) for leaf in (keys, values))
         return x, keys, values
 
 

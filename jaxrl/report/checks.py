@@ -67,9 +67,8 @@ def _typed(group: SeedGroup) -> str:
 
 def _too_few(groups: Sequence[SeedGroup], min_seeds: int) -> list[str]:
     few = [group for group in groups if len(set(group.seeds)) < min_seeds]
-    leagues = [group for group in few if "role" in next(iter(group.runs.values()))]
-    found = [_too_few_leagues(family, min_seeds) for family in _families(leagues)]
-    for family in _families([group for group in few if not any(group is league for league in leagues)]):
+    found = [_too_few_leagues(family, min_seeds) for family in _families([group for group in few if group.role])]
+    for family in _families([group for group in few if not group.role]):
         counts = sorted({len(set(group.seeds)) for group in family})
         have = f"{counts[0]} seed{'s' * (counts[-1] > 1)}"
         if len(family) > 1:

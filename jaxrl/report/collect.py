@@ -71,9 +71,14 @@ class SeedGroup:
         return f"{self.label} on {self.env}"
 
     @property
+    def role(self) -> str | None:
+        """What its members do in their league; None if they are not in one."""
+        return next(iter(self.runs.values())).get("role")
+
+    @property
     def exploits(self) -> bool:
         """Whether its members are exploiters of a league, whose task is another one than that of all other groups."""
-        return next(iter(self.runs.values())).get("role") == "exploiter"
+        return self.role == "exploiter"
 
     @property
     def seeds(self) -> list[int]:

@@ -156,8 +156,7 @@ def check_replicas(state: Any, metrics: Any) -> None:
                     raise ValueError(
                         f"After the first updates {name} of {type(state).__name__} differ between devices, so each "
                         f"learns by itself: combine gradients, statistics and metrics by psum or pmean of "
-                        f"jaxrl.rl.devices, or "
-                        f"train on one device with --mesh.data 1."
+                        f"jaxrl.rl.devices, or train on one device with --mesh.data 1."
                     )
 
 

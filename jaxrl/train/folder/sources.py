@@ -184,8 +184,7 @@ def _check_names(files: Mapping[str, SourceFile]) -> None:
     """Raise ValueError if two files, or packages beside them, have the same name and differ: one folder keeps both."""
     seen: dict[str, tuple[Path, dict[str, bytes]]] = {}
     for file in files.values():
-        for name in sorted(file.files):
-            top = PurePosixPath(name).with_suffix("").parts[0]
+        for top in sorted({PurePosixPath(name).with_suffix("").parts[0] for name in file.files}):
             whole = part_of(file.files, top)
             other, there = seen.setdefault(top, (file.path.parent, whole))
             if there != whole:
