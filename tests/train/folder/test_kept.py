@@ -67,6 +67,8 @@ def test_what_is_neither_kept_nor_installed_is_asked_for(
     shutil.copy(folder / "found_by_path.py", made.parent)  # as beside a run of a time that kept none
     with pytest.raises(ImportError, match=rf"{says}.* type PYTHONPATH={made.parent} before the command"):
         load(made.parent / "again")
+    monkeypatch.syspath_prepend(str(folder))
+    assert type(load(made.parent / "again").env).__name__ == "Mine"
 
 
 @pytest.mark.parametrize("when", ["imported", "made"])
