@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.train.pictures.curve import new_figure
+from jaxrl.train.pictures import new_figure
 
 ROOT = Path(__file__).resolve().parent
 CURVES = ROOT / "results" / "hide_and_seek"

@@ -30,6 +30,20 @@ def runs(folder: str, timed: bool = False, fields: tuple[str, ...] = ()) -> list
     return rows
 
 
+def worst(folder: str) -> list[Row]:
+    """A row per run of several seeds: the worst of them, and the one in the middle."""
+    rows: list[Row] = [("environment", "algorithm", "steps per seed", "seeds", "worst", "median")]
+    kept = [load(path) for path in (RESULTS / folder).glob("*.json")]
+    for about in sorted(kept, key=lambda about: (about["env"], about["algorithm"])):
+        seeds, returns = (
+            f"{about['seed']} to {about['seed'] + about['num_seeds'] - 1}",
+            about["evaluation"]["return_mean"],
+        )
+        cells = (f"{min(returns):.1f}", f"{np.median(returns):.1f}")
+        rows.append((about["env"], about["algorithm"], million(about["timesteps"]), seeds, *cells))
+    return rows
+
+
 def score_cells(about: dict[str, Any]) -> list[tuple[str, str]]:
     """The interquartile mean with its interval, and each seed's score; a pair for each kind of agents that differs."""
     cells = []

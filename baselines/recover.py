@@ -17,8 +17,7 @@ from typing import Any
 
 import jaxrl
 from jaxrl.algos import ppo
-from jaxrl.cli.cache import use_cache
-from jaxrl.cli.cores import use_cores
+from jaxrl.cli.common import use_cache, use_cores
 from jaxrl.train.folder.run_folder import describe_run
 from jaxrl.tuning import PBT, Halving
 

@@ -20,6 +20,7 @@ from learning_tables import (
     strangers,
     team_runs,
     won_by_run,
+    worst,
 )
 from record import RESULTS
 from smax_tables import (
@@ -109,6 +110,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "team values on SMAX, with Muon": lambda: won_by_run("pqn_vdn_3m_muon"),
         "PQN on classic control": lambda: runs("pqn_classic", timed=True),
         "DQN on classic control": lambda: runs("dqn_classic", timed=True),
+        "worst of twenty": lambda: worst("worst_of_twenty"),
         "actors and critics": lambda: runs("actor_critic", timed=True),
         "recovery": recovery,
         "environments": environment_speed,

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from jaxrl.train.pictures.curve import new_figure
+from jaxrl.train.pictures import new_figure
 
 ROOT = Path(__file__).resolve().parent
 CURVES = ROOT / "results" / "smax_10m"

@@ -184,7 +184,9 @@ def peers() -> list[Row]:
     ippo, mappo = (" and ".join(f"{trained[name, env]:.1f}" for env in ("3m", "2s3z")) for name in ("ippo", "mappo"))
     theirs, how = "JaxMARL's scripts", "[baselines](baselines/README.md"
     sweep = f"{load(latest('sweep'))['ratio']:.1f} times"
-    replay = f"{load(latest('values'))['cases']['dqn, 1e6']['ratio of ours'][1]:.0f} times"
+    cases = load(latest("values"))["cases"]
+    small, large = (cases[f"dqn, {size}"]["ratio of ours"][1] for size in ("1e4", "1e6"))
+    replay = f"{small:.1f}, {large:.0f} times"
     race = f"{Race('2s3z').ratio} times"
     return [
         row("five SMAX battles, random play", "smax", "jaxmarl"),
@@ -193,7 +195,7 @@ def peers() -> list[Row]:
         ("IPPO training, 3m and 2s3z", f"{ippo} times", theirs, f"{how}#training-speed)"),
         ("MAPPO training, 3m and 2s3z", f"{mappo} times", theirs, f"{how}#training-speed)"),
         ("IPPO on 2s3z, to nine wins in ten", race, theirs, f"{how}#seconds-to-nine-wins-in-ten)"),
-        ("DQN training, 1e6 steps in the buffer", replay, "rejax", "[baselines](baselines/speed/README.md)"),
+        ("DQN training, buffers of 1e4 and 1e6", replay, "rejax", "[baselines](baselines/speed/README.md)"),
         ("64 PPO agents in one program", sweep, "64 separate runs", "`python baselines/speed/sweep.py`"),
     ]
 

@@ -15,7 +15,7 @@ from record import RESULTS
 
 import jaxrl
 from jaxrl.cli.runs import play
-from jaxrl.train.transfer import in_env
+from jaxrl.train.start import in_env
 
 
 def main() -> None:

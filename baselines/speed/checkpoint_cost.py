@@ -1,4 +1,4 @@
-"""What checkpoints cost: `python baselines/speed/checkpoint_cost.py`, about five minutes.
+"""The costs of checkpoints: `python baselines/speed/checkpoint_cost.py`, about five minutes.
 
 One save a minute is too rare to be seen in the noise of a machine, so training of smax/3m with IPPO's defaults is done
 with about a save a second and with none, in turn, in one process with the same compiled programs. The difference
@@ -22,8 +22,7 @@ import jax
 import numpy as np
 
 from jaxrl.algos import ippo
-from jaxrl.cli.cache import use_cache
-from jaxrl.cli.cores import use_cores
+from jaxrl.cli.common import use_cache, use_cores
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.checkpoint import Checkpoints
 from jaxrl.train.result import Result

@@ -1,4 +1,4 @@
-"""What compiling costs with XLA's default options and with ours, in CPU seconds, and the speed that results.
+"""The costs of compiling with XLA's default options and with ours, in CPU seconds, and the speed that results.
 
     python baselines/speed/compile.py --preset jaxmarl
 

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 
 from jaxrl import algos
-from jaxrl.bench import compare
+from jaxrl.bench import measure
 from jaxrl.train.folder.provenance import versions
 
 ENVS = ("smax/3m", "smax/2s3z", "smax/5m_vs_6m", "smax/smacv2_10_units", "mpe/simple_spread", "minatar/breakout")
@@ -34,7 +34,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def unless_too_large(measure: Callable[[], float]) -> float | None:
-    """What `measure` returns, or None if the device has not enough memory for it."""
+    """The result of `measure`, or None if the device has not enough memory for it."""
     try:
         return measure()
     except jax.errors.JaxRuntimeError as error:
@@ -45,7 +45,7 @@ def unless_too_large(measure: Callable[[], float]) -> float | None:
 
 def play(env: str, num_envs: int, steps: int, repeats: int) -> float:
     """Environment steps a second with random actions: the median over the repeats."""
-    return compare(env, num_envs, steps=steps, repeats=repeats).ours.steps_per_second
+    return measure(env, num_envs, steps=steps, repeats=repeats).steps_per_second
 
 
 def train(algorithm: str, env: str, num_envs: int, updates: int, repeats: int) -> float:

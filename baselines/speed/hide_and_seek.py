@@ -12,7 +12,7 @@ import datetime
 import json
 from pathlib import Path
 
-from jaxrl.bench import compare
+from against import compare
 
 
 def main() -> None:

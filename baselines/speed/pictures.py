@@ -22,8 +22,8 @@ from unittest import mock
 import jax
 
 from jaxrl.algos import ippo, ppo
-from jaxrl.cli.cores import use_cores
-from jaxrl.nn import conv
+from jaxrl.cli.common import use_cores
+from jaxrl.nn import layers
 from jaxrl.train.devices.mesh import choose_mesh
 from jaxrl.train.folder.provenance import versions
 from jaxrl.train.programs import compile_programs
@@ -75,7 +75,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     runners = {"ours": Runner(algo, config, options.updates)}
     if not options.ours_only:
-        with mock.patch.object(conv, "patch_product", conv.convolution):
+        with mock.patch.object(layers, "patch_product", layers.convolution):
             jax.clear_caches()
             runners["xla"] = Runner(algo, config, 1)
     for turn in range(options.turns):

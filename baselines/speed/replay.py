@@ -1,4 +1,4 @@
-"""What the replay buffer costs: `python baselines/speed/replay.py`. Needs `pip install flashbax`.
+"""The costs of the replay buffer: `python baselines/speed/replay.py`. Needs `pip install flashbax`.
 
 Rollouts of CartPole's size (16 environments, 8 steps) are written, and 8 minibatches of 128 pairs of successive steps
 drawn after each, in buffers of ten thousand steps and of a million, ours and flashbax's flat buffer, in turns in one
@@ -40,7 +40,7 @@ Cycle = Callable[[Any, jax.Array], tuple[Any, jax.Array]]
 
 
 def rollout(lead: tuple[int, ...]) -> dict[str, jax.Array]:
-    """What CartPole stores of each step."""
+    """All that CartPole stores of each step."""
     flags = {name: jnp.zeros(lead, bool) for name in ("reset", "terminated", "truncated")}
     return {"obs": jnp.ones((*lead, 4)), "action": jnp.ones(lead, jnp.int32), "reward": jnp.ones(lead), **flags}
 

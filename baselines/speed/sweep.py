@@ -43,7 +43,7 @@ def curve(run: Path) -> np.ndarray:
 
 
 def compared(together: np.ndarray, alone: np.ndarray) -> dict[str, Any]:
-    """How far a member's curve is from that of its own run. Rounding differs, and learning amplifies it."""
+    """The distance of a member's curve from that of its own run. Rounding differs, and learning amplifies it."""
     apart = np.abs(together - alone) / np.abs(alone)
     late = np.flatnonzero(~(apart < CLOSE))
     return {

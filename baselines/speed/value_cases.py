@@ -1,4 +1,4 @@
-"""What values.py compares: the configurations of other libraries, and ours with the same hyperparameters."""
+"""The cases of values.py: the configurations of other libraries, and ours with the same hyperparameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Case:
     train: Callable[[], Train]
     """Makes the peer's run."""
     wanted: float
-    """How many times the peer's speed."""
+    """The ratio to the peer's speed."""
 
 
 def cases(purejaxql: Path | None, jaxmarl: Path | None) -> dict[str, Case]:

@@ -26,7 +26,7 @@ from typing import Any
 import jax
 from value_cases import Case, cases
 
-from jaxrl.cli.cores import use_cores
+from jaxrl.cli.common import use_cores
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
 from jaxrl.train.folder.provenance import versions
 from jaxrl.train.programs import compile_programs, compiler_options
@@ -38,7 +38,7 @@ Seconds = tuple[float, float]
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:
-    """What a function returns, when it is there, and how long it took."""
+    """The result of a function, when it is there, and the time that it took."""
     clock, cpu = time.perf_counter(), time.process_time()
     result = jax.block_until_ready(function())
     return result, (time.perf_counter() - clock, time.process_time() - cpu)
