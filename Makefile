@@ -65,7 +65,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/jaxrl bench smax/3m --against jaxmarl
+	$(BIN)/python baselines/speed/against.py smax/3m --against jaxmarl
 
 bench-gpu: $(VENV)/.installed $(if $(JAX),$(VENV)/.installed-jax-$(JAX))
 	$(BIN)/python baselines/speed/gpu.py

@@ -1,4 +1,4 @@
-"""Measure the speed of environments: ours, and a peer library's under the same conditions in the same process."""
+"""Measure the speed of environments: steps per second of a compiled scan with random actions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -16,12 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.peers import PEERS, Compiled, Hosted, legal_moves, takes_turns, total
-from jaxrl.registry import make
+from jaxrl.registry import canonical, make
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxrl.vector import VectorEnv
 
-__all__ = ["Comparison", "Measurement", "compare"]
+__all__ = [
+    "Measurement",
+    "Program",
+    "compiled",
+    "device",
+    "legal_moves",
+    "measure",
+    "measure_in_turn",
+    "ours",
+    "takes_turns",
+    "total",
+    "versions",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,93 +51,76 @@ class Measurement:
     """Further bytes that the compiled program needs, divided by the number of environments."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """The result of `compare`, with everything needed to repeat it."""
+class Program(NamedTuple):
+    """A fixed number of steps of B environments, ready to run."""
 
-    env: str
-    num_envs: int
-    steps: int
-    """Steps of each environment per repeat."""
-    reset: str
-    ours: Measurement
-    peer: Measurement | None
-    ratio: float | None
-    """Our steps per second over the peer's: the median of the ratios of neighbouring repeats."""
-    device: str
-    versions: dict[str, str]
-
-    def __str__(self) -> str:
-        lines = [f"{self.env}, {self.num_envs} environments, random actions, {self.device}"]
-        for m in filter(None, (self.ours, self.peer)):
-            line = f"{m.library:>8}: {m.steps_per_second:,.0f} steps/s"
-            if m.state_bytes is not None and m.temporary_bytes is not None:
-                line += (
-                    f" (compiled in {m.compile_seconds:.1f} s; {m.state_bytes / 1e3:.1f} KB of state and "
-                    f"{m.temporary_bytes / 1e3:.1f} KB of work an environment)"
-                )
-            lines.append(line)
-        if self.ratio is not None:
-            lines.append(f"{'ratio':>8}: {self.ratio:.1f}")
-        return "\n".join(lines)
+    run: Callable[[int], Any]
+    """All the steps, from a seed."""
+    compile_seconds: float
+    state_bytes: float | None  # of one environment
+    temporary_bytes: float | None
 
 
-def compare(
+def measure(
     env_id: str,
     num_envs: int,
-    against: Literal["jaxmarl", "gymnax", "envpool"] | None = None,
     *,
     steps: int = 100,
     repeats: int = 7,
     reset: Literal["fresh", "pool"] = "fresh",
     seed: int = 0,
-) -> Comparison:
-    """Measure `VectorEnv(make(env_id), num_envs)` with random actions, and a peer's version of it alternately.
+) -> Measurement:
+    """Measure `VectorEnv(make(env_id), num_envs)` with random actions.
 
-    Both run a compiled scan over `steps` steps in which all observations and rewards are consumed (EnvPool, which does
-    not use JAX, runs in a Python loop). Compilation and one warm-up run are not counted. Repeats alternate, so that
-    both see the same machine load.
+    A compiled scan takes `steps` steps, in which all observations and rewards are consumed. Compilation and one warm-up
+    run are not counted.
 
     Args:
         env_id: A name such as `"smax/3m"`.
         num_envs: B, environments in parallel.
-        against: The peer library, or None to measure ours alone.
         steps: Steps per repeat.
         repeats: The number of repeats.
-        reset: How our ended episodes restart, see `VectorEnv`.
+        reset: The start of new episodes, see `VectorEnv`.
         seed: The seed of the random actions.
 
     Raises:
-        ImportError: The peer is not installed; the message has the command that installs it.
-        ValueError: The peer has no such environment, or a count is not positive.
+        ValueError: There is no such environment, or a count is not positive.
     """
-    for name, count in (("steps", steps), ("repeats", repeats)):
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}.")
-    environments: dict[str, Compiled | Hosted] = {"jaxrl": _ours(env_id, num_envs, reset)}
-    if against is not None:
-        if against not in PEERS:
-            raise ValueError(f"against must be one of {', '.join(PEERS)}, got {against!r}.")
-        environments[against] = PEERS[against](env_id, num_envs)
-    programs = {name: _program(envs, num_envs, steps) for name, envs in environments.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    program = ours(env_id, num_envs, steps, reset)
+    return measure_in_turn({"jaxrl": program}, num_envs * steps, repeats, seed)["jaxrl"]
+
+
+def measure_in_turn(
+    programs: Mapping[str, Program], num_steps: int, repeats: int, seed: int = 0
+) -> dict[str, Measurement]:
+    """Measure several programs, by the name of their library; repeats alternate, so that all see the same load.
+
+    Args:
+        programs: The measured ones; each program runs once before, to warm up.
+        num_steps: The environment steps of one run.
+        repeats: The number of repeats.
+        seed: The seed of the random actions.
+
+    Raises:
+        ValueError: There are no repeats.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}.")
+    runs: dict[str, list[float]] = {name: [] for name in programs}
     for repeat in range(-1, repeats):  # -1 warms up
         for name, program in programs.items():
             begin = time.perf_counter()
             jax.block_until_ready(program.run(seed + repeat + 1))
             if repeat >= 0:
-                seconds[name].append(time.perf_counter() - begin)
-    measured = {
-        name: _measurement(name, [num_envs * steps / s for s in seconds[name]], program)
+                runs[name].append(num_steps / (time.perf_counter() - begin))
+    return {
+        name: Measurement(name, statistics.median(runs[name]), runs[name], *program[1:])
         for name, program in programs.items()
     }
-    peer = measured[against] if against else None
-    ours = measured["jaxrl"]
-    ratio = statistics.median(a / b for a, b in zip(ours.runs, peer.runs, strict=True)) if peer else None
-    return Comparison(env_id, num_envs, steps, reset, ours, peer, ratio, _device(), _versions(against))
 
 
-def _ours(env_id: str, num_envs: int, reset: Any) -> Compiled:
+def ours(env_id: str, num_envs: int, steps: int, reset: Literal["fresh", "pool"] = "fresh") -> Program:
+    """The program of `measure`."""
     env = make(env_id)
     vector = VectorEnv(env, num_envs, reset)
     shape = (num_envs, env.num_agents) if isinstance(env, MultiAgentEnvironment) else (num_envs,)
@@ -140,50 +134,63 @@ def _ours(env_id: str, num_envs: int, reset: Any) -> Compiled:
         obs, state, reward, *_ = vector.step(key_step, state, action)
         return state, total(obs) + total(reward)
 
-    return Compiled(lambda key: vector.reset(key)[1], step)
+    return compiled(lambda key: vector.reset(key)[1], step, num_envs, steps)
 
 
-class _Program(NamedTuple):
-    """A fixed number of steps of B environments, ready to run."""
+def compiled(
+    reset: Callable[[jax.Array], Any],
+    step: Callable[[jax.Array, Any], tuple[Any, jax.Array]],
+    num_envs: int,
+    steps: int,
+) -> Program:
+    """Compile a scan over steps of B environments.
 
-    run: Callable[[int], Any]  # from a seed
-    compile_seconds: float
-    state_bytes: float | None  # of one environment
-    temporary_bytes: float | None
+    Args:
+        reset: From a key to the state of B environments.
+        step: From a key and the state to the next state and `total` of the observations and rewards.
+        num_envs: B.
+        steps: The length of the scan.
 
-
-def _program(envs: Compiled | Hosted, num_envs: int, steps: int) -> _Program:
-    """One program that takes `steps` steps of the environments, compiled if possible."""
-    if isinstance(envs, Hosted):
-
-        def loop(seed: int) -> float:
-            rng = np.random.default_rng(seed)
-            return sum(envs.step(rng) for _ in range(steps))
-
-        return _Program(loop, 0.0, None, None)
+    Raises:
+        ValueError: There are no steps.
+    """
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}.")
 
     def run(key: jax.Array) -> jax.Array:
         key, key_reset = jax.random.split(key)
 
         def body(carry: tuple[Any, jax.Array], key: jax.Array) -> tuple[tuple[Any, jax.Array], None]:
-            state, value = envs.step(key, carry[0])
+            state, value = step(key, carry[0])
             return (state, carry[1] + value), None
 
-        return jax.lax.scan(body, (envs.reset(key_reset), jnp.float32(0)), jax.random.split(key, steps))[0][1]
+        return jax.lax.scan(body, (reset(key_reset), jnp.float32(0)), jax.random.split(key, steps))[0][1]
 
+    # What the program costs before it runs.
     key = jax.random.key(0)
     begin = time.perf_counter()
-    compiled = jax.jit(run).lower(key).compile()
+    program = jax.jit(run).lower(key).compile()
     seconds = time.perf_counter() - begin
-    leaves = jax.tree.leaves(jax.eval_shape(envs.reset, key))
+    leaves = jax.tree.leaves(jax.eval_shape(reset, key))
     state_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    analysis = compiled.memory_analysis()
+    analysis = program.memory_analysis()
     temporary = None if analysis is None else analysis.temp_size_in_bytes / num_envs
-    return _Program(lambda seed: compiled(jax.random.key(seed)), seconds, state_bytes / num_envs, temporary)
+    return Program(lambda seed: program(jax.random.key(seed)), seconds, state_bytes / num_envs, temporary)
 
 
-def _measurement(name: str, runs: list[float], program: _Program) -> Measurement:
-    return Measurement(name, statistics.median(runs), runs, *program[1:])
+def total(tree: Any) -> jax.Array:
+    """The sum of all entries of all leaves, which forces all requested results to be computed."""
+    return jnp.asarray(sum(leaf.astype(jnp.float32).sum() for leaf in jax.tree.leaves(tree)))
+
+
+def takes_turns(env_id: str) -> bool:
+    """True if random players choose among the legal moves, because the game has no meaning for others."""
+    return canonical(env_id).startswith("hanabi/")
+
+
+def legal_moves(key: jax.Array, mask: jax.Array) -> jax.Array:
+    """Moves drawn among the legal ones: int32 `[…]` from `mask[…, A]`. Consumes `key`."""
+    return jnp.argmax(jnp.where(mask > 0, jax.random.uniform(key, mask.shape), -1.0), axis=-1)
 
 
 def _random_actions(key: jax.Array, space: Space, shape: tuple[int, ...]) -> jax.Array:
@@ -198,12 +205,14 @@ def _random_actions(key: jax.Array, space: Space, shape: tuple[int, ...]) -> jax
     return jax.random.uniform(key, (*shape, *space.shape), space.dtype, space.low, space.high)
 
 
-def _device() -> str:
-    device = jax.devices()[0]
-    kind = platform.processor() or platform.machine() if device.platform == "cpu" else device.device_kind
-    return f"{jax.device_count()} x {device.platform} {kind}, {os.cpu_count()} CPU cores"
+def device() -> str:
+    """The hardware in words."""
+    first = jax.devices()[0]
+    kind = platform.processor() or platform.machine() if first.platform == "cpu" else first.device_kind
+    return f"{jax.device_count()} x {first.platform} {kind}, {os.cpu_count()} CPU cores"
 
 
-def _versions(peer: str | None) -> dict[str, str]:
-    packages = ["jaxrl", "jax", "jaxlib", "numpy", *([peer] if peer else [])]
+def versions(*peers: str) -> dict[str, str]:
+    """The versions of Python, of what computes, and of other packages."""
+    packages = ["jaxrl", "jax", "jaxlib", "numpy", *peers]
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}

@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook, environments in a picture, numbers with units, and tables as text."""
+"""Display of objects in a notebook, of environments in a picture, of numbers with units, and of tables as text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.errors import printable
 from jaxrl.keys import abstract_key
 
-__all__ = ["as_html", "data_size", "in_units", "kind_of", "picture", "right_aligned"]
+__all__ = ["as_html", "data_size", "in_units", "kind_of", "on_host", "picture", "right_aligned", "spreadsheet_cell"]
 
 
 def as_html(title: str, rows: Mapping[str, Any]) -> str:
@@ -44,10 +46,17 @@ def in_units(number: float, *units: tuple[str, float]) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, such as `"an array [3]"` or `"(an array [], a dict)"`, for messages."""
+    """The kind of a value, such as `"an array [3]"` or `"(an array [], a dict)"`, for messages."""
     if hasattr(value, "shape"):
         return f"an array {list(value.shape)}"
     return f"({', '.join(map(kind_of, value))})" if isinstance(value, tuple) else f"a {type(value).__name__}"
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """A cell of a CSV file: text that a spreadsheet would compute as a formula begins with an apostrophe."""
+    if not isinstance(value, str):
+        return value
+    return f"'{printable(value)}" if value.lstrip().startswith(("=", "+", "-", "@")) else printable(value)
 
 
 def right_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -62,11 +71,12 @@ def picture(env: Any, state: Any, params: Any) -> np.ndarray:
     Raises:
         ValueError: These are the states of several environments.
     """
-    from jaxrl.render import compose, rasterise  # imported only when needed
+    from jaxrl.render import rasterise  # imported only when needed
+    from jaxrl.render.scene import with_captions
 
     try:
-        scene = env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state), params)
-        return rasterise(compose.with_captions(scene), width=480)[0]
+        scene = env.draw(jax.tree.map(lambda leaf: on_host(leaf)[None], state), params)
+        return rasterise(with_captions(scene), width=480)[0]
     except (AttributeError, IndexError, TypeError, ValueError) as error:  # such as NumPy's about an axis too many
         _check_one_state(env, state, error)
         raise
@@ -84,3 +94,10 @@ def _check_one_state(env: Any, state: Any, error: Exception) -> None:
         raise ValueError(
             "render draws one state, and these are several; give jax.tree.map(lambda leaf: leaf[0], state)."
         ) from error
+
+
+def on_host(leaf: Any) -> np.ndarray:
+    """The leaf as a NumPy array; random keys, which NumPy lacks, as their data."""
+    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)

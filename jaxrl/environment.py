@@ -2,33 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.auto_reset import auto_reset
 from jaxrl.display import as_html, picture
 from jaxrl.keys import check_key
-from jaxrl.overriding import follow_overrides
-from jaxrl.returned import check_reset, check_step, checked_info
 from jaxrl.spaces import Space, check_action, num_actions
-from jaxrl.trees import as_arrays
+
+__all__ = [
+    "Environment",
+    "MultiAgentEnvironment",
+    "Script",
+    "Step",
+    "Symmetries",
+    "as_arrays",
+    "auto_reset",
+    "check_environment",
+    "select",
+    "with_own",
+]
 
 if TYPE_CHECKING:
     from jaxrl.entities import Entities
     from jaxrl.render.scene import Scene
-    from jaxrl.symmetries import Symmetries
 
-__all__ = ["Environment", "MultiAgentEnvironment", "Script", "Step", "as_arrays", "check_environment"]
 
 # (observation, state, reward, terminated, truncated, info)
 Step = tuple[Any, Any, jax.Array, jax.Array, jax.Array, dict[str, Any]]
 
 # (observations [n, D], action masks [n, A], key) -> actions [n] of any n agents
 Script = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+Tree = TypeVar("Tree")
+
+_FOLLOWS = {
+    "reset_env": ("batch_reset", "batch_step", "split_key"),
+    "step_env": ("batch_step_env", "batch_step", "split_key"),
+    "observation": ("batch_observation",),
+}
+"""The methods for B environments that a class must not inherit once it overrides the method for one: a batched kernel
+knows nothing of a subclass's own `step_env`. And `split_key`, which may give the same key to both methods only if it
+knows what each draws with it."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Symmetries:
+    """K ways to rename what an agent sees and does; the first changes nothing, and they form a group.
+
+    An agent under symmetry k sees `obs[observation[k]]` where the observation is `obs[D]`, and its action a means
+    `action[k, a]`. If all agents are under the same one, nothing distinguishes their game from the original.
+    """
+
+    observation: np.ndarray
+    """int32 `[K, D]`, a permutation in each row."""
+    action: np.ndarray
+    """int32 `[K, A]`, a permutation in each row."""
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+def _follow_overrides(cls: type[Environment]) -> None:
+    """Give a new class the batched methods that vmap, in place of inherited ones that must follow what it overrides.
+
+    Methods that `cls` defines itself stay. `cls.keeps_observation` becomes False if it overrides `reset_env` or
+    `step_env` without `observation`, which may no longer hold, and True if it overrides `observation` too.
+    """
+    own = vars(cls)
+    overridden = [
+        name for name in _FOLLOWS if name in own and getattr(super(cls, cls), name) is not getattr(Environment, name)
+    ]
+    for name in {batched for one in overridden for batched in _FOLLOWS[one]} - set(own):
+        setattr(cls, name, getattr(Environment, name))
+    if overridden and "keeps_observation" not in own:
+        cls.keeps_observation = "observation" in own
 
 
 class Environment:
@@ -53,7 +105,7 @@ class Environment:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        follow_overrides(cls, Environment)
+        _follow_overrides(cls)
         cls.__hash__ = cls.__hash__  # compiled functions need it, and @dataclass leaves what the class itself has
 
     @property
@@ -74,17 +126,17 @@ class Environment:
         raise NotImplementedError(f"{type(self).__name__} has no step_env; write that method.")
 
     def observation_space(self, params: Any = None) -> Space:
-        """The space of one agent's observation."""
+        """The space of one agent's observation; it holds for all `params`, which need not change it."""
         raise NotImplementedError(f"{type(self).__name__} has no observation_space; write that method.")
 
     def action_space(self, params: Any = None) -> Space:
         """The space of one agent's action. Actions outside are clipped, so their effect is always defined."""
         raise NotImplementedError(f"{type(self).__name__} has no action_space; write that method.")
 
-    def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
-        """Start an episode: `(observation, state)`. Consumes `key`."""
+    def reset(self, key: Any = None, params: Any = None) -> tuple[Any, Any]:
+        """Start an episode: `(observation, state)`. Consumes `key`, without which it raises TypeError."""
         check_key(key, f"{self.name}.reset")
-        return self.reset_env(key, self._params(params))
+        return self.reset_env(key, self._checked_params(params))
 
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
         """One step; if the episode ends, the returned observation and state belong to the next episode.
@@ -93,10 +145,11 @@ class Environment:
         bootstrapped from it, and `info["final_state"]` is the corresponding state. Consumes `key`.
         """
         check_key(key, f"{self.name}.step")
-        agents, params, keys = len(getattr(self, "agents", ())), self._params(params), self.split_key(key)
+        agents, params = len(getattr(self, "agents", ())), self._checked_params(params)
         action = check_action(action, self.action_space(), f"{self.name}.step", agents=agents)
-        stepped = self.step_env(keys[0], state, action, params)
-        return auto_reset(check_step(stepped, self), self.reset_env(keys[1], params))
+        key_step, key_reset = self.split_key(key)
+        stepped = self._step_from(key_step, state, action, params)
+        return auto_reset(stepped, self.reset_env(key_reset, params))
 
     def split_key(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Split the key of `step` in two: for `step_env`, and for `reset_env` if the episode ends. Consumes `key`."""
@@ -104,11 +157,11 @@ class Environment:
         return key_step, key_reset
 
     def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Any]:
-        """`reset` for B environments at once, equal to `vmap(reset)`. `keys[B]`.
+        """`reset` for B environments at once, equal to `vmap(reset_env)`. `keys[B]`.
 
         `params` is shared; with `own_params`, its leaves are `[B, …]`, and each environment has its own.
         """
-        return check_reset(jax.vmap(self.reset, (0, 0 if own_params else None))(keys, self._params(params)), self)
+        return jax.vmap(self.reset_env, (0, 0 if own_params else None))(keys, self._params(params))
 
     def batch_step_env(
         self, keys: jax.Array, state: Any, action: Any, params: Any, *, own_params: bool = False
@@ -118,7 +171,7 @@ class Environment:
         An environment with a faster batched kernel overrides this, `batch_reset` and, if it has `observation`,
         `batch_observation`. `params`: see `batch_reset`.
         """
-        return jax.vmap(checked_info(self.step_env), (0, 0, 0, 0 if own_params else None))(keys, state, action, params)
+        return jax.vmap(self.step_env, (0, 0, 0, 0 if own_params else None))(keys, state, action, params)
 
     def batch_step(
         self,
@@ -140,7 +193,7 @@ class Environment:
         stepped = self.batch_step_env(step_keys, state, action, params, own_params=own_params)
         if reset_to is None:
             reset_to = self.batch_reset(reset_keys, params, own_params=own_params)
-        obs, after, *rest = auto_reset(check_step(stepped, self, keys.shape), reset_to)
+        obs, after, *rest = auto_reset(stepped, reset_to)
         if self.has_observation and type(self).batch_observation is not Environment.batch_observation:
             # This builds one observation, instead of one for the end and one for the beginning.
             obs = self.batch_observation(after, params, own_params=own_params)
@@ -238,6 +291,30 @@ class Environment:
         """`params`, or the defaults for None."""
         return self.default_params if params is None else params
 
+    def _checked_params(self, params: Any) -> Any:
+        """`params`, or the defaults for None; raises TypeError if they are of another kind than the defaults."""
+        default = self.default_params
+        wanted = type(default)
+        if params is None or default is None or isinstance(params, wanted) or jax.tree_util.all_leaves([default]):
+            return self._params(params)
+        given = f"a {_qualified(wanted)}, not a {_qualified(type(params))}"
+        raise TypeError(
+            f"{self.name} takes parameters like its default_params, {given}; change those with "
+            f"dataclasses.replace(env.default_params, …), or give None."
+        )
+
+    def _step_from(self, key: jax.Array, state: Any, action: Any, params: Any) -> Step:
+        """`step_env`, or TypeError if the state is another environment's. Consumes `key`."""
+        try:
+            return self.step_env(key, state, action, params)
+        except AttributeError as error:
+            if error.obj is not state:
+                raise
+            given = _qualified(type(state))
+            raise TypeError(
+                f"{self.name}.step takes the state that its reset or its last step returned, not a {given}."
+            ) from error
+
 
 class MultiAgentEnvironment(Environment):
     """An environment with N agents: arrays with a leading agent axis instead of dicts.
@@ -248,6 +325,8 @@ class MultiAgentEnvironment(Environment):
     """
 
     agents: tuple[str, ...] = ()
+    agent_info: tuple[str, ...] = ()
+    """What in `info` has a leading agent axis, such as `("shaped_reward",)`; all else is about the whole episode."""
 
     @property
     def num_agents(self) -> int:
@@ -270,9 +349,9 @@ class MultiAgentEnvironment(Environment):
 
     @property
     def kinds(self) -> dict[str, tuple[int, ...]]:
-        """The indices of the agents by the stems of their names.
+        """The agents by the stems of their names; where there are several stems, each has a return of its own.
 
-        For example `{"adversary": (0, 1), "agent": (2,)}`. If there are several, returns are also reported for each.
+        `adversary_0`, `adversary_1` and `agent_0` are `{"adversary": (0, 1), "agent": (2,)}`.
         """
         kinds: dict[str, tuple[int, ...]] = {}
         for i, agent in enumerate(self.agents):
@@ -312,9 +391,43 @@ class MultiAgentEnvironment(Environment):
         return {"agents": " + ".join(kinds), **super()._facts()}
 
 
+def as_arrays(tree: Tree) -> Tree:
+    """The tree with its Python numbers as 32-bit NumPy scalars, so that it can be vmapped and never recompiles."""
+    kinds = {bool: np.bool_, int: np.int32, float: np.float32}
+    return jax.tree.map(lambda leaf: kinds[type(leaf)](leaf) if type(leaf) in kinds else leaf, tree)
+
+
+def with_own(facts: dict[str, Any], names: Sequence[str], index: Any) -> dict[str, Any]:
+    """The facts, of which those that `names` lists are the entries at `index` of their leaves' first axis."""
+    return {**facts, **{name: jax.tree.map(lambda x: x[index], facts[name]) for name in names if name in facts}}
+
+
 def check_environment(env: Any, taker: str) -> None:
     """Raise TypeError unless `env` is an environment; the message names `taker`, the function that takes it."""
     if not isinstance(env, Environment):
         hint = f"jaxrl.make({env!r})" if isinstance(env, str) else "what jaxrl.make returns"
         given = f"the class {env.__name__}" if isinstance(env, type) else f"a {type(env).__name__}"
         raise TypeError(f"{taker} takes an environment, such as {hint}, not {given}.")
+
+
+def auto_reset(stepped: Step, reset_to: tuple[Any, Any]) -> Step:
+    """Replace the observation and state of ended episodes by `reset_to`, and keep the final ones in `info`.
+
+    Works for one environment (scalar flags) and for a batch (flags `[B]`, leaves `[B, …]`).
+    """
+    obs, state, reward, terminated, truncated, info = stepped
+    next_obs, next_state = select(jnp.asarray(terminated | truncated), reset_to, (obs, state))
+    info = {**info, "final_observation": obs, "final_state": state}
+    return next_obs, next_state, reward, terminated, truncated, info
+
+
+def select(mask: jax.Array, on_true: Any, on_false: Any) -> Any:
+    """`jnp.where` over two pytrees of the same structure; `mask` has the leading axes of every leaf."""
+    return jax.tree.map(
+        lambda a, b: jnp.where(mask.reshape(mask.shape + (1,) * (jnp.ndim(b) - mask.ndim)), a, b), on_true, on_false
+    )
+
+
+def _qualified(kind: type) -> str:
+    """A class with its module, as several environments have a `Params` and a `State`."""
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -29,6 +29,8 @@ def check_key(key: Any, taker: str) -> None:
     dtype = getattr(key, "dtype", None)
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return
+    if key is None:
+        raise TypeError(f"{taker} takes a key; give jax.random.key(0), or any other seed.")
     if isinstance(key, Integral):
         raise TypeError(f"{taker} takes a key, not the seed {key}; give jax.random.key({key}).")
     if dtype is None:

@@ -1,4 +1,4 @@
-"""Names to environments: `make`, `register`, `list_envs`."""
+"""Names to environments: `make`, `register`, `list_envs`, and options behind a name, `smax/3m?max_steps=50`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import functools
 import importlib
 import importlib.metadata
 import inspect
+import json
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.query import parse_options, spelled
 from jaxrl.source_file import class_reference, load_named
 
 __all__ = [
@@ -25,7 +26,11 @@ __all__ = [
     "name_of",
     "own_code",
     "own_params",
+    "parse_options",
     "register",
+    "shared",
+    "shown_name",
+    "spelled",
 ]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
@@ -38,6 +43,7 @@ _IN_PYTHON = ("dm_env", "gym", "gymnasium", "pettingzoo")  # libraries whose env
 _OTHER_RULES = {"storm_2p": "storm", "storm_np": "storm?num_agents=4"}  # JaxMARL's ids, and what comes closest here
 _OBJECT = "object"  # the place of environments that are objects of this process
 _OBJECTS: dict[str, Environment] = {}
+_MADE: dict[tuple[str, Any], Environment] = {}  # the first environment of each registered name with options
 
 
 def register(
@@ -114,7 +120,7 @@ def make(env_id: str, **options: Any) -> Any:
     env = factory(**_FIXED.get(name, {}), **options)
     if not isinstance(env, Environment):
         raise TypeError(f"{name} returns a {type(env).__name__}; it must return an environment.")
-    _label(env, name=name, made_as=spelled(name, options))
+    _label(env, name=shown_name(name), made_as=spelled(name, options))
     return env
 
 
@@ -144,6 +150,12 @@ def name_of(env: Any) -> str:
     return env
 
 
+def shared(env: Environment) -> Environment:
+    """The first environment of the same registered name and options, or `env` itself: for compiled programs."""
+    factory = _FACTORIES.get(env.made_as.partition("?")[0])
+    return _MADE.setdefault((env.made_as, factory), env) if factory else env
+
+
 def lives_here(env_id: str) -> str | None:
     """The environment's class, if no other process can make it because it exists only in this process or notebook."""
     place, _, attribute = env_id.partition("?")[0].rpartition(":")
@@ -155,6 +167,18 @@ def canonical(env_id: str) -> str:
     _load()
     name, mark, query = env_id.partition("?")
     return _ALIASES.get(name, name) + mark + query
+
+
+def shown_name(env_id: str) -> str:
+    """The name under which an environment is shown, wherever it was loaded from.
+
+    It is the one behind an alias; a class in a file is shown without the folder, as `my_env.py:MyEnv`.
+    """
+    own = own_code(env_id)
+    if own is None or not own[0].endswith(".py"):
+        return canonical(env_id)
+    _, mark, query = env_id.partition("?")
+    return f"{Path(own[0]).name}:{own[1]}{mark}{query}"
 
 
 def list_envs(pattern: str = "*") -> list[str]:
@@ -190,7 +214,7 @@ def own_code(env_id: str) -> tuple[str, str] | None:
 
 
 def own_params(name: str) -> Any:
-    """What a name such as `./worlds.py:draw` leads to: a function that draws parameters, or parameters to choose from.
+    """The parameters to choose from, or the function that draws them, of a name such as `./worlds.py:draw`.
 
     See `jaxrl.wrappers.RandomParams`.
 
@@ -204,11 +228,13 @@ def own_params(name: str) -> Any:
 
 
 def hint_elsewhere(name: str) -> str:
-    """What to type for another library, or for its id that is not an alias here; empty for all other names."""
+    """Advice for another library's name, or for its id that is not an alias here; empty for all other names."""
     if name.lower() in _LIBRARIES:
         return f"Say {name.lower()}:NAME for one of that library's, which `jaxrl envs {name.lower()}:` lists."
     if name.lower() in _IN_PYTHON:
         return f"{_steps_in_python(name.lower())}."
+    if name.startswith("ALE/"):
+        return "Atari's emulator steps outside of compiled programs; minatar/NAME has small versions of five games."
     if name in _OTHER_RULES:
         return f"What comes closest to JaxMARL's is {_OTHER_RULES[name]}, whose rules differ; see docs/social_games.md."
     if name in _ONLY_IN_JAXMARL or name.endswith(("-bsuite", "-misc")):
@@ -247,7 +273,7 @@ def _object(label: str) -> Environment:
 
 
 def _is_defined_anew(old: Any, new: Any) -> bool:
-    """Whether both are classes of the same name in the notebook or script that runs."""
+    """True if both are classes of the same name in the notebook or script that runs."""
     both = isinstance(old, type) and isinstance(new, type) and new.__module__ == "__main__" == old.__module__
     return both and old.__qualname__ == new.__qualname__
 
@@ -297,9 +323,7 @@ def _check_options(name: str, factory: Callable[..., Environment], options: dict
 
 
 def _named_by(name: str, option: str, value: Any) -> str:
-    """What to type for the environment like `name` but with another value of an option that the names decide; empty if
-    there is none.
-    """
+    """Advice to type the name like `name` with another value of an option that names decide; empty without one."""
     wanted = {**_FIXED[name], option: value}
     for other, fixed in _FIXED.items():
         if other != name and _FACTORIES[other] is _FACTORIES[name] and repr(fixed) == repr(wanted):
@@ -312,3 +336,51 @@ def _label(env: Environment, **texts: str) -> None:
     for attribute, text in texts.items():
         if not isinstance(getattr(type(env), attribute, None), property):
             object.__setattr__(env, attribute, text)
+
+
+def spelled(name: str, options: dict[str, Any]) -> str:
+    """The inverse of `parse_options`, after the name; empty if an option cannot be written in a name."""
+    texts = {option: _text(value) for option, value in options.items()}
+    if not all(text and "&" not in text for text in texts.values()):
+        return ""
+    query = "&".join(f"{option}={text}" for option, text in texts.items())
+    return f"{name}?{query}" if query else name
+
+
+def parse_options(query: str) -> dict[str, Any]:
+    """`"a=1&b=x"` as `{"a": 1, "b": "x"}`: numbers, booleans and JSON's lists are recognised, all else is text."""
+    options: dict[str, Any] = {}
+    for pair in filter(None, query.split("&")):
+        key, equals, text = pair.partition("=")
+        if not equals or not text:
+            raise ValueError(f"The option {key!r} in an environment name needs a value: {key}=…")
+        if key in options:
+            raise ValueError(f"The option {key!r} stands twice in the environment name's {query!r}; keep one of them.")
+        options[key] = _literal(text)
+    return options
+
+
+def _literal(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _text(value: Any) -> str:
+    """The inverse of `_literal`; empty if there is none."""
+    if isinstance(value, list | tuple):
+        try:
+            return json.dumps(value, separators=(",", ":"))
+        except TypeError:  # such as an array
+            return ""
+    return str(value) if isinstance(value, bool | int | float | str) else ""

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.display import on_host
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, check_environment
 from jaxrl.keys import check_key
-from jaxrl.render import compose, html
-from jaxrl.render.scene import Scene
+from jaxrl.render import html
+from jaxrl.render.scene import Scene, with_banner
 from jaxrl.spaces import Discrete
 
 __all__ = ["Policy", "Recording", "Replay", "record"]
@@ -54,7 +54,7 @@ class Replay:
 
     @property
     def cut(self) -> bool:
-        """Whether the episode continues after the last recorded step."""
+        """True if the episode continues after the last recorded step."""
         return not (self.terminated or self.truncated)
 
     @property
@@ -69,16 +69,23 @@ class Replay:
 
     @property
     def outcome(self) -> str:
-        """How it ended: "won", "lost" or "time up" if `info` has "won", otherwise the return; or "cut short".
+        """The end in words: "won", "lost" or "time up" if `info` has "won", otherwise the return; or "cut short".
 
-        With several kinds of agents, each kind has its own mean return.
+        With several kinds of agents, each kind has its own mean return, unless one gains what the other loses: then the
+        winner is named, as it is where two agents of a kind do so.
         """
         if self.cut:
             return "cut short"
         kinds = self.env.kinds if isinstance(self.env, MultiAgentEnvironment) else {}
-        if "won" not in self.info and len(kinds) > 1:
-            returns = self.rewards.sum(0)
-            return "  ".join(f"{name} {returns[list(agents)].mean():.1f}" for name, agents in kinds.items())
+        if "won" not in self.info and self.rewards.ndim > 1:
+            sides = kinds if len(kinds) > 1 else {name: (i,) for i, name in enumerate(getattr(self.env, "agents", ()))}
+            returns = {name: self.rewards[:, list(agents)].mean(1) for name, agents in sides.items()}
+            if len(sides) == 2 and self.rewards.any() and np.allclose(sum(returns.values()), 0.0, atol=1e-5):
+                totals = {name: each.sum() for name, each in returns.items()}
+                best = max(totals, key=lambda name: totals[name])
+                return f"{best} won" if totals[best] > 1e-5 else "draw"
+            if len(kinds) > 1:
+                return "  ".join(f"{name} {each.sum():.1f}" for name, each in returns.items())
         if "won" not in self.info:
             return f"return {self.episode_return:.1f}"
         if np.any(self.info["won"]):
@@ -92,7 +99,7 @@ class Replay:
     @functools.cached_property  # drawn once, for a GIF and an HTML page
     def _scene(self) -> Scene:
         scene = self.env.draw(self.states, self.params)
-        return compose.with_banner(scene, self.outcome.upper(), _COLORS.get(self.outcome, _NEUTRAL))
+        return with_banner(scene, self.outcome.upper(), _COLORS.get(self.outcome, _NEUTRAL))
 
     def _repr_html_(self) -> str:
         page = html_text.escape(html.to_html(self), quote=True)
@@ -149,7 +156,7 @@ class Recording:
         self.env, self.params = env, env.default_params if params is None else params
         self._masked = isinstance(env.action_space(self.params), Discrete)
         self.obs, self.state = _reset(env, key, self.params)
-        self._states = [jax.tree.map(lambda leaf: _host(leaf)[None], self.state)]
+        self._states = [jax.tree.map(lambda leaf: on_host(leaf)[None], self.state)]
         self._actions: list[Any] = []
         self.rewards: list[np.ndarray] = []
         self.terminated, self.truncated, self.info = False, False, {}
@@ -161,21 +168,21 @@ class Recording:
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over."""
+        """True once the episode is over."""
         return self.terminated or self.truncated
 
     @property
     def action_mask(self) -> jax.Array | None:
-        """Which actions can be chosen now; None if they are not Discrete."""
+        """The actions that can be chosen now, bool; None if they are not Discrete."""
         return _mask(self.env, self.state, self.params) if self._masked else None
 
     def step(self, key: jax.Array, action: Any) -> None:
         """Take one step. Consumes `key`."""
         stepped, passed = _advance(self.env, key, self.state, action, self.params)
         self.obs, self.state, reward, terminated, truncated, info = stepped
-        self._states.append(jax.tree.map(_host, passed))
-        self._actions.append(jax.tree.map(_host, action))
-        self.rewards.append(_host(reward))
+        self._states.append(jax.tree.map(on_host, passed))
+        self._actions.append(jax.tree.map(on_host, action))
+        self.rewards.append(on_host(reward))
         self.terminated, self.truncated, self.info = bool(terminated), bool(truncated), info
 
     def recent(self, num_steps: int) -> Any:
@@ -198,7 +205,7 @@ class Recording:
             rewards=np.stack(self.rewards),
             terminated=self.terminated,
             truncated=self.truncated,
-            info=jax.tree.map(_host, self.info),
+            info=jax.tree.map(on_host, self.info),
             frames_per_step=jax.tree.leaves(self._states[-1])[0].shape[0],
         )
 
@@ -221,10 +228,3 @@ def _advance(env: Environment, key: jax.Array, state: Any, action: Any, params: 
     # The same key twice, on purpose: the passed states belong to this step.
     passed = env.sub_states(jax.random.clone(key), state, action, params)
     return env.step_env(key, state, action, params), passed
-
-
-def _host(leaf: Any) -> np.ndarray:
-    """The leaf as a NumPy array; random keys, which NumPy lacks, as their data."""
-    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)

@@ -205,8 +205,9 @@ def check_action(action: Any, space: Space, taker: str, *, environments: int = 0
         raise TypeError(f"{wanted}, of numbers, not {action!r}.") from None
     own = given.shape[len(leading) :]
     if given.shape[: len(leading)] != leading or not _broadcasts(own, space.shape):
-        many = "; jaxrl.VectorEnv steps many environments at once" if given.shape and not environments else ""
-        raise ValueError(f"{wanted}, got {list(given.shape)}{many}.")
+        hint = f"; give an action for each of the {agents} agents" if agents else ""
+        hint = "; jaxrl.VectorEnv steps many environments at once" if len(given.shape) > len(shape) else hint
+        raise ValueError(f"{wanted}, got {list(given.shape)}{'' if environments else hint}.")
     if given.shape == shape:
         return given
     return jnp.broadcast_to(given.reshape(*leading, *(1,) * (len(space.shape) - len(own)), *own), shape)

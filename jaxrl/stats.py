@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "MIN_COVERED",
     "MIN_RUNS",
     "Interval",
     "differences",
@@ -39,6 +40,9 @@ __all__ = [
 
 MIN_RUNS = 4
 """Groups with fewer runs have no interval in `differences`: their spread is too uncertain."""
+
+MIN_COVERED = 5
+"""With fewer runs, intervals of `interval` hold the true value too seldom, even from the least to the most."""
 
 _CHUNK = 2**17  # numbers resampled at once, which bounds the memory
 
@@ -73,7 +77,7 @@ def median(scores: ArrayLike) -> Any:
 
 
 def optimality_gap(scores: ArrayLike, target: float = 1.0) -> Any:
-    """How far `scores[…, R, K]` stay below `target` on average, `[…]`; scores above it do not compensate."""
+    """The mean distance `[…]` of `scores[…, R, K]` below `target`; scores above it do not compensate."""
     return target - np.minimum(_matrix(scores), target).mean((-2, -1))
 
 

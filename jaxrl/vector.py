@@ -58,14 +58,15 @@ class VectorEnv:
             raise ValueError(f'reset must be "fresh" or "pool", got {reset!r}.')
         self.env = env
         self.num_envs = num_envs
-        self.reset_strategy = reset
+        self.reset_strategy: Literal["fresh", "pool"] = reset
         self.pool_size = max(num_envs, 128) if pool_size is None else pool_size
         if pool_size is not None and reset != "pool":
             raise ValueError('pool_size is for reset="pool" only; leave it out, or give that as well.')
         if not isinstance(self.pool_size, Integral) or self.pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, and whole, got {pool_size!r}.")
         self.params = params
-        self._check_params()
+        if params is not None:
+            self._check_params()
 
     def __repr__(self) -> str:
         return f"<VectorEnv: {self.num_envs} copies of {self.env!r}, reset={self.reset_strategy}>"
@@ -74,8 +75,9 @@ class VectorEnv:
         facts = {"copies": self.num_envs, "of": repr(self.env), "reset": self.reset_strategy}
         return as_html("VectorEnv", facts)
 
-    def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, Any]:
+    def reset(self, key: Any = None, params: Any = None) -> tuple[Any, Any]:
         """Start B episodes: `(obs[B, …], state)`. Consumes `key`, which may be several keys as in `step`."""
+        check_key(key, "VectorEnv.reset")
         if self.reset_strategy == "fresh":
             own = self.params is not None
             return self.env.batch_reset(_split(key, self.num_envs), self._params(params), own_params=own)
@@ -94,16 +96,20 @@ class VectorEnv:
         their keys (and with the whole pool, from which all of them draw) gives the same results as stepping all. With
         B keys, each environment has its own, which saves a call of the random number generator.
         """
+        check_key(key, "VectorEnv.step")
         agents = len(getattr(self.env, "agents", ()))
         space = self.env.action_space()
         action = check_action(action, space, "VectorEnv.step", environments=self.num_envs, agents=agents)
+        _check_batch(self.env_state(state), self.num_envs)
+        return self.advance(key, state, action, params)
+
+    def advance(self, key: jax.Array, state: Any, action: jax.Array, params: Any = None) -> Step:
+        """`step` for a program that has checked its inputs once, such as a rollout. Consumes `key`."""
         if self.reset_strategy == "fresh":
             keys, own = _split(key, self.num_envs), self.params is not None
-            _check_batch(state, self.num_envs)
             return self.env.batch_step(keys, state, action, self._params(params), own_params=own)
         key_env, key_pool = _two(key)
         keys = _split(key_env, self.num_envs)
-        _check_batch(state.env, self.num_envs)
         index = _draw(key_pool, self.num_envs, _pool_size(state))
         reset_to = jax.tree.map(lambda leaf: leaf[index], state.pool)
         obs, next_env, reward, terminated, truncated, info = self.env.batch_step(
@@ -127,7 +133,7 @@ class VectorEnv:
             raise ValueError('There is no pool to refresh: reset="fresh" makes every start anew; use reset="pool".')
         if not 0 <= share <= 1:
             raise ValueError(f"share must lie between 0 and 1, got {share}.")
-        check_key(key, "VectorEnv")
+        check_key(key, "VectorEnv.refresh")
         size = _part_size(key, _pool_size(state))
         if not share:
             return state
@@ -139,6 +145,13 @@ class VectorEnv:
             return jnp.concatenate([kept, new.reshape(key.size, count, *new.shape[1:])], axis=1).reshape(old.shape)
 
         return state._replace(pool=jax.tree.map(renewed, state.pool, fresh))
+
+    def part(self, count: int) -> VectorEnv:
+        """One of `count` devices' equal part of the environments, and of the starts in the pool."""
+        if count == 1:
+            return self
+        pool_size = self.pool_size // count if self.reset_strategy == "pool" else None
+        return VectorEnv(self.env, self.num_envs // count, self.reset_strategy, pool_size)
 
     def env_state(self, state: Any) -> Any:
         """The environments' own states, leaves `[B, …]`, whatever the reset strategy wraps around them."""
@@ -197,9 +210,7 @@ class VectorEnv:
         return self.params
 
     def _check_params(self) -> None:
-        """Raise unless the environments' own parameters, if there are any, fit them."""
-        if self.params is None:
-            return
+        """Raise unless the environments' own parameters fit them."""
         if self.reset_strategy == "pool":
             raise ValueError(
                 'With reset="pool" all environments share the starts, so they cannot have params of their own; use '
@@ -262,7 +273,6 @@ def _check_batch(state: Any, num_envs: int) -> None:
 
 def _split(key: jax.Array, num: int) -> jax.Array:
     """Split one key into `num` keys, or each of the keys `[S]` into `num / S`."""
-    check_key(key, "VectorEnv")
     if key.ndim == 0:
         return jax.random.split(key, num)
     if key.size == num:
@@ -274,7 +284,6 @@ def _split(key: jax.Array, num: int) -> jax.Array:
 
 def _two(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Split one key into two, or keys `[S]` into two arrays `[S]`."""
-    check_key(key, "VectorEnv")
     if key.ndim == 0:
         first, second = jax.random.split(key)
         return first, second

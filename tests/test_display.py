@@ -4,7 +4,7 @@ import jax
 import pytest
 
 import jaxrl
-from jaxrl.display import data_size, in_units
+from jaxrl.display import data_size, in_units, spreadsheet_cell
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,18 @@ def test_a_picture_shows_one_state(name: str) -> None:
     assert env.render(jax.tree.map(lambda leaf: leaf[0], states)).shape[-1] == 3
 
 
-def test_what_an_environment_cannot_draw_is_its_own_error() -> None:
+def test_what_an_environment_cannot_draw_is_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL")
     env = jaxrl.make("classic/cartpole")
     state = env.reset(jax.random.key(0))[1]
+    monkeypatch.setattr(env, "draw", lambda states, params: states.wheels)
     with pytest.raises(AttributeError, match="has no attribute"):
-        env.render(state, params=())
+        env.render(state)
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [("=1+1", "'=1+1"), (" +1", "' +1"), ("-x", "'-x"), ("@a", "'@a"), ("a=1", "a=1"), (-1.5, -1.5), ("a\nb", "a b")],
+)
+def test_no_cell_is_a_formula(value: object, cell: object) -> None:
+    assert spreadsheet_cell(value) == cell

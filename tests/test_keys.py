@@ -25,11 +25,11 @@ def venv(reset: Any) -> Any:
 TAKERS = {
     "classic/cartpole.reset": CARTPOLE.reset,
     "classic/cartpole.step": lambda key: CARTPOLE.step(key, None, 0),
-    "VectorEnv": venv("fresh").reset,
-    "VectorEnv, pool": venv("pool").reset,
-    "VectorEnv, step": lambda key: venv("fresh").step(key, None, np.zeros(4, np.int32)),
-    "VectorEnv, step, pool": lambda key: venv("pool").step(key, None, np.zeros(4, np.int32)),
-    "VectorEnv, refresh": lambda key: venv("pool").refresh(key, None),
+    "VectorEnv.reset": venv("fresh").reset,
+    "VectorEnv.reset, pool": venv("pool").reset,
+    "VectorEnv.step": lambda key: venv("fresh").step(key, None, np.zeros(4, np.int32)),
+    "VectorEnv.step, pool": lambda key: venv("pool").step(key, None, np.zeros(4, np.int32)),
+    "VectorEnv.refresh": lambda key: venv("pool").refresh(key, None),
     "init": PPO.init,
     "init, mappo": mappo.make(mappo.Config(env="probe/death", **SMALL)).init,
     "init, make_train": ppo.make_train(ppo.Config(**SMALL)),
@@ -60,7 +60,7 @@ def test_old_keys_are_refused_in_compiled_functions():
 @pytest.mark.parametrize(
     ("key", "given"),
     [
-        (None, "a NoneType"),
+        ((), "a tuple"),
         ("0", "a str"),
         (0.5, "a float"),
         (np.zeros(2, np.float32), "an array of float32"),
@@ -70,6 +70,11 @@ def test_old_keys_are_refused_in_compiled_functions():
 def test_anything_else_is_named(key, given):
     with pytest.raises(TypeError, match=rf"^reset takes keys made by jax\.random\.key\(seed\), not {given}\.$"):
         check_key(key, "reset")
+
+
+def test_a_missing_key_is_asked_for():
+    with pytest.raises(TypeError, match=r"^reset takes a key; give jax\.random\.key\(0\), or any other seed\.$"):
+        check_key(None, "reset")
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])

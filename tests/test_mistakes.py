@@ -15,8 +15,8 @@ import pytest
 import jaxrl
 from jaxrl import algos
 from jaxrl.algos import dqn, ippo, ppo, sac, stream_q
-from jaxrl.checked import check_loss
 from jaxrl.cli import main
+from jaxrl.config import check_loss
 from jaxrl.tuning.sweep import sweep
 from jaxrl.vector import VectorEnv
 
@@ -53,7 +53,18 @@ STATE: Any = SimpleNamespace(params=None, normaliser=None)
         (lambda: ppo.make(PPO.Config), r"not the class Config; give ppo.Config\(\)"),
         (lambda: PPO.make("CartPole-v1"), r"takes a configuration, such as ppo.Config\(\), not a str"),
         (lambda: VectorEnv(PPO, 4), "such as what jaxrl.make returns, not a module"),
+        (
+            lambda: ENV.reset(KEY, TEAM.default_params),
+            r"cartpole takes parameters like its default_params, a jaxrl\.\S+",
+        ),
+        (lambda: ENV.reset(KEY, {"gravity": 9.8}), r"not a dict; change those with dataclasses.replace\(env.default_p"),
+        (
+            lambda: ENV.step(jax.random.key(2), TEAM.reset(jax.random.key(1))[1], 0),
+            r"cartpole.step takes the state .* not a jaxrl.envs.smax",
+        ),
         (lambda: ENV.reset(0), r"give jax.random.key\(0\)"),
+        (lambda: ENV.reset(), r"cartpole.reset takes a key; give jax.random.key\(0\), or any other seed"),
+        (lambda: VectorEnv(ENV, 4).reset(), r"VectorEnv.reset takes a key; give jax.random.key\(0\)"),
         (
             lambda: ALGO.init(KEY, CONFIG),
             r"in a Hyperparams, not a Config; give dataclasses.replace\(config.hyperparams",
@@ -143,7 +154,10 @@ def test_observations_of_another_shape(shape, sentence):
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        (lambda: TEAM.step(KEY, None, [1, 0]), r"one array of the shape \[3\] \(3 agents\), got \[2\]"),
+        (
+            lambda: TEAM.step(KEY, None, [1, 0]),
+            r"one array of the shape \[3\] \(3 agents\), got \[2\]; give an action for each",
+        ),
         (lambda: TEAM.step(KEY, None, jnp.zeros((4, 3), int)), r"got \[4, 3\]; jaxrl.VectorEnv steps many"),
         (lambda: ENV.step(KEY, None, jnp.zeros(1, int)), r"one array of the shape \[\], got \[1\]"),
         (lambda: VectorEnv(TEAM, 4).step(KEY, None, jnp.zeros((3, 4), int)), r"\[4, 3\] \(4 environments, 3 agents\)"),

@@ -29,14 +29,14 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
 
 
 def test_files_and_functions_can_be_read_at_once() -> None:
-    """No file has over 320 lines, no function over 70 with its docstring."""
+    """No file has over 500 lines, no function over 80 with its docstring."""
     folders = ("jaxrl", "tests", "examples", "baselines", "docs")
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        assert len(text.splitlines()) <= 320, path
+        assert len(text.splitlines()) <= 500, path
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert (node.end_lineno or 0) - node.lineno < 70, f"{path}: {node.name}"
+                assert (node.end_lineno or 0) - node.lineno < 80, f"{path}: {node.name}"
 
 
 @pytest.mark.quick

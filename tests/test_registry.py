@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jaxrl
@@ -10,6 +11,7 @@ from jaxrl import algos, registry
 from jaxrl.algos import ippo, ppo
 from jaxrl.envs.classic import CartPole
 from jaxrl.errors import UnknownNameError, nearest
+from jaxrl.registry import parse_options, spelled
 from jaxrl.wrappers import TimeLimit
 
 
@@ -29,6 +31,20 @@ def test_names_aliases_and_options():
     assert env.default_params.max_steps == 30
     assert jaxrl.make("classic/cartpole?max_steps=40").default_params.max_steps == 40  # pyright: ignore
     assert jaxrl.make("classic/cartpole?max_steps=40", max_steps=50).default_params.max_steps == 50  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("CartPole-v1?max_steps=9", "classic/cartpole?max_steps=9"),
+        ("./my_env.py:MyEnv", "my_env.py:MyEnv"),
+        ("source/my_env.py:MyEnv?size=2", "my_env.py:MyEnv?size=2"),
+        ("package.module:MyEnv", "package.module:MyEnv"),
+        ("jaxmarl:overcooked", "jaxmarl:overcooked"),
+    ],
+)
+def test_an_environment_is_shown_under_one_name_wherever_it_lies(name, shown):
+    assert registry.shown_name(name) == shown
 
 
 def test_the_name_behind_an_alias():
@@ -263,3 +279,44 @@ def test_capitals_of_a_library_make_no_difference_or_are_told():
     assert jaxrl.list_envs("PGX:go*") == jaxrl.list_envs("pgx:go*") != []
     with pytest.raises(UnknownNameError, match=r", or pgx:go_9x9 for another library's environment"):
         jaxrl.make("PGX:go_9x9")
+
+
+def test_atari_is_said_to_be_elsewhere() -> None:
+    with pytest.raises(UnknownNameError, match="Atari's emulator steps outside of compiled programs; minatar/NAME has"):
+        jaxrl.make("ALE/Pong-v5")
+
+
+def test_query_values_are_numbers_booleans_or_text():
+    assert parse_options("a=1&b=2.5&c=true&d=False&e=closest") == {
+        "a": 1,
+        "b": 2.5,
+        "c": True,
+        "d": False,
+        "e": "closest",
+    }
+
+
+def test_lists_are_written_as_in_json():
+    assert parse_options('a=[[1,-1],[0.5,2]]&b=["x"]&c=[1,') == {"a": [[1, -1], [0.5, 2]], "b": ["x"], "c": "[1,"}
+    assert spelled("matrix", {"payoff": ((1, -1), (-1, 1))}) == "matrix?payoff=[[1,-1],[-1,1]]"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("matrix", {"payoff": [[1, -1], [-1, 1]]}),
+        ("memory/battleship", {"size": 3, "ships": (2, 2)}),
+        ("smax/3m", {"map_size": (40, 20)}),
+        ("smax", {"allies": ["marine", "zealot"], "max_steps": 7}),
+    ],
+)
+def test_the_name_of_an_environment_makes_the_same_one(name, options):
+    env = jaxrl.make(name, **options)
+    again = jaxrl.make(env.made_as)
+    assert again.made_as == env.made_as
+    assert (again.observation_space(), again.action_space()) == (env.observation_space(), env.action_space())
+
+
+@pytest.mark.parametrize("value", ["", "a&b=c", None, np.ones(2), [np.ones(2)], ["a&b"]])
+def test_what_no_name_can_hold_has_none(value):
+    assert spelled("env", {"option": value}) == ""

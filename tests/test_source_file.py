@@ -1,5 +1,7 @@
 """Code in files of the user's own: loaded by path, named by content, and not mistaken for a later version."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import sys
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import jaxrl
 from jaxrl import algos
 from jaxrl.errors import UnknownNameError
 from jaxrl.registry import own_code
-from jaxrl.source_file import SourceFile, load_source, source_of
+from jaxrl.source_file import SourceFile, closure, load_source, lying_in, part_of, read_source, source_of
 
 ENV = """
 from jaxrl.envs.classic.cartpole import CartPole
@@ -35,7 +37,7 @@ def test_a_file_is_imported_once_and_another_content_is_another_module(tmp_path:
     path = write(tmp_path / "mine.py", "class A:\n    pass\n")
     first = load_source(path)
     assert load_source(path) is first
-    assert source_of(first.A).sha256 == SourceFile(path).sha256  # pyright: ignore[reportOptionalMemberAccess]
+    assert source_of(first.A).sha256 == read_source(path).sha256  # pyright: ignore[reportOptionalMemberAccess]
     second = load_source(write(path, "class A:\n    x = 1\n"))
     assert second is not first
     assert second.A.x == 1
@@ -46,7 +48,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     path = write(tmp_path / "broken.py", "import json\n1 / 0\n")
     with pytest.raises(ZeroDivisionError):
         load_source(path)
-    assert SourceFile(path).module_name not in sys.modules
+    assert read_source(path).module_name not in sys.modules
     with pytest.raises(UnknownNameError, match="There is no file"):
         load_source(tmp_path / "nothing.py")
 
@@ -57,8 +59,8 @@ def test_a_script_imports_what_lies_beside_it_and_a_kept_copy_only_what_was_kept
     assert load_source(path).y == 3
     copy = write(tmp_path / "copy.py", path.read_text())
     with pytest.raises(ModuleNotFoundError, match="No module named 'beside_it'"):
-        load_source(SourceFile(copy, {}), beside=False)
-    kept = load_source(SourceFile(copy, {"beside_it.py": b"x = 4"}), beside=False)
+        load_source(SourceFile(copy, {"copy.py": copy.read_bytes()}))
+    kept = load_source(SourceFile(copy, {"copy.py": copy.read_bytes(), "beside_it.py": b"x = 4"}))
     assert kept.y == 4
     assert load_source(copy) is kept
     assert str(tmp_path) not in sys.path
@@ -244,3 +246,41 @@ def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> 
         load_source(write(tmp_path / "jitted.py", text))
     config = ppo.Config(num_envs=4, num_steps=4, total_timesteps=32, hidden=(4,))
     assert jaxrl.fit(ppo.make(config), config, eval_episodes=4, quiet=True).evaluation
+
+
+def write_all(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"# {name}")
+
+
+def test_a_module_a_package_and_a_folder_are_found(tmp_path: Path) -> None:
+    names = ["a.py", "game/__init__.py", "game/rules.py", "game/data/no-module.py", "game.py", "envs/walk/flat.py"]
+    write_all(tmp_path, *names, "envs/notes.txt", "empty/notes.txt")
+    assert list(lying_in(tmp_path, "a")) == ["a.py"]
+    assert list(lying_in(tmp_path, "game")) == ["game/__init__.py", "game/rules.py"]
+    assert lying_in(tmp_path, "envs") == {
+        "envs/__init__.py": b"",
+        "envs/walk/__init__.py": b"",
+        "envs/walk/flat.py": b"# envs/walk/flat.py",
+    }
+    assert lying_in(tmp_path, "empty") == lying_in(tmp_path, "nothing") == {}
+
+
+@pytest.mark.parametrize("name", ["jaxrl/ppo.py", "json.py", "jax/mine.py"])
+def test_python_jaxrl_and_installed_packages_are_not_taken_from_the_folder(tmp_path: Path, name: str) -> None:
+    write_all(tmp_path, name)
+    assert lying_in(tmp_path, Path(name).parts[0].removesuffix(".py")) == {}
+
+
+def test_a_closure_follows_all_imports() -> None:
+    files = {
+        "a.py": b"import b.c as x, json\n",
+        "b/__init__.py": b"from .c import y\n",
+        "b/c.py": b"def f():\n    from a import z\n    import d\n",
+        "d.py": b"no Python",
+        "c.py": b"",
+    }
+    start = part_of(files, "a")
+    assert start == {"a.py": files["a.py"]}
+    assert set(closure(start, lambda name: part_of(files, name))) == set(files) - {"c.py"}

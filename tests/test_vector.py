@@ -9,7 +9,7 @@ import pytest
 
 import jaxrl
 from jaxrl import VectorEnv
-from jaxrl.check.failure import differences, to_numpy
+from jaxrl.check.static import differences, to_numpy
 
 B, T = 5, 30
 ENVS = ["CartPole-v1?max_steps=9", "probe/credit", "smax/3m?max_steps=9"]

@@ -1,37 +1,121 @@
-"""An agent in use: how its networks act in a rollout, and after training."""
+"""An agent in use: its networks as pure functions, and how they act in a rollout and after training."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrl.acting.central import global_state_size
-from jaxrl.acting.collector import Collector, Observation
-from jaxrl.acting.networks import Networks
 from jaxrl.acting.normaliser import Normaliser, new_normaliser, normalised
-from jaxrl.acting.rollout import Policy, Transition, draw_by_shard, refresh_pool, rollout, team_value
+from jaxrl.acting.rollout import (
+    Collector,
+    Observation,
+    Policy,
+    Transition,
+    central_state,
+    draw_by_shard,
+    global_state_size,
+    refresh_pool,
+    rollout,
+    rollout_from_pool,
+    team_value,
+)
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.keys import check_key
-from jaxrl.nn.torso import as_floats
+from jaxrl.nn.distributions import Counted
+from jaxrl.nn.encoder import as_floats
+from jaxrl.nn.sharing import init_param_sets, per_agent
 from jaxrl.rl.devices import num_devices, shard_keys
+from jaxrl.rl.learn import gradient
+from jaxrl.rl.losses import GreedyValue
+from jaxrl.spaces import Box
 from jaxrl.vector import VectorEnv
 
 __all__ = [
     "Agent",
+    "Networks",
     "act",
     "act_alone",
     "behaviour_policy",
+    "counted",
     "draw_action",
     "init_normaliser",
     "make_collector",
     "next_rollout",
+    "own_networks",
+    "own_numbers",
+    "own_value",
     "rollout_policy",
 ]
+
+
+class Networks(NamedTuple):
+    """The policy and the critic as pure functions."""
+
+    init: Callable[[jax.Array], Any]
+    """`init(key) -> params`. Consumes `key`."""
+    apply: Callable[[Any, Any, Observation, jax.Array], tuple[Any, Any, Any]]
+    """`apply(params, carry, observation, reset) -> (carry, distribution, prediction)`, with observations `[T, B, ...]`,
+    `reset[T, B]` and predictions of the value `[T, B, N, ...]`, or None where critics take actions."""
+    new_carry: Callable[[int], Any]
+    """`new_carry(B)`: the memory at the beginning of B episodes."""
+    evaluate: Callable[[Any, Observation, jax.Array], jax.Array] | None = None
+    """`evaluate(params, observation, action[T, B, N, ...]) -> prediction[T, B, N, K, ...]`: of actions' values by K
+    critics, where critics take actions."""
+    by_set: Any = True
+    """Whether each parameter set has its own parameters: one answer for all, or one for each part of their tree."""
+
+
+def own_networks(
+    network: nn.Module, new_carry: Callable[..., Any], env: MultiAgentEnvironment, param_sets: tuple[int, ...]
+) -> Networks:
+    """Networks in which everything about an agent follows from its own observation.
+
+    Args:
+        network: `(carry, obs, reset, mask) -> (carry, distribution, prediction)`.
+        new_carry: `new_carry(*batch_shape)`: its memory at the beginning of an episode.
+        env: The environment.
+        param_sets: The number of each agent's parameter set.
+    """
+
+    def init(key: jax.Array) -> Any:
+        obs = jnp.zeros((1, 1, *env.observation_space().shape), env.observation_space().dtype)
+        return network.init(key, new_carry(1), obs, jnp.ones((1, 1), bool), None)
+
+    mapped = per_agent(network.apply, param_sets, agent_axes=(1, 2, 2, 2), out_axes=(1, 2, 2))
+
+    @jax.jit  # a rollout calls it twice per step, and this way it is traced once
+    def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Any, jax.Array]:
+        reset = jnp.broadcast_to(reset[..., None], observation.agent_mask.shape)
+        return mapped(params, carry, observation.obs, reset, observation.action_mask)
+
+    return Networks(lambda key: init_param_sets(init, key, param_sets), apply, lambda n: new_carry(n, env.num_agents))
+
+
+def counted(policy: Any, env: MultiAgentEnvironment) -> Any:
+    """The policy `[..., N]` without what pads the actions of some agents to the size of the others'.
+
+    Padding has a density and an entropy, but neither is the agent's: it is never executed.
+    """
+    space = env.action_space()
+    if not isinstance(space, Box) or own_numbers(env).all():
+        return policy
+    return Counted(policy, own_numbers(env), len(space.shape))
+
+
+def own_numbers(env: MultiAgentEnvironment) -> np.ndarray:
+    """Which numbers of an action in a box are an agent's own and not padding: bool `[N, *space.shape]`."""
+    own = np.zeros((env.num_agents, *env.action_space().shape), bool)
+    for i, agent in enumerate(env.agents):
+        own[i, *map(slice, env.agent_action_spaces[agent].shape)] = True
+    return own
 
 
 def _as_it_is(state: Any, policy: Any) -> Any:
@@ -39,8 +123,35 @@ def _as_it_is(state: Any, policy: Any) -> Any:
     return policy
 
 
-class Agent(NamedTuple):
-    """Everything that is built once from a configuration."""
+def own_rollout(agent: Agent, state: Any, num_streams: int) -> tuple[Any, Transition, dict[str, Any], jax.Array]:
+    """The default `Agent.rollout`: the agent acts by its own policy."""
+    return next_rollout(agent, state, rollout_policy(agent, state), num_streams)
+
+
+def scheduled(agent: Agent, state: Any) -> Any:
+    """The default `Agent.schedule`: the same hyperparameters for all agents."""
+    return agent.config.annealed(state.hyperparams, state.update)
+
+
+def loss_gradient(agent: Agent, h: Any, params: Any, minibatch: Any) -> tuple[Any, dict[str, jax.Array]]:
+    """The default `Agent.grad`: the gradient of the loss of the whole minibatch."""
+    return gradient(partial(agent.loss, agent, h), params, minibatch)
+
+
+def own_value(value: jax.Array, agent_mask: jax.Array, teams: tuple[int, ...]) -> jax.Array:
+    """The `Agent.team_value` of agents without mates: their own, `[..., N]`."""
+    del agent_mask, teams
+    return value
+
+
+def no_batch(agent: Agent, experience: Any, advantage: jax.Array) -> Any:
+    """The default `Agent.batch`, for algorithms without advantages, whose update makes the batch itself."""
+    raise NotImplementedError("This agent has no batch of advantages; give one, such as jaxrl.algos.ppo.batch_of.")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Agent:
+    """Everything that is built once from a configuration. `make` composes the functions; an update calls them."""
 
     config: Any
     env: MultiAgentEnvironment
@@ -49,12 +160,77 @@ class Agent(NamedTuple):
     networks: Networks
     loss: Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
     """`loss(agent, h, params, batch) -> (scalar, {name: scalar})`."""
+    grad: Callable[..., tuple[Any, dict[str, jax.Array]]] = loss_gradient
+    """`grad(agent, h, params, minibatch) -> (gradient, {name: scalar})`: at once, or in parts."""
+    batch: Callable[..., Any] = no_batch
+    """`batch(agent, experience, advantage[T, B, N]) -> batch`, leaves `[L, R, ...]`: of all or of drawn agents."""
+    batch_keys: int = 0
+    """How many random keys each shard needs for `batch` in an update."""
+    schedule: Callable[[Agent, Any], Any] = scheduled
+    """`schedule(agent, state) -> h`, the hyperparameters of the state's next update."""
+    rollout: Callable[[Agent, Any, int], tuple[Any, Transition, dict[str, Any], jax.Array]] = own_rollout
+    """`rollout(agent, state, num_streams)`, see `next_rollout`: by its own policy, or against opponents."""
     central: bool = False
     """Whether the critic sees the global state."""
     behaviour: Callable[[Any, Any], Any] = _as_it_is
     """`behaviour(state, policy) -> distribution` that actions are drawn from, given a train state and its policy."""
     team_value: Callable[[jax.Array, jax.Array, tuple[int, ...]], jax.Array] = team_value
     """`team_value(value[..., N], agent_mask[..., N], teams)`: the value of each agent, given those of its team."""
+    collector: Collector = dataclasses.field(init=False)
+    """The environments, all of them."""
+
+    def __post_init__(self) -> None:
+        config, pooled = self.config, self.config.reset == "pool"
+        venv = VectorEnv(self.env, config.num_envs, config.reset, config.starts if pooled else None)
+        collector = Collector(
+            venv,
+            self.central,
+            num_shards=config.shards,
+            floats=config.normalise_obs,
+            log_info=config.log_info,
+            kinds=self.env.kinds,
+        )
+        object.__setattr__(self, "collector", collector)
+
+    def evaluate(
+        self,
+        state: Any,
+        obs: jax.Array,
+        carry: Any = None,
+        *,
+        action_mask: jax.Array | None = None,
+        reset: jax.Array | None = None,
+        global_state: jax.Array | None = None,
+    ) -> tuple[Any, jax.Array | None, Any]:
+        """A trained state's judgement of observations `[B, N, D]`.
+
+        Args:
+            state: A train state with `params` and `normaliser`.
+            obs: The observations.
+            carry: The memory returned by the last call; None starts afresh.
+            action_mask: bool `[B, N, A]`, which discrete actions can be chosen.
+            reset: bool `[B]`, True where an episode begins.
+            global_state: `[B, G]`, what a central critic sees where the environment has a global state.
+
+        Returns:
+            The distribution `[1, B, N, ...]` that actions are drawn from, the value `[B, N]` or None, and the memory.
+            Where critics take actions, the value is that of the greedy one. It is None without the global state that
+            its critic sees, and where agents have values only together, by a mixer.
+        """
+        carry, seen, begins = _inputs(self, state, obs, carry, action_mask, reset, self.central, global_state)
+        carry, policy, prediction = self.networks.apply(state.params, carry, seen, begins)
+        value_of, value = self.config.value, None
+        mixed = self.central and isinstance(value_of, GreedyValue)
+        if not mixed and (not self.central or seen.global_state is not None):
+            if self.networks.evaluate is not None:
+                each = value_of.decode(self.networks.evaluate(state.params, seen, policy.mode()))
+                value = self.config.joint(each)[0]
+            else:  # of Q-learning, the best of the actions that can be chosen
+                value = policy.values.max(-1) if isinstance(value_of, GreedyValue) else value_of.decode(prediction)
+                value = self.team_value(value[0], seen.agent_mask[0], self.env.teams)
+        behaviour = self.behaviour(state, policy)
+        # SAC's uniform actions before it learns, and TD3's noise, have no density.
+        return behaviour if hasattr(behaviour, "log_prob") else policy, value, carry
 
 
 def init_normaliser(agent: Agent) -> Normaliser:
@@ -70,12 +246,8 @@ def init_normaliser(agent: Agent) -> Normaliser:
 
 def make_collector(agent: Agent, update: jax.Array | int) -> Collector:
     """The collector of this device's environments, with the parameters that they have after `update` updates."""
-    config = agent.config
-    num_envs = config.num_envs // num_devices()
-    pool_size = config.starts // num_devices() if config.reset == "pool" else None
-    venv = VectorEnv(agent.env, num_envs, config.reset, pool_size)
-    params = agent.env.params_at(jnp.float32(update) / config.num_updates)
-    return Collector(venv, agent.central, config.shards, config.normalise_obs, params, config.log_info)
+    params = agent.env.params_at(jnp.float32(update) / agent.config.num_updates)
+    return agent.collector._replace(venv=agent.collector.venv.part(num_devices()), params=params)
 
 
 def next_rollout(
@@ -98,7 +270,8 @@ def next_rollout(
     acting = math.prod(for_rollout)
     key, keys = shard_keys(state.key, config.shards, acting + num_streams + pooled)
     runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
-    runner, traj, sums = rollout(
+    act_for = rollout_from_pool if pooled else rollout
+    runner, traj, sums = act_for(
         collector, policy, runner, keys[:acting].reshape(*for_rollout, -1), config.train_length
     )
     return dataclasses.replace(state, runner=runner, key=key), traj, sums, keys[acting : acting + num_streams]
@@ -169,15 +342,35 @@ def act(
         check_key(key, "act")
     _check_state(state)
     _check_observations(obs, (agent.env.num_agents, *agent.env.observation_space().shape))
-    obs = as_floats(agent.env.observation_space(), obs) if agent.config.normalise_obs else obs
-    num_envs, num_agents = obs.shape[:2]
-    carry = agent.networks.new_carry(num_envs) if carry is None else carry
-    reset = jnp.zeros(num_envs, bool) if reset is None else reset
-    observation = _one_moment(Observation(obs, None, action_mask, jnp.ones((num_envs, num_agents), bool)))
-    observation = normalised(state.normaliser, observation, agent.param_sets)
-    carry, policy, _ = agent.networks.apply(state.params, carry, observation, reset[None])
+    carry, seen, begins = _inputs(agent, state, obs, carry, action_mask, reset)
+    carry, policy, _ = agent.networks.apply(state.params, carry, seen, begins)
     action = policy.mode() if key is None else agent.behaviour(state, policy).sample(seed=key)
     return action[0], carry
+
+
+def _inputs(
+    agent: Agent,
+    state: Any,
+    obs: jax.Array,
+    carry: Any,
+    action_mask: jax.Array | None,
+    reset: jax.Array | None,
+    central: bool = False,
+    global_state: jax.Array | None = None,
+) -> tuple[Any, Observation, jax.Array]:
+    """The networks' inputs `[1, B, ...]` for observations `[B, N, D]` from outside of a rollout, where all agents live.
+
+    With `central`, they have what a central critic sees: the global state that is given, or the observations of all.
+    """
+    env, num_envs = agent.env, obs.shape[0]
+    obs = as_floats(env.observation_space(), obs) if agent.config.normalise_obs else obs
+    if central and not env.has_global_state:
+        global_state = jax.vmap(partial(central_state, env, env_state=None))(obs)
+    alive = jnp.ones(obs.shape[:2], bool)
+    seen = _one_moment(Observation(obs, global_state if central else None, action_mask, alive))
+    carry = agent.networks.new_carry(num_envs) if carry is None else carry
+    reset = jnp.zeros(num_envs, bool) if reset is None else reset
+    return carry, normalised(state.normaliser, seen, agent.param_sets), reset[None]
 
 
 def act_alone(

@@ -1,4 +1,11 @@
-"""Running normalisation of networks' inputs and of rewards, as part of the train state.
+"""Running normalisation of observations and rewards: the exact mean and variance of everything seen so far.
+
+The statistics are a pytree in the train state, so they are saved with it. A batch becomes `Moments`; batches and shards
+merge in any order (Chan, Golub & LeVeque 1983, https://doi.org/10.1080/00031305.1983.10483115):
+
+    batch = moments_of(obs, weight)             # in shard_map also: batch = merge_shards(batch, "data")
+    state = merge(state, batch)
+    obs = standardise(obs, state)
 
 Moments are updated after a rollout and used from the next one on, so a rollout and its optimisation see the same
 numbers. Agents that share parameters share moments. Observations hold floats here, see `Collector.floats`.
@@ -6,28 +13,137 @@ numbers. Agents that share parameters share moments. Observations hold floats he
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.rollout import Transition
+from jaxrl.acting.rollout import Observation, Transition
 from jaxrl.environment import Environment
 from jaxrl.rl.devices import AXIS, num_devices
-from jaxrl.rl.normalise import (
-    Moments,
-    discounted_returns,
-    merge,
-    merge_shards,
-    moments_of,
-    new_moments,
-    scale_reward,
-    standardise,
-)
 
-__all__ = ["Normaliser", "new_normaliser", "normalised", "rescaled", "scaled_rewards", "update_obs_stats"]
+__all__ = [
+    "Moments",
+    "Normaliser",
+    "discounted_returns",
+    "merge",
+    "merge_shards",
+    "moments_of",
+    "new_moments",
+    "new_normaliser",
+    "normalised",
+    "rescaled",
+    "scale_reward",
+    "scaled_rewards",
+    "standardise",
+    "update_obs_stats",
+]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """The mean and variance of samples of some shape, per component.
+
+    The variance is stored instead of the sum of squares: it does not grow with the number of samples, so neither does
+    its rounding error. The count is a 64-bit number in two halves, since float32 stops counting at 16.8 million.
+    """
+
+    count: jax.Array  # uint32 [2], the high and the low half
+    mean: jax.Array  # [*shape]
+    variance: jax.Array  # [*shape], population variance: the sum of squares divided by the number of samples
+
+
+def new_moments(shape: tuple[int, ...]) -> Moments:
+    """No samples yet; with these, `standardise` and `scale_reward` change nothing."""
+    return Moments(jnp.zeros(2, jnp.uint32), jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
+
+
+def moments_of(x: jax.Array, weight: jax.Array) -> Moments:
+    """The moments of the samples `x[..., *shape]` with `weight[...]` 1; those with weight 0 do not count."""
+    leading = tuple(range(weight.ndim))
+    x = x.astype(jnp.float32)
+    keep = weight.astype(bool).reshape(weight.shape + (1,) * (x.ndim - weight.ndim))
+    low = jnp.sum(weight.astype(bool), dtype=jnp.uint32)
+    count = jnp.maximum(low.astype(jnp.float32), 1.0)
+    mean = jnp.sum(jnp.where(keep, x, 0.0), axis=leading) / count
+    variance = jnp.sum(jnp.where(keep, jnp.square(x - mean), 0.0), axis=leading) / count
+    return Moments(jnp.stack([jnp.zeros_like(low), low]), mean, variance)
+
+
+def merge(a: Moments, b: Moments) -> Moments:
+    """The moments of all samples of `a` and `b` together."""
+    low = a.count[1] + b.count[1]  # wraps around if the sum does not fit
+    high = a.count[0] + b.count[0] + (low < a.count[1]).astype(jnp.uint32)
+    count = jnp.stack([high, low])
+    share = _as_float(b.count) / jnp.maximum(_as_float(count), 1.0)
+    step = b.mean - a.mean
+    mean = a.mean + share * step
+    variance = a.variance + share * (b.variance - a.variance + (1.0 - share) * jnp.square(step))
+    return Moments(count, mean, variance)
+
+
+def merge_shards(moments: Moments, axis_name: str) -> Moments:
+    """The moments of all shards' samples along a mapped axis, the same on each (fewer than 2^32 samples in total).
+
+    Merge the shards' new batches, not their running statistics: shared samples would count several times.
+    """
+    low = jax.lax.psum(moments.count[1], axis_name)
+    share = _as_float(moments.count) / jnp.maximum(low.astype(jnp.float32), 1.0)
+    mean = jax.lax.psum(share * moments.mean, axis_name)
+    spread = moments.variance + jnp.square(moments.mean - mean)
+    return Moments(jnp.stack([jnp.zeros_like(low), low]), mean, jax.lax.psum(share * spread, axis_name))
+
+
+def standardise(x: jax.Array, moments: Moments, clip: float = 10.0) -> jax.Array:
+    """`x[..., *shape]` with mean 0 and standard deviation 1 in each component, clipped to -clip … clip."""
+    standard = (x - moments.mean) * _per_deviation(moments)
+    return jnp.where(jnp.all(moments.count == 0), x, jnp.clip(standard, -clip, clip))
+
+
+def discounted_returns(
+    start: jax.Array, reward: jax.Array, cut: jax.Array, gamma: jax.Array | float
+) -> tuple[jax.Array, jax.Array]:
+    """The discounted sum of past rewards in each episode (discounting the past, which suffices to find the scale).
+
+    Args:
+        start: `[...]` the sum before the first step; zeros at the beginning.
+        reward: `[T, ...]`.
+        cut: `[T, ...]` True where the episode ended with step t.
+        gamma: Discount factor; it broadcasts to `start`.
+
+    Returns:
+        The sum to continue from, `[...]`, and the sums after each step, `[T, ...]`.
+    """
+
+    def step(total: jax.Array, inputs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        reward_t, cut_t = inputs
+        total = gamma * total + reward_t
+        return jnp.where(cut_t, 0.0, total), total
+
+    return jax.lax.scan(step, start, (reward, cut))
+
+
+def scale_reward(reward: jax.Array, returns: Moments, clip: float = 10.0) -> jax.Array:
+    """`reward[...]` divided by the standard deviation of the returns, without centring, clipped to -clip … clip.
+
+    `returns` are moments, of shape `()`, of `discounted_returns` (Engstrom et al. 2020,
+    https://arxiv.org/abs/2005.12729, section 3).
+    """
+    scaled = jnp.clip(reward * _per_deviation(returns), -clip, clip)
+    return jnp.where(jnp.all(returns.count == 0), reward, scaled)
+
+
+def _per_deviation(moments: Moments) -> jax.Array:
+    """1 / the standard deviation. A single sample says nothing about it, so 1 is as good as any."""
+    single = (moments.count[0] == 0) & (moments.count[1] == 1)
+    return jax.lax.rsqrt(jnp.where(single, 1.0, moments.variance) + 1e-8)
+
+
+def _as_float(count: jax.Array) -> jax.Array:
+    return count[0].astype(jnp.float32) * 2.0**32 + count[1].astype(jnp.float32)
 
 
 class Normaliser(NamedTuple):

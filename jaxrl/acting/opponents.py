@@ -12,13 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxrl.acting.agent import Agent, draw_action, rollout_policy
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.agent import Agent, draw_action, next_rollout, rollout_policy
 from jaxrl.acting.normaliser import normalised
-from jaxrl.acting.rollout import Policy, Transition, draw_by_shard
+from jaxrl.acting.rollout import Observation, Policy, Transition, draw_by_shard
 from jaxrl.rl.devices import psum
 from jaxrl.rl.episodes import points
-from jaxrl.rl.finite import all_finite
+from jaxrl.rl.learn import all_finite
 
 __all__ = [
     "Opponents",
@@ -33,6 +32,7 @@ __all__ = [
     "meets",
     "new_opponents",
     "new_seats",
+    "rollout_of_learners",
     "seats_after",
 ]
 
@@ -195,6 +195,15 @@ def against_opponents(
         return seats._replace(carry=carry, theirs=theirs), chosen, {**extras, **dealt}
 
     return Policy(act, lambda seats, observation: own.bootstrap(seats.carry, observation))
+
+
+def rollout_of_learners(
+    agent: Agent, state: Any, policy: Policy, num_streams: int
+) -> tuple[Any, Transition, dict[str, Any], jax.Array]:
+    """`next_rollout` by such a policy: agents that others play count as dead, so normalisers and losses ignore them."""
+    state, traj, sums, keys = next_rollout(agent, state, policy, num_streams)
+    mask = traj.observation.agent_mask & traj.extras["learns"]
+    return state, traj._replace(observation=traj.observation._replace(agent_mask=mask)), sums, keys
 
 
 def count_results(

@@ -1,31 +1,144 @@
-"""Collecting experience: the scan over environment steps that all algorithms share."""
+"""Collecting experience: what policies and critics observe, and the scan over environment steps that all share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.collector import Collector, Observation
+from jaxrl.environment import MultiAgentEnvironment
+from jaxrl.keys import abstract_key
+from jaxrl.nn.encoder import as_floats, is_picture
 from jaxrl.rl import episodes
-from jaxrl.rl.devices import joined, shard_keys
-from jaxrl.vector import PoolState
+from jaxrl.rl.devices import joined, num_devices, shard_keys
+from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
+from jaxrl.vector import VectorEnv
 
 __all__ = [
+    "Collector",
+    "Observation",
     "Policy",
     "RunnerState",
     "Transition",
+    "central_state",
     "draw_by_shard",
+    "global_state_size",
     "init_runner",
+    "joint_space",
     "refresh_pool",
     "rollout",
+    "rollout_from_pool",
+    "state_shape",
     "team_share",
     "team_sum",
     "team_value",
 ]
+
+
+class Observation(NamedTuple):
+    """The observation of B environments with N agents at one time step; networks get T steps, `[T, B, ...]`."""
+
+    obs: jax.Array  # [B, N, D]
+    global_state: jax.Array | None  # [B, G], for a central critic; see `central_state`
+    action_mask: jax.Array | None  # [B, N, A], where actions are Discrete
+    agent_mask: jax.Array  # [B, N] True for an agent that is alive and acts
+
+
+class Collector(NamedTuple):
+    """Makes the observations of a `VectorEnv` for the networks."""
+
+    venv: VectorEnv
+    central: bool
+    """Whether there is a central critic, which sees the global state."""
+    num_shards: int
+    """S, the shards on all devices; each draws random numbers for its own environments."""
+    floats: bool = False
+    """Whether integer observations are scaled to floats immediately, so that moments can be taken of them."""
+    params: Any = None
+    """The environments' parameters, which they share; None for the defaults."""
+    log_info: tuple[str, ...] = ()
+    """Names of numbers in the info whose means over episodes are logged."""
+    kinds: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    """The agents of each kind; several kinds have their own returns."""
+
+    @property
+    def keys_per_step(self) -> int:
+        """K, the keys a shard needs per step: one for its actions, and one for each of its environments.
+
+        Environments that are reset from a pool share a single key, with which they draw their starts.
+        """
+        share = self.venv.num_envs * num_devices() // self.num_shards
+        return 1 + (1 if self.venv.reset_strategy == "pool" else share)
+
+    def observe(self, obs: jax.Array, env_state: Any) -> Observation:
+        """`obs[B, N, D]` together with the masks and the global state from the environments' own states."""
+        env = self.venv.env
+        assert isinstance(env, MultiAgentEnvironment)
+        obs = as_floats(env.observation_space(), obs) if self.floats else obs
+        shared = (0, None)
+        agent_mask = jax.vmap(env.agent_mask, shared)(env_state, self.params)
+        action_mask = None
+        if isinstance(env.action_space(), Discrete):
+            action_mask = jax.vmap(env.action_mask, shared)(env_state, self.params)
+        central = jax.vmap(partial(central_state, env), (0, *shared))
+        global_state = central(obs, env_state, self.params) if self.central else None
+        return Observation(obs, global_state, action_mask, agent_mask)
+
+    def observe_final(self, info: dict[str, Any]) -> Observation:
+        """The observation after a step, before any reset."""
+        env, state = self.venv.env, info["final_state"]
+        if not env.has_observation:
+            return self.observe(info["final_observation"], state)
+        obs = jax.vmap(env.observation, (0, None))(state, self.params)  # XLA drops it if it is not used
+        return self.observe(obs, state)
+
+
+def central_state(env: MultiAgentEnvironment, obs: jax.Array, env_state: Any, params: Any = None) -> jax.Array:
+    """The critic's input for one environment with observations `obs[N, ...]`: float32 `[G]`, or in `joint_space`."""
+    space = joint_space(env)
+    if space is None:
+        return env.global_state(env_state, params)
+    if is_picture(space):
+        return jnp.moveaxis(obs, 0, -2).reshape(space.shape)
+    return obs.reshape(space.shape)
+
+
+def joint_space(env: MultiAgentEnvironment) -> Space | None:
+    """The space of N agents' observations side by side, so that a critic encodes them the way policies do.
+
+    Numbers form a longer vector, pictures a picture with N times the channels. None if there is a global state.
+    """
+    if env.has_global_state:
+        return None
+    space, num_agents = env.observation_space(), env.num_agents
+    if isinstance(space, Discrete):
+        return MultiDiscrete((space.n,) * num_agents)
+    if isinstance(space, MultiDiscrete):
+        return MultiDiscrete(space.nvec * num_agents)
+    if not isinstance(space, Box):
+        raise TypeError(f"There is no network for observations in {space}; use Discrete, MultiDiscrete or Box.")
+    low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
+    if is_picture(space):
+        low, high = (np.tile(bound, (1, 1, num_agents)) for bound in (low, high))
+    else:
+        low, high = (np.tile(bound.reshape(-1), num_agents) for bound in (low, high))
+    return Box(low, high, low.shape, space.dtype)
+
+
+def state_shape(env: MultiAgentEnvironment) -> jax.ShapeDtypeStruct:
+    """The shape and dtype of `central_state`."""
+    return jax.eval_shape(lambda key: central_state(env, *env.reset(key)), abstract_key())
+
+
+def global_state_size(env: MultiAgentEnvironment) -> int:
+    """G, the number of entries in `central_state`."""
+    return math.prod(state_shape(env).shape)
 
 
 class RunnerState(NamedTuple):
@@ -70,7 +183,7 @@ def init_runner(collector: Collector, carry: Any, key: jax.Array) -> RunnerState
     obs, env_state = venv.reset(keys[0], collector.params)
     fresh = jnp.ones(venv.num_envs, bool)
     nothing = jnp.zeros((venv.num_envs, len(venv.teams)), jnp.float32)
-    return RunnerState(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, venv.kinds), nothing)
+    return RunnerState(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, collector.kinds), nothing)
 
 
 def refresh_pool(collector: Collector, runner: RunnerState, keys: jax.Array, share: float) -> RunnerState:
@@ -115,7 +228,7 @@ def rollout(
 
     # Scan over bits: `vmap` transposes scanned inputs, and JAX's key checker mistakes a transposed key for a used one.
     inputs = (jax.random.key_data(keys), np.arange(num_steps) == num_steps - 1)
-    own, runner = runner.env_state, runner._replace(env_state=_with_whole_pool(runner.env_state))
+    # With a memory, a scan over sequences around that over steps stores what it is before each of them.
     count = num_steps // length if length and jax.tree.leaves(runner.carry) else 1
     if count == 1:
         runner, (carry, stepped) = sequence(runner, inputs)
@@ -125,14 +238,17 @@ def rollout(
         runner, (carry, stepped) = jax.lax.scan(sequence, runner, inputs)
         stepped = jax.tree.map(lambda leaf: leaf.reshape(num_steps, *leaf.shape[2:]), stepped)
     traj, rows = stepped
-    if isinstance(own, PoolState):
-        runner = runner._replace(env_state=runner.env_state._replace(pool=own.pool))
     return runner, traj._replace(carry=carry), episodes.summed(rows)
 
 
-def _with_whole_pool(env_state: Any) -> Any:
-    """`env_state` with the starts of all devices, so that an environment's draws do not depend on its device."""
-    return env_state._replace(pool=joined(env_state.pool)) if isinstance(env_state, PoolState) else env_state
+def rollout_from_pool(
+    collector: Collector, policy: Policy, runner: RunnerState, keys: jax.Array, length: int | None = None
+) -> tuple[RunnerState, Transition, dict[str, Any]]:
+    """`rollout` with `reset="pool"`: meanwhile each device has all starts, so that its draws do not depend on it."""
+    own = runner.env_state
+    runner = runner._replace(env_state=own._replace(pool=joined(own.pool)))
+    runner, traj, sums = rollout(collector, policy, runner, keys, length)
+    return runner._replace(env_state=runner.env_state._replace(pool=own.pool)), traj, sums
 
 
 def _step(
@@ -146,7 +262,9 @@ def _step(
     venv = collector.venv
     observation = collector.observe(runner.obs, venv.env_state(runner.env_state))
     carry, action, extras = policy.act(runner.carry, observation, runner.reset, key_action)
-    obs, env_state, reward, terminated, truncated, info = venv.step(key_env, runner.env_state, action, collector.params)
+    obs, env_state, reward, terminated, truncated, info = venv.advance(
+        key_env, runner.env_state, action, collector.params
+    )
 
     def bootstrap() -> Any:
         return policy.bootstrap(carry, collector.observe_final(info))
@@ -158,7 +276,7 @@ def _step(
     after = jax.lax.cond(is_last | truncated.any(), bootstrap, nothing)
     done = terminated | truncated
     transition = Transition(observation, runner.reset, None, action, extras, reward, terminated, done, after)
-    running, rows = episodes.ended(runner.running, reward, done, info, venv.kinds, collector.log_info)
+    running, rows = episodes.ended(runner.running, reward, done, info, collector.kinds, collector.log_info)
     runner = runner._replace(env_state=env_state, obs=obs, reset=done, carry=carry, running=running)
     return runner, (transition, rows)
 

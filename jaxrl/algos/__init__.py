@@ -64,8 +64,8 @@ def load(name: str | Path) -> ModuleType:
     missing = [word for word in _PROMISED if not hasattr(module, word)]
     if missing:
         raise TypeError(
-            f"{path} is not an algorithm: it has no {' and no '.join(missing)}; `jaxrl eject ppo` writes one that has "
-            f"all."
+            f"{path} is not an algorithm: it has no {' and no '.join(missing)}; a copy of algos/ppo.py has all. What "
+            f"`jaxrl new` writes runs by itself: python {path}"
         )
     _check_own_config(path, module)
     return module

@@ -12,19 +12,17 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent
-from jaxrl.acting.central import global_state_size
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.networks import Networks, own_networks
-from jaxrl.algos.config.box import BoxLayer
+from jaxrl.acting.agent import Agent, Networks, own_networks
+from jaxrl.acting.rollout import Observation, global_state_size
+from jaxrl.algos.config.values import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows, step_weights
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.nn.continuous import MaybeUniform, maybe_uniform
+from jaxrl.nn.distributions import MaybeUniform, maybe_uniform
 from jaxrl.nn.heads import ValueHead, bounds_of
 from jaxrl.nn.sharing import per_agent
+from jaxrl.rl.losses import C51, HLGauss, cross_entropy
 from jaxrl.rl.optimizer import gradient_step
-from jaxrl.rl.value import C51, HLGauss, cross_entropy
 from jaxrl.spaces import Box, Space
 
 __all__ = [

@@ -10,7 +10,7 @@ steps (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX). The
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,14 +19,13 @@ import jax.numpy as jnp
 import optax
 
 from jaxrl.acting.agent import Agent, act, act_alone
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy, pqn
-from jaxrl.algos.config.q import ReplayHyperparams, ReplayQConfig
+from jaxrl.algos.config.values import ReplayHyperparams, ReplayQConfig
 from jaxrl.algos.off_policy import Batch, bootstrap_steps, replayed_returns, rows, step_weights
-from jaxrl.checked import check_config, check_loss
+from jaxrl.config import Name, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.fields import Name
 from jaxrl.rl.returns import chosen_value, greedy_value
 from jaxrl.wrappers import as_multi_agent
 
@@ -159,7 +158,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         loss: Another loss, with the signature of `loss` above.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)
@@ -174,12 +173,7 @@ def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Met
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train dqn …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

@@ -8,21 +8,19 @@ share parameters. Dead agents contribute no loss; they get the value of their li
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from jaxrl.acting.agent import Agent, act
-from jaxrl.acting.networks import own_numbers
+from jaxrl.acting.agent import act, own_numbers
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
-from jaxrl.algos.config.learning import OptimizerName
-from jaxrl.algos.config.network import has_memory
-from jaxrl.algos.config.policies import PolicyLayer
+from jaxrl.algos.config.learning import OptimizerName, PolicyLayer
+from jaxrl.algos.config.rules import has_memory
 from jaxrl.algos.config.run import TeamLayer
-from jaxrl.checked import NOT_NEGATIVE, Allowed, Effect, check_config, check_loss
+from jaxrl.algos.team import team_agent
+from jaxrl.config import NOT_NEGATIVE, Allowed, Effect, Name, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.fields import Name
 from jaxrl.spaces import Box
 
 __all__ = ["HANABI", "KITCHENS", "PRESETS", "Config", "TeamConfig", "make", "make_train"]
@@ -225,12 +223,9 @@ PRESETS: dict[str, Config] = {
 def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
     """IPPO as three pure functions of the train state."""
     check_config(config, Config)
-    check_loss(loss, make)
-    env = config.make_env()
-    param_sets = config.param_sets(env)
-    agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
-    learn = partial(ppo.update, agent, agents_per_step=config.agents_per_step)
-    return Algorithm(partial(ppo.init, agent), learn, partial(act, agent))
+    loss = check_loss(loss, make)
+    agent = team_agent(config, config.make_env(), ppo.actor_critic, loss)
+    return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 
 
 def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
@@ -238,12 +233,7 @@ def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train ippo …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

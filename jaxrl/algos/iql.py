@@ -9,17 +9,16 @@ parameters. A member that dies bootstraps from the mean value of its living team
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from jaxrl.acting.agent import Agent, act
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
-from jaxrl.algos.config.q import ReplayQConfig
 from jaxrl.algos.config.run import TeamLayer
-from jaxrl.checked import check_config, check_loss
-from jaxrl.fields import Name
+from jaxrl.algos.config.values import ReplayQConfig
+from jaxrl.config import Name, check_config, check_loss
 
 __all__ = ["PRESETS", "Config", "TeamQConfig", "make", "make_train"]
 
@@ -57,7 +56,7 @@ def make(config: Config, loss: Any = dqn.loss) -> Algorithm:
         loss: Another loss, with the signature of `dqn.loss`.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
@@ -70,12 +69,7 @@ def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Met
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train iql …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

@@ -9,7 +9,7 @@ observations side by side, encoded like the policies' inputs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,15 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.agent import Agent, act
-from jaxrl.acting.central import joint_space, state_shape
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.networks import Networks, counted
+from jaxrl.acting.agent import Networks, act, counted
+from jaxrl.acting.rollout import Observation, joint_space, state_shape
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo
 from jaxrl.algos.config.network import beside_own_critics
 from jaxrl.algos.ippo import HANABI, KITCHENS, TeamConfig
-from jaxrl.checked import Allowed, check_config, check_loss
+from jaxrl.algos.team import team_agent
+from jaxrl.config import Allowed, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead, policy_head
@@ -204,17 +203,15 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
         ValueError: `agents_per_step` agents cannot be drawn.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
-    param_sets = config.param_sets(env)
     if config.agents_per_step and max(env.teams):
         raise ValueError(
             f"agents_per_step={config.agents_per_step} draws from a single team, and {config.env} has "
             f"{max(env.teams) + 1}; use agents_per_step=0."
         )
-    agent = Agent(config, env, param_sets, networks(config, env, param_sets), loss, central=True)
-    learn = partial(ppo.update, agent, agents_per_step=config.agents_per_step)
-    return Algorithm(partial(ppo.init, agent), learn, partial(act, agent))
+    agent = team_agent(config, env, networks, loss, central=True)
+    return Algorithm(partial(ppo.init, agent), partial(ppo.update, agent), partial(act, agent))
 
 
 def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
@@ -222,12 +219,7 @@ def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train mappo …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

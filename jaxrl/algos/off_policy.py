@@ -16,16 +16,15 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, behaviour_policy, init_normaliser, make_collector, next_rollout
-from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import Normaliser, normalised, rescaled, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import RunnerState, Transition, init_runner, team_share
+from jaxrl.acting.rollout import Observation, RunnerState, Transition, init_runner, team_share
 from jaxrl.algorithm import Learned, Metrics, PerEnvironment, Replayed, Replicated
 from jaxrl.keys import check_key
 from jaxrl.rl.devices import mean_weights, num_devices, pmean, psum
+from jaxrl.rl.learn import update_target
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
 from jaxrl.rl.replay import Index, Replay, draw, new_replay, num_stored, take, write
 from jaxrl.rl.returns import n_step_returns
-from jaxrl.rl.targets import update_target
 
 __all__ = [
     "Batch",

@@ -7,7 +7,7 @@ an axis of N agents, with N = 1 for PPO: IPPO and MAPPO are this file with other
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,26 +15,32 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, act_alone, init_normaliser, make_collector
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.networks import Networks, counted, own_networks
+from jaxrl.acting.agent import (
+    Agent,
+    Networks,
+    act_alone,
+    counted,
+    init_normaliser,
+    make_collector,
+    own_networks,
+    own_value,
+)
 from jaxrl.acting.normaliser import Normaliser
-from jaxrl.acting.rollout import RunnerState, Transition, init_runner
+from jaxrl.acting.rollout import Observation, RunnerState, Transition, init_runner
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
-from jaxrl.algos.config.on_policy import Hyperparams, OnPolicyConfig
-from jaxrl.algos.on_policy import collect, draw_agents, learn
-from jaxrl.checked import check_config, check_loss
+from jaxrl.algos.config.learning import Hyperparams, OnPolicyConfig
+from jaxrl.algos.on_policy import Experience, collect, learn
+from jaxrl.config import Name, check_config, check_loss
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.fields import Name
 from jaxrl.keys import check_key
 from jaxrl.nn.heads import ValueHead, policy_head
 from jaxrl.rl.advantage import gae, normalise
 from jaxrl.rl.devices import mean_weights
+from jaxrl.rl.learn import gradient, to_sequences
 from jaxrl.rl.losses import clipped_surrogate, scaled_mean
-from jaxrl.rl.minibatch import to_sequences
 from jaxrl.rl.optimizer import new_opt_state
-from jaxrl.spaces import Space
+from jaxrl.spaces import Box, Space
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "TrainState", "make", "make_train"]
@@ -130,8 +136,8 @@ class Batch(NamedTuple):
     value: jax.Array  # [L, R, N] by the critic at that time
     advantage: jax.Array  # [L, R, N]; normalised for `loss`
     target: jax.Array  # [L, R, N] of the value
-    weight: jax.Array  # [L, R, N] in all means: the same for the living, unless some stand for others (`draw_agents`)
-    carry: Any  # [1, R, ...] memory before the first step
+    weight: jax.Array  # [L, R, N] 1 for a living agent, 0 for a dead one; for `loss` scaled for a mean
+    carry: Any  # [1, R, ...] memory before the first step: rows are along the second axis, as everywhere here
 
 
 class ActorCritic(nn.Module):
@@ -172,30 +178,34 @@ def init(agent: Agent, key: jax.Array, hyperparams: Any = None) -> TrainState:
     return TrainState(params, opt_state, h, init_normaliser(agent), runner, key, jnp.int32(0))
 
 
-def update(agent: Agent, state: TrainState, agents_per_step: int = 0) -> tuple[TrainState, Metrics]:
-    """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`.
+def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
+    """One rollout and its optimisation. Metrics are sums and means, see `jaxrl.algorithm.Metrics`."""
+    h = agent.schedule(agent, state)  # `make` chooses the functions of an agent; each takes it as its first argument
 
-    Args:
-        agent: What the configuration is made into.
-        state: The train state.
-        agents_per_step: How many agents of each step to learn from; 0 for all.
-    """
-    h = agent.config.hyperparams_now(agent, state)
-    state, experience = collect(agent, state, h, spare=int(agents_per_step > 0))
-    traj, reward, discount, cut, next_value, *_ = experience
-    advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
-    if agents_per_step:
-        traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], agents_per_step)
-    batch = sequences(traj, advantage, agent.config.train_length)
-    return learn(agent, state, h, batch, experience, agent.config.target_kl, normalised_minibatch)
+    # From here on the state has acted but not yet learned: its environments, key and statistics are new.
+    state, seen = collect(agent, state, h)
+    advantage = gae(seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.gae_lambda)
+    batch = agent.batch(agent, seen, advantage)
+    return learn(agent, state, h, batch, seen, agent.config.target_kl)
 
 
-def sequences(traj: Transition, advantage: jax.Array, length: int) -> Batch:
-    """Cut a rollout `[T, B, ...]` into sequences of L = `length` steps."""
+def batch_of(agent: Agent, experience: Experience, advantage: jax.Array) -> Batch:
+    """All agents' steps of a rollout, as sequences."""
+    return sequences(experience.traj, advantage, agent.config.train_length)
+
+
+def sequences(traj: Transition, advantage: jax.Array, length: int, weight: jax.Array | None = None) -> Batch:
+    """Cut a rollout `[T, B, ...]` into sequences of L = `length` steps; without weights, the living have weight 1."""
+    weight = traj.observation.agent_mask.astype(jnp.float32) if weight is None else weight
     log_prob, value = traj.extras["log_prob"], traj.extras["value"]
-    weight = traj.extras.get("weight", traj.observation.agent_mask.astype(jnp.float32))
-    steps = (traj.observation, traj.reset, traj.action, log_prob, value, advantage, advantage + value, weight)
+    target = advantage + value
+    steps = (traj.observation, traj.reset, traj.action, log_prob, value, advantage, target, weight)
     return Batch(*to_sequences(steps, length), carry=to_sequences(traj.carry, 1))
+
+
+def gradient_of_loss(agent: Agent, h: Hyperparams, params: Any, minibatch: Batch) -> tuple[Any, dict[str, jax.Array]]:
+    """The gradient of the loss on a minibatch with normalised advantages, and what the loss reports."""
+    return gradient(partial(agent.loss, agent, h), params, normalised_minibatch(minibatch))
 
 
 def normalised_minibatch(batch: Batch, num_parts: int = 1) -> Batch:
@@ -205,10 +215,7 @@ def normalised_minibatch(batch: Batch, num_parts: int = 1) -> Batch:
 
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """PPO's loss, averaged over living agents' steps.
-
-    The minibatch may have more sequences, on other devices or to come later: the mean of their losses counts.
-    """
+    """PPO's loss, a mean over the steps of living agents, from a `normalised_minibatch`."""
 
     def mean(x: jax.Array) -> jax.Array:
         return jnp.sum(x * batch.weight)
@@ -243,6 +250,8 @@ def actor_critic(config: OnPolicyConfig, env: MultiAgentEnvironment, param_sets:
         return (one,) if config.share_torso else (one, one)
 
     networks = own_networks(network, carry_of, env, param_sets)
+    if not isinstance(env.action_space(), Box):
+        return networks
 
     def apply(*inputs: Any) -> tuple[Any, Any, jax.Array]:
         carry, policy, prediction = networks.apply(*inputs)
@@ -262,12 +271,22 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         TypeError: The environment has several agents.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     if isinstance(env, MultiAgentEnvironment):
         raise TypeError(f"{config.env} has {env.num_agents} agents and ppo trains one; use ippo or mappo.")
     team = as_multi_agent(env)
-    agent = Agent(config, team, (0,), actor_critic(config, team, (0,)), loss)
+    networks = actor_critic(config, team, (0,))
+    agent = Agent(
+        config,
+        env=team,
+        param_sets=(0,),  # the only agent uses the first set of parameters
+        networks=networks,
+        loss=loss,
+        grad=gradient_of_loss,
+        batch=batch_of,
+        team_value=own_value,
+    )
     return Algorithm(partial(init, agent), partial(update, agent), partial(act_alone, agent))
 
 
@@ -279,12 +298,7 @@ def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train ppo …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

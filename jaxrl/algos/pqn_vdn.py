@@ -9,7 +9,7 @@ its living members give to their own actions. The sum is learned, so each member
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,10 @@ from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.rollout import team_share, team_sum
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import ppo, pqn
-from jaxrl.algos.config.q import Hyperparams, QConfig
 from jaxrl.algos.config.run import TeamLayer
-from jaxrl.checked import check_config, check_loss
-from jaxrl.fields import Name
+from jaxrl.algos.config.values import QConfig
+from jaxrl.algos.config.values import QHyperparams as Hyperparams
+from jaxrl.config import Name, check_config, check_loss
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -93,7 +93,7 @@ def team_loss(agent: Agent, h: Hyperparams, params: Any, batch: pqn.Batch) -> tu
 def make(config: Config, loss: Any = team_loss) -> Algorithm:
     """PQN-VDN as three pure functions of the train state."""
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
@@ -106,12 +106,7 @@ def make_train(config: Config) -> Callable[..., tuple[ppo.TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train pqn_vdn …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

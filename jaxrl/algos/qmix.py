@@ -9,7 +9,7 @@ state, the mixer sees the agents' observations side by side.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,16 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.agent import Agent, act
-from jaxrl.acting.central import joint_space, state_shape
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.networks import Networks
+from jaxrl.acting.agent import Agent, Networks, act
+from jaxrl.acting.rollout import Observation, joint_space, state_shape
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
-from jaxrl.algos.config.q import NUMBERS, ReplayHyperparams
+from jaxrl.algos.config.rules import NUMBERS
+from jaxrl.algos.config.values import ReplayHyperparams
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
-from jaxrl.checked import COUNT, LAYERS, Allowed, check_config, check_loss
+from jaxrl.config import COUNT, LAYERS, Allowed, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.mixing import MonotonicMixer
 
@@ -105,7 +104,7 @@ def make(config: Config, loss: Any = mixed_loss) -> Algorithm:
         loss: Another loss, with the signature of `mixed_loss` above.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     nets, behaviour = networks(config, env, param_sets), partial(pqn.explore, config)
@@ -118,12 +117,7 @@ def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Met
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train qmix …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.agent import Agent, act, act_alone
-from jaxrl.acting.networks import own_numbers
+from jaxrl.acting.agent import Agent, act, act_alone, own_numbers
 from jaxrl.acting.rollout import draw_by_shard
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import off_policy
@@ -33,14 +32,13 @@ from jaxrl.algos.actor_critic import (
     predictions_of,
     q_of,
 )
-from jaxrl.algos.config.box import BoxLayer
+from jaxrl.algos.config.values import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
-from jaxrl.checked import POSITIVE, Allowed, check_config, check_loss
+from jaxrl.config import POSITIVE, Allowed, Name, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.fields import Name
 from jaxrl.nn.heads import SquashedHead, bounds_of
+from jaxrl.rl.learn import update_target
 from jaxrl.rl.optimizer import new_opt_state
-from jaxrl.rl.targets import update_target
 from jaxrl.wrappers import as_multi_agent
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
@@ -194,12 +192,20 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         loss: Another loss of the critics, with the signature of `loss` above.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     team = as_multi_agent(env)
     param_sets = config.param_sets(team)
     networks = actor_critics(config, SquashedHead, team, param_sets)
-    agent = Agent(config, team, param_sets, networks, loss, config.central_critic, partial(explore, config, team))
+    agent = Agent(
+        config,
+        team,
+        param_sets,
+        networks,
+        loss,
+        central=config.central_critic,
+        behaviour=partial(explore, config, team),
+    )
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
     return Algorithm(partial(off_policy.init, agent, begin=begin), partial(update, agent), partial(acting, agent))
 
@@ -209,12 +215,7 @@ def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Met
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train sac …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

@@ -14,7 +14,7 @@ pools of all, and exploiters only look for what beats the main ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -35,13 +35,15 @@ from jaxrl.acting.opponents import (
     meets,
     new_opponents,
     new_seats,
+    rollout_of_learners,
     seats_after,
 )
+from jaxrl.acting.rollout import Transition
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
-from jaxrl.algos.on_policy import collect, draw_agents, learn
-from jaxrl.checked import COUNT, SHARE, Allowed, Effect, check_config, check_loss
-from jaxrl.fields import Name
+from jaxrl.algos.on_policy import collect, learn
+from jaxrl.algos.team import team_agent
+from jaxrl.config import COUNT, SHARE, Allowed, Effect, Name, check_config, check_loss
 from jaxrl.rl.advantage import gae
 from jaxrl.rl.devices import member_index, of_all_members
 
@@ -139,25 +141,31 @@ def init_with_pool(agent: Agent, key: jax.Array, hyperparams: Any = None) -> Sel
     return SelfPlayState(**{**own, "runner": runner}, pool=pool, score=score, number=number)
 
 
-def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
-    """One rollout, partly against past selves, and its optimisation."""
+def rollout_against_past(
+    agent: Agent, state: SelfPlayState, num_streams: int
+) -> tuple[SelfPlayState, Transition, dict[str, Any], jax.Array]:
+    """The `Agent.rollout` of self-play: past selves play some seats."""
     config = agent.config
-    h = config.hyperparams_now(agent, state)
     met = meets(state.pool, config.roles, state.number)
     chance = chances(state.pool, config.opponents, len(config.roles), met)
     past_share = jnp.where(is_main(config.roles, state.number), config.past_share, 1.0)
     policy = against_opponents(agent, state, chance, past_share, scripted=config.script_share > 0)
-    state, experience = collect(agent, state, h, policy, spare=int(config.agents_per_step > 0))
+    return rollout_of_learners(agent, state, policy, num_streams)
+
+
+def update(agent: Agent, state: SelfPlayState) -> tuple[SelfPlayState, Metrics]:
+    """One rollout, partly against past selves, and its optimisation."""
+    config = agent.config
+    h = agent.schedule(agent, state)
+    state, experience = collect(agent, state, h)
     traj, reward, discount, cut, next_value, *_ = experience
     pool, score = count_results(state.pool, traj, state.score, agent.env.teams)
-
-    traj = traj._replace(carry=traj.carry.carry)
+    experience = experience._replace(traj=traj._replace(carry=traj.carry.carry))
     advantage = gae(reward, discount, cut, traj.extras["value"], next_value, h.gae_lambda)
-    if config.agents_per_step:
-        traj, advantage = draw_agents(traj, advantage, experience.spare_keys[0], config.agents_per_step)
-    batch = ppo.sequences(traj, advantage, config.train_length)
-    state, metrics = learn(agent, state, h, batch, experience, config.target_kl, ppo.normalised_minibatch)
+    batch = agent.batch(agent, experience, advantage)
+    state, metrics = learn(agent, state, h, batch, experience, config.target_kl)
 
+    # The learner joins the pool from time to time, and episodes that begin draw from the new pool.
     now = state.update % config.snapshot_every == 0
     pool = add_snapshot(pool, *newest(config, state), now)
     seats = seats_after(state.runner.carry, pool, now, len(config.roles))
@@ -193,7 +201,7 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
         ValueError: The environment does not have two teams, or has no script for `script_share`.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     count = len(np.unique(env.teams))
     if count != 2:
@@ -206,8 +214,8 @@ def make(config: Config, loss: Any = ppo.loss) -> Algorithm:
             env = env.against_script(config.script_share)
         except NotImplementedError as error:
             raise ValueError(f"{error} Use --script-share 0.") from None
-    param_sets = config.param_sets(env)
-    agent = Agent(config, env, param_sets, ppo.actor_critic(config, env, param_sets), loss)
+    agent = team_agent(config, env, ppo.actor_critic, loss)
+    agent = dataclasses.replace(agent, rollout=rollout_against_past)
     return Algorithm(partial(init_with_pool, agent), partial(update, agent), partial(act, agent))
 
 
@@ -216,12 +224,7 @@ def make_train(config: Config) -> Callable[..., tuple[SelfPlayState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train self_play …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

@@ -9,7 +9,7 @@ learner has one environment: `jax.vmap` runs thousands of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,19 +17,17 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, act_alone
-from jaxrl.acting.networks import own_networks
+from jaxrl.acting.agent import Agent, act_alone, own_networks
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
-from jaxrl.algos.config.actor import ActorLayer
-from jaxrl.algos.config.stream import StreamLayer
+from jaxrl.algos.config.run import ActorLayer
+from jaxrl.algos.config.values import StreamLayer
 from jaxrl.algos.ppo import TrainState
-from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
-from jaxrl.checked import NOT_NEGATIVE, POSITIVE, Allowed, check_config, check_loss
+from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
+from jaxrl.config import NOT_NEGATIVE, POSITIVE, Allowed, Name, check_config, check_loss
 from jaxrl.entities import Entities
-from jaxrl.fields import Name
 from jaxrl.nn.heads import ValueHead, policy_head
+from jaxrl.rl.losses import ScalarValue
 from jaxrl.rl.traces import accumulate, bounded_step
-from jaxrl.rl.value import ScalarValue
 from jaxrl.spaces import Space
 from jaxrl.wrappers import as_multi_agent
 
@@ -137,7 +135,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One step of the actor and one of the critic, by the same error."""
-    gradient, about = gradient_at(agent, h, params, step, ("td_error",))
+    gradient, about = jax.grad(lambda params: agent.loss(agent, h, params, step), has_aux=True)(params)
     td_error = about["td_error"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * ~step.begins)
     kappas = {"actor": h.kappa_policy, "critic": h.kappa_value}
@@ -175,7 +173,7 @@ def make(config: Config, loss: Any = objective) -> Algorithm:
         loss: Something else for the traces to follow, with the signature of `objective` above.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make, ("td_error",))
     team = as_multi_agent(config.make_env())
     network = ActorCritic(config, team.observation_space(), team.action_space(), team.entities)
     agent = Agent(config, team, (0,), own_networks(network, lambda *_: (), team, (0,)), loss)
@@ -187,12 +185,7 @@ def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train stream_ac …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

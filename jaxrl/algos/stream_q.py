@@ -9,7 +9,7 @@ initial weights and scaled inputs keep that stable. A learner has one environmen
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,18 +17,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, act_alone
-from jaxrl.acting.networks import own_networks
+from jaxrl.acting.agent import Agent, act_alone, own_networks
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import pqn
-from jaxrl.algos.config.exploration import ExplorationLayer
 from jaxrl.algos.config.network import beside_q_heads
-from jaxrl.algos.config.stream import StreamLayer
+from jaxrl.algos.config.values import ExplorationLayer, StreamLayer
 from jaxrl.algos.ppo import TrainState
-from jaxrl.algos.streaming import Step, gradient_at, init_stream, learn_from_stream
-from jaxrl.checked import POSITIVE, Allowed, check_config, check_loss
+from jaxrl.algos.streaming import Step, init_stream, learn_from_stream
+from jaxrl.config import POSITIVE, Allowed, Name, check_config, check_loss
 from jaxrl.entities import Entities
-from jaxrl.fields import Name
 from jaxrl.nn.distributions import EpsilonGreedy
 from jaxrl.nn.heads import QHead
 from jaxrl.rl.returns import chosen_value
@@ -108,7 +105,7 @@ def update(agent: Agent, state: TrainState) -> tuple[TrainState, Metrics]:
 
 def learn(agent: Agent, h: Hyperparams, params: Any, trace: Any, step: Step) -> tuple[Any, Any, dict[str, jax.Array]]:
     """One step of Watkins' Q(lambda): an action that is not greedy gets credit, but the actions before it do not."""
-    gradient, about = gradient_at(agent, h, params, step, ("q", "greedy"))
+    gradient, about = jax.grad(lambda params: agent.loss(agent, h, params, step), has_aux=True)(params)
     td_error = step.reward + step.discount * step.next_value - about["q"]
     trace = accumulate(trace, gradient, h.gamma * h.trace_lambda * about["greedy"] * ~step.begins)
     params, step_size = bounded_step(params, trace, td_error, h.lr, h.kappa)
@@ -135,7 +132,7 @@ def make(config: Config, loss: Any = objective) -> Algorithm:
         loss: Something else for the trace to follow, with the signature of `objective` above.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make, ("q", "greedy"))
     team = as_multi_agent(config.make_env())
     space = team.action_space()
     assert isinstance(space, Discrete)  # the configuration refuses others
@@ -150,12 +147,7 @@ def make_train(config: Config) -> Callable[..., tuple[TrainState, Metrics]]:
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train stream_q …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

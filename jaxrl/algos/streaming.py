@@ -10,18 +10,16 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.acting.agent import Agent, init_normaliser, make_collector, rollout_policy
-from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import init_runner, refresh_pool, rollout
+from jaxrl.acting.rollout import Observation, init_runner, refresh_pool, rollout
 from jaxrl.algorithm import Metrics
 from jaxrl.algos.ppo import TrainState
 from jaxrl.keys import check_key
-from jaxrl.nn.sparse import sparse_kernels
+from jaxrl.nn.layers import sparse_kernels
 from jaxrl.rl.devices import shard_keys
-from jaxrl.rl.optimizer import checked_loss
 from jaxrl.rl.traces import new_trace
 
-__all__ = ["Learn", "Step", "gradient_at", "init_stream", "learn_from_stream"]
+__all__ = ["Learn", "Step", "init_stream", "learn_from_stream"]
 
 
 class Step(NamedTuple):
@@ -95,21 +93,3 @@ def learn_from_stream(agent: Agent, state: TrainState, gamma: jax.Array, learn: 
     sums = jax.tree.map(lambda rows: jnp.sum(rows, axis=0, dtype=rows.dtype), sums)
     state = dataclasses.replace(state, key=key, update=state.update + 1)
     return state, {**sums, "losses": jax.tree.map(jnp.mean, losses)}
-
-
-def gradient_at(
-    agent: Agent, h: Any, params: Any, step: Step, needed: tuple[str, ...]
-) -> tuple[Any, dict[str, jax.Array]]:
-    """The gradient of the agent's objective in a step, and what the objective tells about it.
-
-    Args:
-        agent: What the configuration is made into.
-        h: The hyperparameters of this update.
-        params: What the gradient is taken with respect to.
-        step: The step.
-        needed: What the objective must tell.
-
-    Raises:
-        TypeError: The objective returned something else; the message says what to return.
-    """
-    return jax.grad(lambda params: checked_loss(agent.loss(agent, h, params, step), needed), has_aux=True)(params)

@@ -8,7 +8,7 @@ own value; since values add up, that is greedy for the team. Only living members
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,10 +18,11 @@ from jaxrl.acting.agent import Agent, act
 from jaxrl.acting.rollout import team_sum
 from jaxrl.algorithm import Algorithm, Metrics, scan_updates
 from jaxrl.algos import dqn, off_policy, pqn
-from jaxrl.algos.config.q import NUMBERS, ReplayHyperparams
+from jaxrl.algos.config.rules import NUMBERS
+from jaxrl.algos.config.values import ReplayHyperparams
 from jaxrl.algos.iql import SPREAD, TeamQConfig
 from jaxrl.algos.off_policy import Batch
-from jaxrl.checked import Allowed, check_config, check_loss
+from jaxrl.config import Allowed, check_config, check_loss
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
@@ -55,7 +56,7 @@ def make(config: Config, loss: Any = team_loss) -> Algorithm:
         loss: Another loss, with the signature of `team_loss` above.
     """
     check_config(config, Config)
-    check_loss(loss, make)
+    loss = check_loss(loss, make)
     env = config.make_env()
     param_sets = config.param_sets(env)
     networks, behaviour = pqn.q_networks(config, env, param_sets), partial(pqn.explore, config)
@@ -68,12 +69,7 @@ def make_train(config: Config) -> Callable[..., tuple[off_policy.TrainState, Met
     return scan_updates(make(config), config.num_updates)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: `jaxrl train vdn …`."""
+if __name__ == "__main__":
     from jaxrl.cli import run_algorithm
 
-    run_algorithm(__file__, argv)
-
-
-if __name__ == "__main__":
-    main()
+    run_algorithm(__file__)

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from jaxrl.check.dynamic import Run
-from jaxrl.check.failure import Failure, at_index, differences, first_line, listed, to_numpy
+from jaxrl.check.static import Failure, at_index, differences, first_line, listed, to_numpy
 from jaxrl.environment import Environment
 from jaxrl.keys import abstract_key
-from jaxrl.render import compose, html, raster
-from jaxrl.render.scene import Scene
+from jaxrl.render import html, raster
+from jaxrl.render.scene import Scene, with_captions
 
 __all__ = ["PICTURE_CHECKS"]
 
@@ -73,7 +73,7 @@ def check_draw(run: Run) -> Iterator[Failure]:
         yield Failure(problem, "Make every field a finite value, or a NumPy array [F] of them.")
         return
     try:
-        scene = compose.with_captions(scene)
+        scene = with_captions(scene)
         html.encode(scene, frames_per_step=1)
         raster.rasterise(scene, width=64)
     except ImportError:  # without Pillow
@@ -109,7 +109,7 @@ def _told(error: Exception) -> str:
 
 
 def _are_states(passed: Any, state: Any) -> bool:
-    """Whether the shapes `passed` are those of `state` with one additional leading axis of a common length."""
+    """True if the shapes `passed` are those of `state` with one additional leading axis of a common length."""
     if jax.tree.structure(passed) != jax.tree.structure(state):
         return False
     pairs = list(zip(jax.tree.leaves(passed), jax.tree.leaves(state), strict=True))
@@ -141,7 +141,7 @@ def _values(scene: Scene) -> Iterator[tuple[str, Any]]:
 
 
 def _can_be_shown(value: Any, frames: int) -> bool:
-    """Whether `value` is a single value or an array with one per frame, without infinite numbers and NaN."""
+    """True if `value` is a single value or an array with one per frame, without infinite numbers and NaN."""
     if np.ndim(value) and (not isinstance(value, np.ndarray) or value.shape != (frames,)):
         return False
     array = np.asarray(value)

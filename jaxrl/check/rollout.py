@@ -1,4 +1,4 @@
-"""The few compiled programs that the dynamic checks share, and the recording that they examine."""
+"""The compiled programs that the dynamic checks share, the recording that they examine, what results depend on."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.interpreters import partial_eval
 
-from jaxrl.auto_reset import auto_reset
-from jaxrl.check.failure import to_numpy
-from jaxrl.check.static import Shapes
-from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.check.static import Shapes, to_numpy
+from jaxrl.environment import Environment, MultiAgentEnvironment, auto_reset
+from jaxrl.keys import abstract_key
 from jaxrl.spaces import Box, Discrete, MultiDiscrete
 
-__all__ = ["BATCH", "Programs", "Recording", "record"]
+__all__ = ["BATCH", "Programs", "Recording", "params_used", "record", "used_leaves"]
 
 BATCH = 8  # copies that run side by side
-_PATIENCE = 4096  # steps to wait for an episode to end, or 16 recordings if that is longer
+_CHUNK = 128  # steps of one recording at most
+_PATIENCE = 4096  # steps to wait for an episode to end, if fewer are asked for
 
 
 class Recording(NamedTuple):
@@ -47,7 +48,7 @@ class Programs:
 
     def __init__(self, shapes: Shapes, key: jax.Array, num_steps: int) -> None:
         self.shapes, self.env, self.params = shapes, shapes.env, shapes.params
-        self.num_steps = num_steps
+        self.wanted, self.num_steps = num_steps, min(num_steps, _CHUNK)  # in all, and in one recording
         methods = ("batch_step", "batch_step_env")
         self.batched = any(getattr(type(self.env), name) is not getattr(Environment, name) for name in methods)
         self.single_traces = 0
@@ -97,7 +98,7 @@ class Programs:
         return jax.vmap(space.sample)(jax.random.split(key, lead[0])) if lead else space.sample(key)
 
     def _inside(self, obs: Any) -> jax.Array:
-        """Whether the observations `[B, …]` of all agents are finite and in their spaces, bool `[B]`."""
+        """True where the observations `[B, …]` of all agents are finite and in their spaces, bool `[B]`."""
         contains = self.env.observation_space(self.params).contains
         if not self.shapes.lead:
             return jax.vmap(contains)(obs)
@@ -160,21 +161,50 @@ def _compiled(function: Callable[..., Any]) -> Any:
     return jax.jit(function, compiler_options=options)
 
 
-def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording, int]:
-    """`(resets, recording, steps)`: take `num_steps` random steps, or more until an episode ends.
+def record(programs: Programs, salt: int = 1) -> tuple[Any, Recording, Recording, int]:
+    """`(resets, recording, strayed, steps)`: random steps until enough are made and an episode has ended.
 
-    The recording is the last chunk, the one in which an episode ended; `steps` is the total.
+    A recording is one chunk of them: the first in which an episode ends, or else the last. `strayed` is the first in
+    which an observation leaves its space, or else the same; `steps` is the total.
     """
-    num_steps = programs.num_steps
     resets = programs.resets(programs.keys(salt))
-    state, recording, steps = resets[0][1], None, 0
-    while steps < max(_PATIENCE, 16 * num_steps):
-        bits = programs.keys(salt + 1000 + steps, 2 * num_steps * BATCH)
-        state, recording = programs.chunk(state, *bits.reshape(2, num_steps, BATCH, *bits.shape[1:]))
-        steps += num_steps
-        if recording.done.any():
-            break
-    assert recording is not None
-    # States stay as they are: they are used as inputs again, and may hold typed keys.
-    recording = to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
-    return resets, recording, steps
+    state, recording, strayed, steps = resets[0][1], None, None, 0
+    while steps < programs.wanted or (steps < _PATIENCE and not (recording and recording.done.any())):
+        bits = programs.keys(salt + 1000 + steps, 2 * programs.num_steps * BATCH)
+        state, latest = programs.chunk(state, *bits.reshape(2, programs.num_steps, BATCH, *bits.shape[1:]))
+        steps += programs.num_steps
+        if not (recording and recording.done.any()):
+            recording = latest
+        if not (strayed or latest.inside.all()):
+            strayed = latest
+    assert recording
+    return resets, _on_host(recording), _on_host(strayed or recording), steps
+
+
+def _on_host(recording: Recording) -> Recording:
+    """The recording as NumPy arrays, but for states: they are used as inputs again, and may hold typed keys."""
+    return to_numpy(recording)._replace(state=recording.state, next_state=recording.next_state)
+
+
+def used_leaves(function: Callable[..., Any], *args: Any) -> np.ndarray:
+    """True where anything that `function(*args)` returns depends on each leaf of the last argument, bool `[leaves]`.
+
+    `args` are pytrees of arrays or of their shapes. A leaf counts as used if it takes part in a computation whose
+    result is returned, even if its value turns out not to matter.
+    """
+    jaxpr = jax.make_jaxpr(function)(*args).jaxpr
+    _, used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    count = len(jax.tree.leaves(args[-1]))
+    return np.array(used[len(used) - count :], bool)
+
+
+def params_used(shapes: Shapes, method: str) -> np.ndarray:
+    """Which parameters affect the results of a method of the environment, bool `[leaves]`.
+
+    `method` is a reset method, such as `"batch_reset"`, or a step method, such as `"step_env"`.
+    """
+    key = abstract_key()
+    inputs = (key,) if "reset" in method else (key, shapes.state, shapes.action)
+    if method.startswith("batch_"):
+        inputs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape), leaf.dtype), inputs)
+    return used_leaves(getattr(shapes.env, method), *inputs, shapes.params)

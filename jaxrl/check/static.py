@@ -1,23 +1,138 @@
-"""Promises checked without running anything: spaces, shapes, dtypes, trees, purity. Needs tracing, no compilation."""
+"""Promises checked without running anything: spaces, shapes, dtypes, trees, purity. Needs tracing, no compilation.
+
+The message of a failed check and the comparison of two trees, which the other checks use as well, stand at the top.
+"""
 
 from __future__ import annotations
 
+import linecache
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
 import numpy as np
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
-from jaxrl.check.failure import Failure, first_line
+from jaxrl.check.quick import wrong_methods
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.keys import abstract_key
-from jaxrl.methods import wrong_methods
 from jaxrl.spaces import Box, Discrete, Space, misfits
 
-__all__ = ["BEFORE_TRACING", "STATIC_CHECKS", "Shapes", "check_methods", "count_primitives", "trace_shapes"]
+__all__ = [
+    "BEFORE_TRACING",
+    "STATIC_CHECKS",
+    "ContractError",
+    "Failure",
+    "Shapes",
+    "at_index",
+    "check_methods",
+    "check_name",
+    "count_primitives",
+    "differences",
+    "first_line",
+    "listed",
+    "to_numpy",
+    "trace_shapes",
+]
 
+
+class Failure(NamedTuple):
+    """One broken promise."""
+
+    problem: str
+    """The problem, in one sentence."""
+    advice: str
+    """The remedy, in one sentence."""
+    check: str = ""
+    """The name of the check that found it."""
+
+
+class ContractError(ValueError):
+    """An environment breaks the contract; `failures` lists every broken promise that was found."""
+
+    def __init__(self, name: str, failures: list[Failure]) -> None:
+        self.failures = failures
+        lines = [f"- {f.check}: {f.problem} {f.advice}" for f in failures]
+        count = f"{len(failures)} promise{'s' if len(failures) > 1 else ''}"
+        super().__init__("\n".join([f"The environment {name!r} breaks {count} of the environment contract:", *lines]))
+
+
+def check_name(check: Callable[..., Any]) -> str:
+    """The name of a check in reports."""
+    return getattr(check, "__name__", "check").removeprefix("check_")
+
+
+def at_index(tree: Any, index: int) -> Any:
+    """The tree's leaves at one index of their leading axis, on the host if they are there."""
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree)):
+        return _on_device(tree, np.int32(index))  # as one program, not one a shape
+    return _leaves_at(tree, index)
+
+
+def _leaves_at(tree: Any, index: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+_on_device = jax.jit(_leaves_at)
+
+
+def to_numpy(tree: Any) -> Any:
+    """The tree on the host; typed keys become their bits."""
+
+    def convert(leaf: Any) -> np.ndarray:
+        if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        return np.asarray(leaf)
+
+    return jax.tree.map(convert, tree)
+
+
+def differences(a: Any, b: Any, *, exact: bool = False) -> list[str]:
+    """The names of the leaves that differ between two trees (of NumPy arrays); NaN equals NaN.
+
+    Unless `exact`, floats may differ by rounding, since XLA orders sums differently from program to program.
+    """
+    leaves_a, tree_a = jax.tree_util.tree_flatten_with_path(a)
+    leaves_b, tree_b = jax.tree_util.tree_flatten_with_path(b)
+    if tree_a != tree_b:
+        return [f"the tree itself ({tree_a} and {tree_b})"]
+    return [
+        jax.tree_util.keystr(path) or "the value"
+        for (path, x), (_, y) in zip(leaves_a, leaves_b, strict=True)
+        if not _same(np.asarray(x), np.asarray(y), exact)
+    ]
+
+
+def _same(x: np.ndarray, y: np.ndarray, exact: bool) -> bool:
+    if x.shape != y.shape:
+        return False
+    if not np.issubdtype(x.dtype, np.inexact):
+        return np.array_equal(x, y)
+    if exact:
+        return np.array_equal(x, y, equal_nan=True)
+    return np.allclose(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def listed(names: list[str]) -> str:
+    """The first three names, and the number of further ones."""
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message without its full stop, or the error's type if it has no message."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+_WIDE = (np.float64, np.int64, np.uint64)
+_NOT_OWN = tuple(
+    str(Path(file).parent) for file in (jax.__file__, np.__file__, __file__)
+)  # whose code is not the author's
 _PARTS = ("observation", "state", "reward", "terminated", "truncated", "info")
 
 
@@ -83,7 +198,7 @@ def check_params(env: Environment, params: Any) -> Iterator[Failure]:
         name = f"params{jax.tree_util.keystr(path)}"
         if not isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
             yield Failure(f"{name} is a Python {type(leaf).__name__}.", "Pass it through jaxrl.environment.as_arrays.")
-        elif leaf.dtype in (np.float64, np.int64, np.uint64):
+        elif leaf.dtype in _WIDE:
             yield Failure(f"{name} is {leaf.dtype}.", "Give it a 32-bit dtype, such as np.float32.")
 
 
@@ -165,16 +280,21 @@ def check_info(shapes: Shapes) -> Iterator[Failure]:
         )
     elif "won" in info and (info["won"].shape, info["won"].dtype) != ((), np.bool_):
         yield Failure('info["won"] is not one boolean.', "It tells whether the episode was won; evaluation counts it.")
+    elif isinstance(shapes.env, MultiAgentEnvironment):
+        for name in shapes.env.agent_info:
+            leaves = jax.tree.leaves(info.get(name))
+            if not leaves or any(leaf.shape[:1] != shapes.lead for leaf in leaves):
+                problem = f"info[{name!r}] has no axis of {shapes.num_agents} agents, but agent_info names it."
+                yield Failure(problem, "Give it that axis, or leave it out of agent_info.")
 
 
 def check_weak_types(shapes: Shapes) -> Iterator[Failure]:
     """Nothing is weakly typed: that would compile the step twice."""
     for source, parts in (("reset_env", shapes.reset), ("step_env", shapes.step)):
-        for name, part in zip(_PARTS, parts, strict=False):
-            for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
-                if leaf.weak_type:
-                    problem = f"{name}{jax.tree_util.keystr(path)} of {source} is weakly typed, so jit compiles twice."
-                    yield Failure(problem, "Give its dtype, such as jnp.float32(0) or jnp.zeros((), jnp.float32).")
+        for name, path, leaf in _named(parts):
+            if leaf.weak_type:
+                problem = f"{name}{jax.tree_util.keystr(path)} of {source} is weakly typed, so jit compiles twice."
+                yield Failure(problem, "Give its dtype, such as jnp.float32(0) or jnp.zeros((), jnp.float32).")
 
 
 def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
@@ -184,17 +304,59 @@ def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
         try:
             wide = Shapes(shapes.env, shapes.params)
         except (TypeError, ValueError) as error:
-            yield Failure(f"With jax_enable_x64 it cannot be traced: {first_line(error)}.", advice)
+            frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+            where = _in_own_code(frames[::-1])
+            yield Failure(f"With jax_enable_x64 it cannot be traced: {first_line(error)}{where}.", advice)
             return
         widened = [
-            f"{name}{jax.tree_util.keystr(path)} of {source}"
-            for source, parts in (("reset_env", wide.reset), ("step_env", wide.step))
-            for name, part in zip(_PARTS, parts, strict=False)
-            for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]
-            if leaf.dtype in (np.float64, np.int64, np.uint64)
+            (f"{name}{jax.tree_util.keystr(path)} of {source}", _where_wide(traced, result))
+            for source, parts, traced in (
+                ("reset_env", wide.reset, wide.reset_jaxpr().jaxpr),
+                ("step_env", wide.step, wide.step_jaxpr().jaxpr),
+            )
+            for (name, path, leaf), result in zip(_named(parts), traced.outvars, strict=True)
+            if leaf.dtype in _WIDE
         ]
     if widened:
-        yield Failure(f"With jax_enable_x64 these have 64 bits: {', '.join(widened[:4])}.", advice)
+        names, places = zip(*widened, strict=True)
+        where = next(filter(None, places), "")
+        yield Failure(f"With jax_enable_x64 these have 64 bits: {', '.join(names[:4])}{where}.", advice)
+
+
+def _named(parts: Any) -> Iterator[tuple[str, Any, Any]]:
+    """`(part, path, leaf)` of all that a reset or a step returns."""
+    for name, part in zip(_PARTS, parts, strict=False):
+        for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
+            yield name, path, leaf
+
+
+def _where_wide(jaxpr: Jaxpr, var: Any) -> str:
+    """The line at which a result gets its 64 bits, going back from it; nothing if it comes in with them."""
+    makers = {made: eqn for eqn in jaxpr.eqns for made in eqn.outvars}
+    eqn = None
+    while not isinstance(var, Literal) and var in makers:
+        eqn = makers[var]
+        var = next((each for each in _wide_operands(eqn) if not _is_widening(makers.get(each))), None)
+    frames = eqn.source_info.traceback.frames if eqn and eqn.source_info.traceback else ()
+    return _in_own_code([(frame.file_name, frame.line_num) for frame in frames])
+
+
+def _wide_operands(eqn: JaxprEqn) -> list[Any]:
+    operands: list[Any] = [operand for operand in eqn.invars if not isinstance(operand, Literal)]
+    return [each for each in operands if each.aval.dtype in _WIDE and not each.aval.weak_type]
+
+
+def _is_widening(eqn: JaxprEqn | None) -> bool:
+    """True if an equation only gives a narrow operand the 64 bits of the one beside it."""
+    return eqn is not None and eqn.primitive.name == "convert_element_type" and not _wide_operands(eqn)
+
+
+def _in_own_code(frames: Sequence[tuple[str, int | None]]) -> str:
+    """The first of these frames, from the innermost outwards, that belongs to neither JAX nor the checks."""
+    for file, line in frames:
+        if line is not None and not file.startswith(_NOT_OWN):
+            return f", at {Path(file).name}:{line}: {linecache.getline(file, line).strip()}"
+    return ""
 
 
 def check_pure(shapes: Shapes) -> Iterator[Failure]:
@@ -260,7 +422,7 @@ STATIC_CHECKS = (
 
 
 def trace_shapes(env: Environment, params: Any) -> Shapes | Failure:
-    """The shapes, or the reason why tracing fails."""
+    """The shapes, or the reason why the reset and the step cannot be traced by `jax.jit`."""
     try:
         shapes = Shapes(env, params)
     except jax.errors.JAXTypeError as error:  # tracer leaks, Python control flow on traced values
@@ -275,7 +437,7 @@ def trace_shapes(env: Environment, params: Any) -> Shapes | Failure:
 
 
 def count_primitives(jaxpr: Any, name: str) -> int:
-    """How often a primitive occurs in a program, including its inner programs."""
+    """The number of times that a primitive occurs in a program, including its inner programs."""
     total = 0
     for eqn in jaxpr.eqns:
         total += eqn.primitive.name == name

@@ -39,7 +39,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
   jaxrl plan ALGO --env ID      parameters, FLOPs, memory, time on more devices, before anything runs
-  jaxrl eject ALGO              an algorithm as one file to change, e.g. jaxrl eject ippo > my_ippo.py
+  jaxrl new [NAME]              an algorithm as one script to change, e.g. jaxrl new ippo > my_ippo.py
   jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
 
@@ -47,10 +47,10 @@ ALGO is ppo, ippo, mappo, self_play, pqn, pqn_vdn, dqn, iql, vdn, qmix, sac, td3
 as ./my_ippo.py.
 ID may be a class in a file, ./my_env.py:MyEnv.
 RUN is a run folder; left out, it is the latest one in runs/.
-`jaxrl COMMAND --help` lists the flags, `jaxrl train ALGO --help` those of an algorithm.
+`jaxrl COMMAND --help` lists the flags, `jaxrl train ALGO --help` those of an algorithm; `--help all` rare ones too.
 
 JAXRL_TRACEBACK=1 shows where an error comes from.
-Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving, 76 another host was lost.
+Exit codes: 0 done, 1 training failed, 2 wrong input, 75 stopped by a signal after saving, 76 a host is missing.
 Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAXRL_CACHE=0 turns that off.
 """
 
@@ -58,7 +58,7 @@ Compiled programs are kept in ~/.cache/jaxrl, so a second run starts faster; JAX
 def main(argv: Sequence[str] | None = None) -> None:
     """The `jaxrl` command line; on failure, it ends the process with one of the exit codes above."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors != "replace":
         sys.stdout.reconfigure(errors="replace")  # an encoding that lacks a character must not end a training
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
@@ -71,30 +71,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     guarded(lambda: _dispatch(argv[0], argv[1:]))
 
 
-def run_algorithm(file: str, argv: Sequence[str] | None = None) -> None:
-    """The main function of an algorithm's file: `jaxrl train FILE …`, which trains the algorithm in that file."""
-    main(["train", file, *(sys.argv[1:] if argv is None else argv)])
+def run_algorithm(file: str) -> None:
+    """`jaxrl train FILE …` with the words after `python FILE`: what an algorithm's file does as a script."""
+    main(["train", file, *sys.argv[1:]])
 
 
 _COMMANDS = {  # module and function, imported when the command is used
     "train": "train:main",
-    "eject": "eject:main",
-    "resume": "resume:resume",
+    "new": "new:main",
+    "resume": "train:resume",
     "watch": "watch:watch",
-    "rerun": "rerun:rerun_run",
+    "rerun": "train:rerun_run",
     "export": "export:export",
-    "sweep": "sweep:main",
-    "search": "search:main",
+    "sweep": "sweep:sweep",
+    "search": "sweep:search",
     "plan": "plan:main",
     "launch": "launch:main",
     "eval": "runs:evaluate_run",
     "render": "runs:render_run",
-    "report": "report:main",
-    "arena": "arena:main",
-    "play": "play:main",
-    "edit": "edit:main",
-    "envs": "envs:main",
-    "bench": "bench:main",
+    "report": "report:report",
+    "arena": "report:arena",
+    "play": "play:play",
+    "edit": "play:edit",
+    "envs": "envs:envs",
+    "bench": "envs:bench",
     "doctor": "doctor:main",
 }
 
@@ -104,7 +104,8 @@ def _dispatch(command: str, argv: list[str]) -> int:
     if command not in _COMMANDS:
         from jaxrl.errors import UnknownNameError, nearest
 
-        raise UnknownNameError(f"There is no command {command!r}. {nearest(command, list(_COMMANDS))}")
+        hint = "`jaxrl new` writes scripts instead." if command == "eject" else nearest(command, list(_COMMANDS))
+        raise UnknownNameError(f"There is no command {command!r}. {hint}")
     module, _, function = _COMMANDS[command].partition(":")
     return getattr(importlib.import_module(f"jaxrl.cli.{module}"), function)(argv)
 
@@ -119,7 +120,7 @@ def guarded(command: Callable[[], int]) -> None:
         sys.exit(EXIT_FAILED)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
         _explain(error, EXIT_WRONG_INPUT)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, MemoryError) as error:
         _explain(error, EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -151,15 +152,22 @@ def _drop_unwritable() -> None:
 def _explain(error: Exception, code: int) -> None:
     """Print what is wrong and exit. Errors that nobody raised on purpose keep their traceback: they may be bugs."""
     trouble = no_device(error)
+    if isinstance(error, RuntimeError | MemoryError):
+        from jaxrl.train.health.failure import out_of_memory
+
+        trouble = trouble or out_of_memory(error)
     if not (trouble or _is_on_purpose(error)) or os.environ.get("JAXRL_TRACEBACK"):
         raise error
     notes = [note for note in getattr(error, "__notes__", ()) if "JAX_TRACEBACK_FILTERING" not in note]
-    print(f"jaxrl: {' '.join([trouble or str(error), *notes])}", file=sys.stderr)
+    from jaxrl.errors import printable
+
+    lines = " ".join([f"jaxrl: {trouble or error}", *notes]).split("\n")
+    print("\n".join(map(printable, lines)), file=sys.stderr)
     sys.exit(code)
 
 
 def _is_on_purpose(error: Exception) -> bool:
-    """Whether jaxrl raised the error, or a file of the user's own, such as an ejected algorithm, by `raise`."""
+    """True if jaxrl raised the error, or a file of the user's own, such as a changed algorithm, by `raise`."""
     if isinstance(error, ModuleNotFoundError | AssertionError):
         return False
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # as typed

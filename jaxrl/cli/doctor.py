@@ -19,7 +19,6 @@ _EXTRAS = {  # extra -> modules it installs
     "deploy": ("safetensors", "flatbuffers"),
     "wandb": ("wandb",),
     "tensorboard": ("tensorboardX",),
-    "optuna": ("optuna",),
     **{library: (library,) for library in ("jaxmarl", "gymnax", "brax", "jumanji", "pgx", "craftax", "navix")},
     "mjx": ("mujoco_playground",),
     "gymnasium": ("gymnasium",),

@@ -1,16 +1,18 @@
-"""`jaxrl envs`."""
+"""`jaxrl envs` and `jaxrl bench`: the environments, and how fast they step."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import tyro
+
+from jaxrl.cli.common import WHOLE
 
 if TYPE_CHECKING:
     from jaxrl.spaces import Space
 
-__all__ = ["main"]
+__all__ = ["bench", "envs"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +24,7 @@ class EnvsFlags:
     ./my_env.py:MyEnv."""
 
 
-def main(argv: list[str]) -> int:
+def envs(argv: list[str]) -> int:
     """`jaxrl envs [PATTERN]`; returns the exit code."""
     flags = tyro.cli(EnvsFlags, args=argv, prog="jaxrl envs")
     from jaxrl.environment import MultiAgentEnvironment
@@ -41,10 +43,10 @@ def main(argv: list[str]) -> int:
     if not names:
         hint = hint_elsewhere(pattern) or nearest(pattern, list_envs())
         raise UnknownNameError(f"No environment matches {pattern!r}. {hint}")
-    envs = [make(name) for name in names]
+    made = [make(name) for name in names]
     width = max(map(len, names))
     print(f"{'environment':<{width}}  agents  observation  {'actions':>13}")
-    for name, env in zip(names, envs, strict=True):
+    for name, env in zip(names, made, strict=True):
         agents = str(env.num_agents) if isinstance(env, MultiAgentEnvironment) else "–"
         shape = "x".join(map(str, env.observation_space().shape))
         print(f"{name:<{width}}  {agents:>6}  {shape:>11}  {_actions(env.action_space()):>13}")
@@ -60,3 +62,37 @@ def _actions(space: Space) -> str:
     if isinstance(space, MultiDiscrete):
         return "x".join(map(str, space.nvec))
     return "x".join(map(str, space.shape)) + " real"
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchFlags:
+    """Measure environment steps per second with random actions."""
+
+    env: tyro.conf.Positional[str]
+    """Environment; `jaxrl envs` lists them."""
+    num_envs: int = 1024
+    """Environments in parallel."""
+    steps: int = 100
+    """Steps of each environment per repeat."""
+    repeats: int = 7
+    """Number of measurements; the median counts."""
+    reset: Literal["fresh", "pool"] = "fresh"
+    """Start of new episodes; see `VectorEnv`."""
+    as_json: bool = False
+    """Print all measurements as JSON."""
+
+
+def bench(argv: list[str]) -> int:
+    """`jaxrl bench ENV`; returns the exit code."""
+    flags = tyro.cli(BenchFlags, args=argv, prog="jaxrl bench", registry=WHOLE)
+    from jaxrl.bench import device, measure, versions
+    from jaxrl.train.folder.json_file import to_json
+
+    found = measure(flags.env, flags.num_envs, steps=flags.steps, repeats=flags.repeats, reset=flags.reset)
+    if flags.as_json:
+        about = {"env": flags.env, "num_envs": flags.num_envs, "steps": flags.steps, "reset": flags.reset}
+        print(to_json({**about, **dataclasses.asdict(found), "device": device(), "versions": versions()}, indent=2))
+        return 0
+    print(f"{flags.env}, {flags.num_envs} environments, random actions, on {device()}")
+    print(f"  {found.steps_per_second:,.0f} steps/s, compiled in {found.compile_seconds:.1f} s")
+    return 0

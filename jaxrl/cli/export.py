@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import tyro
 
-from jaxrl.deploy.files import FORMATS
+from jaxrl.deploy.policy import FORMATS
 from jaxrl.train.folder.disk import refuse_link, why, writing
-from jaxrl.train.folder.row_check import check_members
+from jaxrl.train.folder.json_lines import check_members
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
-from jaxrl.train.folder.trust import trusted_class
+from jaxrl.train.folder.trust import known_class, load_code
 from jaxrl.train.loggers import Logger, Names, make_logger
 
 __all__ = ["export"]
@@ -112,14 +112,15 @@ def _export_metrics(flags: ExportFlags) -> int:
 def _load_config(about: dict[str, Any], path: Path, trust: bool) -> None:
     """Load the config that computes the learning rate, which a run folder does not hold."""
     try:
-        trusted_class(about, path, trust)
+        if known_class(about["config_class"]) is None:
+            load_code(about, path, trust)
     except (ValueError, ImportError) as error:
         print(f"charts/learning_rate is left out. {error}", file=sys.stderr)
 
 
 def _logger(flags: ExportFlags) -> Logger:
     if flags.to == "csv":
-        from jaxrl.train.loggers.to_csv import CsvLogger
+        from jaxrl.train.loggers.tracks import CsvLogger
 
         return CsvLogger(flags.format, flags.per_seed)
     return make_logger({"kind": flags.to, "names": flags.format, "per_seed": flags.per_seed})[0]

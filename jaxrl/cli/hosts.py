@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from typing import NoReturn
 
 from jaxrl.cli import guarded
 
@@ -44,15 +45,24 @@ def joined(flags: HostFlags) -> Iterator[None]:
         return
     from jaxrl.train.devices import hosts
 
-    hosts.join(*given)
+    try:
+        hosts.join(*given)
+    except (KeyboardInterrupt, TimeoutError) as error:
+        if isinstance(error, TimeoutError):
+            print(f"jaxrl: {error} Start the same command on all hosts again.", file=sys.stderr)
+        _end(EXIT_LOST if isinstance(error, TimeoutError) else 130)
     try:
         yield
         hosts.leave()
     except BaseException as error:
-        code = _exit_code(error)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _end(_exit_code(error))
+
+
+def _end(code: int) -> NoReturn:
+    """Exit without waiting for JAX, which may wait for other processes."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _exit_code(error: BaseException) -> int:
@@ -80,7 +90,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Whether a collective operation failed because another process has died."""
+    """True if a collective operation failed because another process has died."""
     text = str(error)
     return isinstance(error, ValueError | RuntimeError) and any(
         sign in text for sign in ("Gloo", "NCCL", "ncclRemoteError", "Connection reset", "coordination service")

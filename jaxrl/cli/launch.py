@@ -10,9 +10,10 @@ from pathlib import Path
 import tyro
 
 from jaxrl import algos
-from jaxrl.cli.train import new_run_dir, parse_flags
+from jaxrl.cli.common import new_run_dir
+from jaxrl.cli.flags import parse_flags
+from jaxrl.errors import shell_path
 from jaxrl.train.folder.disk import writing
-from jaxrl.train.folder.typable import typable
 
 __all__ = ["LaunchFlags", "main", "slurm_script"]
 
@@ -52,7 +53,7 @@ class LaunchFlags:
     time: str = "24:00:00"
     """Time until the job is stopped and queued again, in SLURM's form [days-]hours:minutes:seconds."""
     save_seconds: int = 120
-    """How many seconds before that the processes are told to save."""
+    """Seconds before that at which the processes are told to save."""
     partition: str | None = None
     """SLURM partition."""
     account: str | None = None
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
     with writing(script):
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(text, encoding="utf-8")
-    print(f"Wrote {script}. Submit it with: sbatch {typable(script)}\nThe run will be in {run_dir}.")
+    print(f"Wrote {script}. Submit it with: sbatch {shell_path(script)}\nThe run will be in {run_dir}.")
     return 0
 
 
@@ -150,7 +151,7 @@ def _check(flags: LaunchFlags) -> None:
 
 
 def _seconds(time: str) -> int:
-    """What SLURM reads in a time: after days come hours; without, a number is minutes, and two have seconds too."""
+    """The seconds that SLURM reads in a time: after days come hours; alone, a number is minutes, two have seconds."""
     days, dash, clock = time.rpartition("-")
     numbers = [int(number) for number in clock.split(":")]
     units = (3600, 60, 1) if dash or len(numbers) == 3 else (60, 1)

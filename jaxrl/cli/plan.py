@@ -6,11 +6,10 @@ import dataclasses
 from typing import Any
 
 from jaxrl import algos
-from jaxrl.cli.algorithm import named_algorithm
-from jaxrl.cli.cores import use_cores
-from jaxrl.cli.train import RunFlags, parse_flags
+from jaxrl.cli.common import named_algorithm, use_cores
+from jaxrl.cli.flags import RunFlags, parse_flags
+from jaxrl.config import as_whole, typed
 from jaxrl.display import data_size, in_units, right_aligned
-from jaxrl.fields import as_whole, typed
 
 __all__ = ["PlanFlags", "main"]
 
@@ -23,7 +22,7 @@ ALGO is {names}, or a file such as ./my_ppo.py.
 
 @dataclasses.dataclass(frozen=True)
 class PlanFlags(RunFlags):
-    """How to run it: these flags, in addition to all flags of `jaxrl train`."""
+    """The devices to plan for: these flags, in addition to all flags of `jaxrl train`."""
 
     device_counts: tuple[int, ...] = (1, 8, 64, 512)
     """Numbers of devices for the theoretical table, one per row."""
@@ -50,7 +49,7 @@ def main(argv: list[str]) -> int:
     config, flags = parse_flags(name, module, argv[1:], PlanFlags(), "plan")
     _check(flags)
     use_cores()
-    from jaxrl.train.cost.estimate import estimate_cost
+    from jaxrl.train.cost import estimate_cost
     from jaxrl.train.devices.mesh import MeshShape
 
     limit = None if flags.memory_gb is None else int(flags.memory_gb * 1e9)
@@ -96,7 +95,7 @@ def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
     """The theoretical cost on more devices, and the assumptions behind it."""
     import jax
 
-    from jaxrl.train.cost.estimate import Assumptions, scaling_table
+    from jaxrl.train.cost import Assumptions, scaling_table
 
     given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(Assumptions)}
     assumed = dataclasses.replace(
@@ -178,7 +177,7 @@ def _smaller_rollout(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
 
 
 def _takes(config: Any, **fields: int) -> bool:
-    """Whether the config allows these fields together with its others."""
+    """True if the config allows these fields together with its others."""
     try:
         dataclasses.replace(config, **fields)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`jaxrl play`: a person plays, with a trained partner."""
+"""`jaxrl play` and `jaxrl edit`: a person plays, with a trained partner, or draws a map to play on."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.console import Console
 
-from jaxrl.cli.cache import use_cache
-from jaxrl.cli.cores import use_cores
-from jaxrl.cli.numbers import WHOLE
-from jaxrl.cli.out import check_film
-from jaxrl.fields import as_seed
-from jaxrl.train.folder.typable import typable
+from jaxrl.cli.common import WHOLE, check_film, use_cache, use_cores
+from jaxrl.config import as_seed
+from jaxrl.errors import shell_path
 
 if TYPE_CHECKING:
     from jaxrl.environment import Environment
-    from jaxrl.play import Screen, Session, Words
-    from jaxrl.play.partners import Partner
+    from jaxrl.play import Editor, Screen, Session, Words
+    from jaxrl.play.session import Partner
 
-__all__ = ["main"]
+__all__ = ["edit", "play"]
 
 _PAUSE = 0.3  # seconds between moments in which the person has no choice
 
@@ -52,7 +50,7 @@ class PlayFlags:
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
 
-def main(argv: list[str]) -> int:
+def play(argv: list[str]) -> int:
     """`jaxrl play ENV`; returns the exit code."""
     flags = tyro.cli(PlayFlags, args=argv, prog="jaxrl play", registry=WHOLE)
     as_seed("--seed", flags.seed)
@@ -60,10 +58,8 @@ def main(argv: list[str]) -> int:
     check_film(out)
     use_cores()
     use_cache()
-    from rich.console import Console
-
     from jaxrl.play import Screen, Session, Words
-    from jaxrl.play.keyboard import from_keys, from_lines, has_keys
+    from jaxrl.play.input import from_keys, from_lines, has_keys
     from jaxrl.registry import make
 
     env = make(flags.env)
@@ -89,7 +85,7 @@ def _next_page() -> Path:
 
 def _partner(env: Environment, flags: PlayFlags) -> Partner:
     """The policy of the run, which must have been trained in this environment, or the environment's own rules."""
-    from jaxrl.play.partners import ByRules, ForSome
+    from jaxrl.play.session import ByRules, ForSome
     from jaxrl.registry import canonical
     from jaxrl.train.folder.load import load
     from jaxrl.train.folder.sources import portable
@@ -108,7 +104,7 @@ def _partner(env: Environment, flags: PlayFlags) -> Partner:
     base = [portable(canonical(name)).partition("?")[0] for name in (flags.env, run.config.env)]  # a file and its copy
     forms = [(each.observation_space().shape, each.action_space()) for each in (here, there)]
     if base[0] != base[1] or forms[0] != forms[1] or there.num_agents > here.num_agents:
-        itself = f"type jaxrl play {shlex.quote(run.config.env)} --with {typable(str(flags.partner))}"
+        itself = f"type jaxrl play {shlex.quote(run.config.env)} --with {shell_path(str(flags.partner))}"
         raise ValueError(
             f"The run in {run.folder.path} was trained in {run.config.env} and does not fit {flags.env}; "
             + (itself if there.num_agents > 1 else "it has no seat for another; give --with another run.")
@@ -182,6 +178,68 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen, out: Path) -> None
         screen.say(f"Wrote {out}, the whole game to look at again.")
     except NotImplementedError as error:
         screen.say(f"No replay: {error}")
-    chosen = f" --with {typable(flags.partner)}" if flags.partner else ""
+    chosen = f" --with {shell_path(flags.partner)}" if flags.partner else ""
     seat = f" --seat {flags.seat}" if flags.seat else ""
     screen.say(f"Another game: jaxrl play {shlex.quote(flags.env)}{chosen}{seat} --seed {flags.seed + 1}")
+
+
+_DONE, _QUIT = ("\n", "\r", "done"), "q"
+
+
+@dataclasses.dataclass(frozen=True)
+class EditFlags:
+    """Draw a map of your own in the terminal; it becomes part of the environment's name."""
+
+    env: tyro.conf.Positional[str]
+    """The environment whose map to begin with: overcooked/cramped_room, overcooked_v2/two_rooms, jaxnav/own …"""
+
+
+def edit(argv: list[str]) -> int:
+    """`jaxrl edit ENV`; returns the exit code."""
+    flags = tyro.cli(EditFlags, args=argv, prog="jaxrl edit")
+    use_cores()
+    from jaxrl.play import Editor, Screen
+    from jaxrl.play.input import from_keys, from_lines, has_keys
+    from jaxrl.registry import make
+    from jaxrl.spaces import Discrete
+
+    editor, screen, keys = Editor(flags.env), Screen(Console()), has_keys(sys.stdin)
+    try:
+        with contextlib.closing(from_keys(sys.stdin) if keys else from_lines(sys.stdin)) as typed:
+            _draw(editor, screen, typed, "Enter" if keys else "done")
+    except KeyboardInterrupt:
+        screen.say("")
+    name, problem = shlex.quote(editor.name), editor.problem
+    if problem is not None:
+        screen.say(f"The map is not finished. {problem}\nGo on with it: jaxrl edit {name}")
+        return 0
+    if isinstance(make(editor.name).action_space(), Discrete):
+        screen.say(f"Play in it: jaxrl play {name}")
+    screen.say(f"Train in it: jaxrl train ippo --env {name}\nChange it: jaxrl edit {name}")
+    return 0
+
+
+def _draw(editor: Editor, screen: Screen, typed: Iterator[str], finish: str) -> None:
+    """Draw until the person is done, or the input ends."""
+    keys = f"{editor.legend}\n{editor.keys}, {finish} finishes, {_QUIT} stops"
+    _show(editor, screen, keys)
+    for key in typed:
+        if key == _QUIT or (key in _DONE and editor.problem is None):
+            return
+        if not key:
+            continue
+        try:
+            if key not in _DONE:
+                editor.type(key)
+        except ValueError as error:
+            screen.say(str(error))
+            continue
+        _show(editor, screen, keys if screen.console.is_terminal else "")
+
+
+def _show(editor: Editor, screen: Screen, keys: str) -> None:
+    """The map, what is wrong with it, and what can be typed."""
+    screen.sketch(editor)
+    screen.say(f"\n{editor.problem or 'This map can be played.'}\n")
+    if keys:
+        screen.say(keys)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import tyro
 
-from jaxrl.cli.cache import use_cache
-from jaxrl.cli.numbers import WHOLE
-from jaxrl.cli.out import check_film
-from jaxrl.fields import as_seed
+from jaxrl.cli.common import WHOLE, check_film, use_cache
+from jaxrl.config import as_seed
 from jaxrl.train.folder.load import Run, load
-from jaxrl.train.transfer import in_env
+from jaxrl.train.start import in_env
 
 if TYPE_CHECKING:
     from jaxrl.train.evaluate import Evaluation
@@ -49,7 +47,7 @@ def evaluate_run(argv: list[str]) -> int:
     """`jaxrl eval [RUN]`; returns the exit code."""
     flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval", registry=WHOLE)
     as_seed("--seed", flags.seed)
-    from jaxrl.train.summary import evaluation_lines
+    from jaxrl.train.result import evaluation_lines
 
     run = load(flags.run, best=flags.best, trust=flags.trust)
     run = in_env(run, flags.env) if flags.env else run
@@ -107,6 +105,8 @@ class RenderFlags:
     """Use the best checkpoint of a run with --eval-every, instead of the last."""
     max_steps: int | None = None
     """Steps of an episode to film at most; 1000 if left out."""
+    curve: bool = False
+    """Draw the curve again, curve.png in the run folder or --out, instead of a film."""
     trust: bool = False
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
@@ -115,10 +115,12 @@ def render_run(argv: list[str]) -> int:
     """`jaxrl render [RUN]`; returns the exit code."""
     flags = tyro.cli(RenderFlags, args=argv, prog="jaxrl render", registry=WHOLE)
     as_seed("--seed", flags.seed)
+    if flags.curve:
+        return _draw_curve(flags)
     from jaxrl.render import save
     from jaxrl.replay import Recording
     from jaxrl.train.folder.disk import refuse_link, writing
-    from jaxrl.train.pictures.artifacts import record_episodes
+    from jaxrl.train.pictures import record_episodes
 
     _check(flags)
     run = load(flags.run, best=flags.best, trust=flags.trust)
@@ -132,6 +134,23 @@ def render_run(argv: list[str]) -> int:
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         save(replays if flags.episodes > 1 else replays[0], out)
+    print(f"Wrote {out}")
+    return 0
+
+
+def _draw_curve(flags: RenderFlags) -> int:
+    """Draw the curve of a run, which needs none of its code; returns the exit code."""
+    from jaxrl.train.folder.disk import refuse_link, writing
+    from jaxrl.train.folder.run_folder import RunFolder, latest_run
+    from jaxrl.train.pictures import save_curve, title_of
+
+    folder = RunFolder.open(flags.run or latest_run())
+    out = flags.out or refuse_link(folder.path / "curve.png")
+    if not (rows := folder.metrics.read()):
+        raise ValueError(f"{folder.path} has no row of metrics to draw yet.")
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        save_curve(out, rows, folder.evaluations.read(), title_of(folder.read()))
     print(f"Wrote {out}")
     return 0
 

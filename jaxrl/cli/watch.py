@@ -11,11 +11,11 @@ from typing import Any
 
 import tyro
 
-from jaxrl.cli.out import check_folder
+from jaxrl.cli.common import check_folder
+from jaxrl.errors import shell_path
 from jaxrl.train.folder.disk import writing
 from jaxrl.train.folder.run_folder import RunFolder, latest_run
 from jaxrl.train.folder.run_info import PLAN_FILES, plan_in, read_ending
-from jaxrl.train.folder.typable import typable
 from jaxrl.train.live.heartbeat import Follower
 from jaxrl.train.live.progress import evaluation_line, on_terminal, row_line
 
@@ -58,7 +58,7 @@ def watch(argv: list[str]) -> int:
             RunFolder.open(folder)
         follower = _watch(folder, flags)
     except KeyboardInterrupt:
-        print(f"The run goes on. Look again with: jaxrl watch {typable(folder)}")
+        print(f"The run goes on. Look again with: jaxrl watch {shell_path(folder)}")
         return 0
     return 1 if follower.gone or follower.status in ("diverged", "failed", "unsaved") else 0
 
@@ -75,7 +75,7 @@ def _watch(folder: Path, flags: WatchFlags) -> Follower:
     if follower.error:
         print(follower.error)
     if follower.gone:
-        again = f"jaxrl resume {typable(folder)}"
+        again = f"jaxrl resume {shell_path(folder)}"
         print(f"Its process is gone. What was saved can be continued with: {again}")
     return follower
 

@@ -1,20 +1,35 @@
-"""The parts of a train state and of a memory that a policy needs to choose actions: less than training needs."""
+"""The parts of a train state and of a memory that a policy needs to choose actions: less than training needs.
+
+They are found by tracing: a pure function as a flat list of steps shows what it reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 
 from jaxrl.algorithm import Algorithm, without_replay
 from jaxrl.deploy.params import flattened, nested
-from jaxrl.deploy.program import trace
 from jaxrl.keys import abstract_key
 
-__all__ = ["Needed", "add_batch", "check_state"]
+__all__ = ["Needed", "Program", "Step", "Value", "add_batch", "check_state", "trace"]
+
+_CALLS = {  # primitives that only call another function, and the parameter that holds it
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
 
 
 class Needed:
@@ -71,17 +86,22 @@ class Needed:
         Raises:
             ValueError: It is another policy's, or that of another number of observations.
         """
-        given, wanted = jax.tree.map(jnp.shape, tuple(carry)), [(batch_size, *leaf.shape) for leaf in self.carry]
-        if list(given) != wanted:
-            raise ValueError(
-                f"carry is {list(given)}; for these observations its arrays are {wanted}, as policy.new_carry makes "
-                f"them, or None to start afresh."
-            )
+        _check_carry(carry, self.carry, batch_size, "as policy.new_carry makes them")
         leaves, tree = jax.tree.flatten(self._whole)
         filled = [jnp.zeros((batch_size, *leaf.shape), leaf.dtype) for leaf in leaves]
         for number, leaf in zip(self._remembered, carry, strict=True):
             filled[number] = leaf
         return tree.unflatten(filled)
+
+    def tree(self, carry: Any, batch_size: Any) -> Any:
+        """The memory as `algo.act` takes it, from all its leaves `[B, …]`, those of a critic too.
+
+        Raises:
+            ValueError: It is another policy's, or that of another number of observations.
+        """
+        leaves, tree = jax.tree.flatten(self._whole)
+        _check_carry(carry, leaves, batch_size, "as the last call returned them")
+        return tree.unflatten(carry)
 
     def part(self, whole: Any) -> tuple[Any, ...]:
         """The needed part of the memory."""
@@ -130,6 +150,16 @@ def check_state(algo: Algorithm, state: Any) -> None:
     )
 
 
+def _check_carry(carry: Any, leaves: Sequence[jax.ShapeDtypeStruct], batch_size: Any, origin: str) -> None:
+    """Raise ValueError unless a memory has these leaves, with the axis of the batch."""
+    given, wanted = jax.tree.map(jnp.shape, tuple(carry)), [(batch_size, *leaf.shape) for leaf in leaves]
+    if list(given) != wanted:
+        raise ValueError(
+            f"carry is {list(given)}; for these observations its arrays are {wanted}, {origin}, or None to start "
+            f"afresh."
+        )
+
+
 def add_batch(leaf: jax.ShapeDtypeStruct, size: Any) -> jax.ShapeDtypeStruct:
     """The shape of B such arrays."""
     return jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype)
@@ -151,3 +181,88 @@ def _name(path: Any) -> str:
 
 def _shape(shape: tuple[int, ...] | None) -> str:
     return "missing" if shape is None else str(list(shape))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Value:
+    """An array of a program."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    constant: Any = None
+    """Its contents, if they are known while tracing."""
+
+
+class Step(NamedTuple):
+    """One operation."""
+
+    op: str
+    """The name of JAX's primitive."""
+    params: dict[str, Any]
+    args: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+class Program(NamedTuple):
+    """The steps of a function, without those that its results do not depend on."""
+
+    inputs: tuple[Value, ...]
+    """A value for each leaf of the arguments."""
+    steps: tuple[Step, ...]
+    outputs: tuple[Value, ...]
+    """A value for each leaf of the result."""
+
+    def reads(self) -> list[bool]:
+        """For each input, True if the outputs depend on it."""
+        used = {value for step in self.steps for value in step.args} | set(self.outputs)
+        return [value in used for value in self.inputs]
+
+
+def trace(function: Callable[..., Any], *args: Any) -> Program:
+    """The program of `function` for arguments of the given shapes, with the functions that it calls written out.
+
+    Loops and branches stay one step each. Where platforms differ, the program is the CPU's.
+    """
+    closed = jax.make_jaxpr(function)(*args)
+    inputs = tuple(_value_of(variable) for variable in closed.jaxpr.invars)
+    steps: list[Step] = []
+    outputs = tuple(_written_out(closed.jaxpr, closed.consts, inputs, steps))
+    needed, kept = set(outputs), []
+    for step in reversed(steps):
+        if needed.intersection(step.results):
+            needed.update(step.args)
+            kept.append(step)
+    return Program(inputs, tuple(reversed(kept)), outputs)
+
+
+def _written_out(jaxpr: Any, consts: Any, args: Any, steps: list[Step]) -> list[Value]:
+    """Append the steps of a jaxpr, called with the values `args`; returns its results."""
+    known = {variable: _value_of(variable, const) for variable, const in zip(jaxpr.constvars, consts, strict=True)}
+    known |= zip(jaxpr.invars, args, strict=True)
+
+    def read(atom: Any) -> Value:
+        return _value_of(atom, np.asarray(atom.val)) if isinstance(atom, core.Literal) else known[atom]
+
+    for eqn in jaxpr.eqns:
+        given = tuple(map(read, eqn.invars))
+        body = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
+        if eqn.params.get("branches_platforms"):
+            body, given = _on_cpu(eqn), given[1:]
+        if body is None:
+            results = tuple(map(_value_of, eqn.outvars))
+            steps.append(Step(eqn.primitive.name, eqn.params, given, results))
+        else:
+            inner, inner_consts = (body.jaxpr, body.consts) if isinstance(body, core.ClosedJaxpr) else (body, ())
+            results = _written_out(inner, inner_consts, given, steps)
+        known |= zip(eqn.outvars, results, strict=True)
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _on_cpu(eqn: Any) -> Any:
+    """The branch of `jax.lax.platform_dependent` that a CPU takes."""
+    taken = (platforms is None or "cpu" in platforms for platforms in eqn.params["branches_platforms"])
+    return next(branch for branch, is_taken in zip(eqn.params["branches"], taken, strict=True) if is_taken)
+
+
+def _value_of(atom: Any, constant: Any = None) -> Value:
+    return Value(tuple(atom.aval.shape), atom.aval.dtype, constant)

@@ -1,15 +1,16 @@
-"""Checks for the options of environments."""
+"""Options of environments: checks for their values, and maps as text, which `jaxrl edit` changes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrl.fields import MAX_COUNT, as_whole
+from jaxrl.config import MAX_COUNT, as_whole
 
-__all__ = ["flag", "number", "one_of", "part", "table", "whole"]
+__all__ = ["TextMap", "as_rows", "flag", "number", "one_of", "part", "table", "whole"]
 
 
 def flag(name: str, value: Any) -> bool:
@@ -54,3 +55,29 @@ def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     if value not in allowed:
         raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")
     return value
+
+
+class TextMap(NamedTuple):
+    """An environment's map as text."""
+
+    env: str
+    """The name of the environment that takes such a text, such as `overcooked`."""
+    option: str
+    """Its option for the text, such as `layout`."""
+    rows: tuple[str, ...]
+    """From the top, all of the same length."""
+    tiles: Mapping[str, str]
+    """What each character means."""
+    wall: str
+    """The character that closes the map."""
+    standing: str
+    """The characters of what stands on the floor, such as cooks."""
+    others: Mapping[str, Any] = {}
+    """Options that go with the map, such as `recipes`."""
+
+
+def as_rows(text: str) -> list[str]:
+    """The rows of a text: separated by `|`, or in a line each, where spaces around a row do not count."""
+    if "|" in text:
+        return text.strip("\n").split("|")
+    return [row for line in text.split("\n") if (row := line.strip())]

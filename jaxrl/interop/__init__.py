@@ -60,7 +60,7 @@ def make_foreign(library: str, name: str, **options: Any) -> Environment:
 
 
 def foreign_names(library: str) -> list[str]:
-    """What `make` takes for the environments of `library`, such as `brax:ant`.
+    """The names that `make` takes for the environments of `library`, such as `brax:ant`.
 
     Raises:
         ImportError: The library is not installed.

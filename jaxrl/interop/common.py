@@ -1,16 +1,22 @@
-"""The shared parts of the adapters: an installation hint, arrays and dicts of agents, a stepper for the host."""
+"""The shared parts of the adapters: an installation hint, options of other libraries, agents' arrays, a stepper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.config import MAX_COUNT, as_whole, typed
 from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
+from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.keys import abstract_key
+from jaxrl.registry import shared
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space, check_action
 
 __all__ = [
@@ -18,6 +24,11 @@ __all__ = [
     "Compiled",
     "Extra",
     "Stepper",
+    "check_name",
+    "clocked",
+    "defaults",
+    "explained",
+    "fitting",
     "joined",
     "narrow",
     "no_action",
@@ -35,6 +46,12 @@ __all__ = [
 ]
 
 
+_PLAIN = (bool, int, float, str)
+_CLOCKS = ("max_steps", "max_steps_in_episode", "max_timesteps", "num_inner_steps", "time_limit", "n_frames")
+"""The libraries' names for the steps after which an episode is over; the last, brax's, are of physics in a step."""
+_REFUSALS = (TypeError, ValueError, AttributeError, AssertionError, NotImplementedError, LookupError, ArithmeticError)
+
+
 class Adapted(Environment):
     """Another library's environment as one of ours, whose spaces no parameter changes; subclasses say which."""
 
@@ -46,6 +63,10 @@ class Adapted(Environment):
 
     def action_space(self, params: Any = None) -> Space:
         return self._action_space
+
+    def draw(self, states: Any, params: Any = None) -> Any:
+        """Raises NotImplementedError: the other library draws its environments, we do not."""
+        raise NotImplementedError(f"{self.name} has no picture here: its own library draws its states, from env.env.")
 
 
 class Extra:
@@ -74,6 +95,67 @@ class Compiled:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, (self._function,)
+
+
+def check_name(library: str, name: str, known: Sequence[str]) -> None:
+    """Raise UnknownNameError unless the library has an environment of that name; the message has the nearest."""
+    if name not in known:
+        raise UnknownNameError(f"{library} has no environment {name!r}. {nearest(name, known)}")
+
+
+@contextmanager
+def explained(library: str, name: str, advice: str = "") -> Iterator[None]:
+    """Say what a library refuses: some look into what they are given before they check it.
+
+    Raises:
+        ValueError: The library raises one; the message has its own, and the advice.
+        TypeError: It raises something else.
+    """
+    try:
+        yield
+    except _REFUSALS as error:
+        why = str(error).rstrip(". \n")
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{library} cannot make {name} of these options: {why}. {advice}".rstrip()) from error
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """The named arguments of a function or class, and their default values, None without one."""
+    arguments = inspect.signature(function).parameters.values()
+    named = [a for a in arguments if a.kind in (a.POSITIONAL_OR_KEYWORD, a.KEYWORD_ONLY)]
+    return {a.name: None if a.default is a.empty else a.default for a in named}
+
+
+def clocked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, in which every clock has a step or more.
+
+    Most libraries take 0, and end each episode after one step or stand still. What None means is theirs to say.
+
+    Raises:
+        ValueError: A number of steps is not a whole number, or less than 1.
+    """
+    counted = {name: options[name] for name in _CLOCKS if options.get(name) is not None}
+    return {**options, **{name: as_whole(name, value, most=MAX_COUNT) for name, value in counted.items()}}
+
+
+def fitting(label: str, options: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, converted to the types of the values whose place they take.
+
+    Args:
+        label: The name of their owner, for messages.
+        options: The given ones.
+        values: The value of each option that there is; where it is no number or text, any value is accepted.
+
+    Raises:
+        TypeError: There is no such option.
+        ValueError: A value is not of the type, or a clock has no steps.
+    """
+    for name in options:
+        if name not in values:
+            has = f"It has {', '.join(values)}." if values else "It has none."
+            raise TypeError(f"{label} has no option {name!r}. {has}")
+    kinds = {name: type(values[name]) if isinstance(values[name], _PLAIN) else Any for name in options}
+    return clocked({name: typed(name, kinds[name], value) for name, value in options.items()})
 
 
 def own_params(env: Environment, params: Any) -> Any:
@@ -213,12 +295,10 @@ class Stepper:
         self.state: Any = None
         self._key = jax.random.key(0)
         self._space = env.action_space(self.params)
-        self._masked = isinstance(self._space, Discrete)
-        self._reset, self._step = Compiled(self._reset_and_look), Compiled(self._step_and_look)
 
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Start an episode: `(obs, facts)`; `seed` determines all randomness until the next `reset`."""
-        self._key, self.state, obs, facts = self._reset(jax.random.key(seed), self.params)
+        self._key, self.state, obs, facts = _reset(shared(self.env), jax.random.key(seed), self.params)
         return writable(obs), writable(facts)
 
     def step(self, action: Any) -> tuple[np.ndarray, np.ndarray, bool, bool, dict[str, Any]]:
@@ -231,7 +311,7 @@ class Stepper:
         self.check_begun("step")
         agents = len(getattr(self.env, "agents", ()))
         action = check_action(action, self._space, f"{self.env.name}.step", agents=agents)
-        result = self._step(self._key, self.state, action, self.params)
+        result = _step(shared(self.env), self._key, self.state, action, self.params)
         self._key, self.state, obs, reward, terminated, truncated, facts = result
         return writable(obs), writable(reward), bool(terminated), bool(truncated), writable(facts)
 
@@ -249,18 +329,25 @@ class Stepper:
         if self.state is None:
             raise RuntimeError(f"No episode of {self.env.name} has begun; call reset before {method}.")
 
-    def _reset_and_look(self, key: jax.Array, params: Any) -> tuple[Any, ...]:
-        key, key_reset = jax.random.split(key)
-        obs, state = self.env.reset_env(key_reset, params)
-        return key, state, obs, self._look(state, params)
 
-    def _step_and_look(self, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Any, ...]:
-        key, key_step = jax.random.split(key)
-        obs, state, reward, terminated, truncated, info = self.env.step_env(key_step, state, action, params)
-        return key, state, obs, reward, terminated, truncated, {**info, **self._look(state, params)}
+@partial(jax.jit, static_argnums=0)
+def _reset(env: Environment, key: jax.Array, params: Any) -> tuple[Any, ...]:
+    key, key_reset = jax.random.split(key)
+    obs, state = env.reset_env(key_reset, params)
+    return key, state, obs, _look(env, state, params)
 
-    def _look(self, state: Any, params: Any) -> dict[str, jax.Array]:
-        facts = {"action_mask": sampling_mask(self.env.action_mask(state, params))} if self._masked else {}
-        if isinstance(self.env, MultiAgentEnvironment):
-            facts["alive"] = self.env.agent_mask(state, params)
-        return facts
+
+@partial(jax.jit, static_argnums=0)
+def _step(env: Environment, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Any, ...]:
+    key, key_step = jax.random.split(key)
+    obs, state, reward, terminated, truncated, info = env.step_env(key_step, state, action, params)
+    return key, state, obs, reward, terminated, truncated, {**info, **_look(env, state, params)}
+
+
+def _look(env: Environment, state: Any, params: Any) -> dict[str, jax.Array]:
+    """The facts about a state: its possible actions, and who is alive."""
+    discrete = isinstance(env.action_space(), Discrete)
+    facts = {"action_mask": sampling_mask(env.action_mask(state, params))} if discrete else {}
+    if isinstance(env, MultiAgentEnvironment):
+        facts["alive"] = env.agent_mask(state, params)
+    return facts

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import importlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,11 +14,18 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Step, as_arrays
-from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
-from jaxrl.interop.options import check_name, explained, fitting
-from jaxrl.interop.pictures import scene_of, unstacked
+from jaxrl.interop.common import (
+    Adapted,
+    Extra,
+    check_name,
+    explained,
+    fitting,
+    narrow,
+    observed,
+    observed_space,
+    raw_key,
+)
 from jaxrl.keys import abstract_key
-from jaxrl.render.scene import Scene
 
 with Extra("craftax"):
     from craftax.craftax_env import make_craftax_env_from_name
@@ -30,7 +35,6 @@ __all__ = ["FromCraftax", "from_craftax", "make", "names"]
 
 _NAMES = tuple(f"{game}-{seen}-v1" for game in ("Craftax", "Craftax-Classic") for seen in ("Symbolic", "Pixels"))
 _NO_LIMIT = np.int32(np.iinfo(np.int32).max)
-_STEP_SECONDS = 0.1  # of an environment step on screen
 
 
 def from_craftax(env: Any, params: Any = None) -> FromCraftax:
@@ -57,7 +61,7 @@ def from_craftax(env: Any, params: Any = None) -> FromCraftax:
 
 
 def names() -> list[str]:
-    """What Craftax calls its environments."""
+    """Craftax's names for its environments."""
     return list(_NAMES)
 
 
@@ -108,19 +112,6 @@ class FromCraftax(Adapted):
 
     def observation(self, state: Any, params: Any = None) -> jax.Array:
         return observed(narrow(self.env.get_obs, state))
-
-    def draw(self, states: Any, params: Any = None) -> Scene:
-        paint = _painter(self._package)
-        return scene_of((np.asarray(paint(state)) for state in unstacked(states)), str(self.name), _STEP_SECONDS)
-
-
-@functools.cache
-def _painter(package: str) -> Callable[[Any], jax.Array]:
-    """The renderer of one of the two games, compiled: a state to uint8 `[H, W, 3]`."""
-    tiles = importlib.import_module(f"{package}.constants").BLOCK_PIXEL_SIZE_IMG
-    with _beside_output():
-        paint = importlib.import_module(f"{package}.renderer").make_craftax_pixel_renderer(tiles)
-    return jax.jit(lambda state: jnp.clip(paint(state), 0, 255).astype(jnp.uint8))
 
 
 def _beside_output() -> contextlib.AbstractContextManager[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,11 +12,19 @@ import numpy as np
 
 from jaxrl import spaces
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, as_arrays, check_environment
-from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, typed_key
-from jaxrl.interop.options import check_name, defaults, explained, fitting
-from jaxrl.interop.pictures import closing, pixels, scene_of, unstacked
+from jaxrl.interop.common import (
+    Adapted,
+    Extra,
+    check_name,
+    defaults,
+    explained,
+    fitting,
+    narrow,
+    observed,
+    observed_space,
+    typed_key,
+)
 from jaxrl.keys import abstract_key
-from jaxrl.render.scene import Scene
 
 with Extra("gymnax"):
     import gymnax
@@ -27,15 +34,11 @@ with Extra("gymnax"):
 __all__ = ["FromGymnax", "GymnaxEnv", "from_gymnax", "make", "names", "to_gymnax"]
 
 
-_CLASSIC = ("Acrobot-v1", "CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0")
-_MINATAR = tuple(f"{game}-MinAtar" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
-_DRAWN = (*_MINATAR, "Pong-misc", "Catch-bsuite", "PointRobot-misc", "MetaMaze-misc", "FourRooms-misc")
-"""Those that gymnax draws itself; it hands the classic ones to Gymnasium, which starts pygame anew for each frame."""
-_STEP_SECONDS = 0.1  # of an environment step on screen
-
-
 def to_gymnax(env: Environment) -> GymnaxEnv:
     """`env` as a `gymnax.environments.environment.Environment`; its `default_params` and states are ours.
+
+    Our states do not say whether they end an episode, so `is_terminated`, `is_truncated` and `discount` of a state
+    raise NotImplementedError; `info["terminated"]`, `info["truncated"]` and `info["discount"]` of a step have it.
 
     Raises:
         ValueError: The environment has several agents.
@@ -63,7 +66,7 @@ def from_gymnax(env: Any, params: Any = None) -> FromGymnax:
 
 
 def names() -> list[str]:
-    """What gymnax calls its environments."""
+    """Gymnax's names for its environments."""
     return list(gymnax.registered_envs)
 
 
@@ -108,6 +111,10 @@ class GymnaxEnv(environment.Environment):
         return self.env.name
 
     @property
+    def obs_shape(self) -> tuple[int, ...]:
+        return self.env.observation_space().shape
+
+    @property
     def num_actions(self) -> int:
         space = self.env.action_space()
         return space.n if isinstance(space, spaces.Discrete) else int(np.prod(space.shape))
@@ -119,7 +126,8 @@ class GymnaxEnv(environment.Environment):
     @partial(jax.jit, static_argnames=("self",))
     def step(self, key: jax.Array, state: Any, action: Any, params: Any = None) -> Step:
         obs, state, reward, terminated, truncated, info = self.env.step(typed_key(key), state, action, params)
-        return obs, state, reward, terminated, truncated, {**info, "terminated": terminated, "truncated": truncated}
+        del info["final_state"]  # which no reset has, so that Brax's states could not be scanned
+        return obs, state, reward, terminated, truncated, {**info, **_ends(terminated, truncated)}
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
         return self.env.reset_env(typed_key(key), params)
@@ -129,7 +137,15 @@ class GymnaxEnv(environment.Environment):
     ) -> tuple[Any, Any, jax.Array, jax.Array, dict[Any, Any]]:
         """One raw step; `info["truncated"]` says if the clock ended the episode: our states lack gymnax's clock."""
         obs, state, reward, terminated, truncated, info = self.env.step_env(typed_key(key), state, action, params)
-        return obs, state, reward, terminated, {**info, "truncated": truncated}
+        return obs, state, reward, terminated, {**info, **_ends(terminated, truncated)}
+
+    def is_terminated(self, state: Any, params: Any) -> jax.Array:
+        raise NotImplementedError(
+            f"A state of {self.name} does not say whether it ends an episode; info of the step does: "
+            'info["terminated"], info["truncated"], info["discount"].'
+        )
+
+    is_truncated = discount = is_terminated
 
     def action_space(self, params: Any = None) -> Any:
         return _theirs(self.env.action_space(params))
@@ -174,28 +190,14 @@ class FromGymnax(Adapted):
         reward = jnp.asarray(reward, jnp.float32).reshape(())
         return self._observed(obs), state, reward, terminated, truncated, info
 
-    def draw(self, states: Any, params: Any = None) -> Scene:
-        if self.env.name not in _DRAWN:
-            own = self.env.name in _CLASSIC
-            why = f'use jaxrl.make("{self.env.name}"), which has one' if own else "gymnax has no renderer for it"
-            raise NotImplementedError(f"{self.name} has no picture: {why}.")
-        return scene_of(self._frames(unstacked(states), self._params(params)), str(self.name), _STEP_SECONDS)
-
-    def _frames(self, states: list[Any], params: Any) -> Iterator[np.ndarray]:
-        """The pictures of states that gymnax paints, uint8 `[H, W, 3]` each."""
-        from gymnax.visualize import Visualizer
-
-        film = Visualizer(self.env, params, states)
-        with closing(film.fig):
-            film.init()
-            for number in range(len(states)):
-                film.update(number)
-                film.ax.set_title("")  # the captions say it
-                yield pixels(film.fig)
-
     def _observed(self, obs: Any) -> jax.Array:
         counted = isinstance(self._observation_space, spaces.Discrete)
         return jnp.asarray(obs, jnp.int32) if counted else observed(obs)
+
+
+def _ends(terminated: jax.Array, truncated: jax.Array) -> dict[str, jax.Array]:
+    """The entries of gymnax's `info` about the end of an episode."""
+    return {"terminated": terminated, "truncated": truncated, "discount": 1.0 - terminated}
 
 
 def _theirs(space: spaces.Space) -> Any:

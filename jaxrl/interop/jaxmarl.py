@@ -1,4 +1,4 @@
-"""JaxMARL's dict view of our environments, `to_jaxmarl(env)`, and its environments as ours, `from_jaxmarl(env)`."""
+"""Our environments for JaxMARL, `to_jaxmarl(env)`, and its environments as ours, `from_jaxmarl(env)`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import spaces
+from jaxrl.config import MAX_COUNT, as_whole
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step
-from jaxrl.fields import MAX_COUNT, as_whole
 from jaxrl.interop.common import (
     Adapted,
     Extra,
+    check_name,
+    clocked,
+    defaults,
+    explained,
+    fitting,
     joined,
     narrow,
     observed,
@@ -26,9 +31,7 @@ from jaxrl.interop.common import (
     stack_agents,
     typed_key,
 )
-from jaxrl.interop.options import check_name, clocked, defaults, explained, fitting
 from jaxrl.keys import abstract_key
-from jaxrl.render.scene import Scene
 
 with Extra("jaxmarl"):
     import jaxmarl
@@ -37,22 +40,23 @@ with Extra("jaxmarl"):
 
 __all__ = ["DictView", "FromJaxMARL", "from_jaxmarl", "make", "names", "to_jaxmarl"]
 
-
-_MABRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")  # brax's bodies, shared
 _WORLD = "world_state"  # beside the agents, in a dict of observations
+_MABRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")  # brax's bodies, shared
 _BODIES = (
     *("rad", "moveable", "silent", "collide", "mass", "accel", "max_speed", "u_noise", "c_noise"),
     *("damping", "contact_force", "contact_margin"),
 )
-"""What MPE takes besides the named arguments."""
+"""The options of MPE besides the named arguments."""
 
 
 def to_jaxmarl(env: MultiAgentEnvironment, params: Any = None) -> DictView:
     """`env` in the form that JaxMARL's scripts and wrappers expect: dicts of agents in and out, and still pure.
 
-    `dones[agent]` is True for dead agents and, at the end of an episode, for all agents. `infos` has every scalar of
-    the environment's `info`, such as `won`, and `terminated` and `truncated`, `[N]` each. A global state is added to
-    the observations as `"world_state"`, as in JaxMARL's SMAX. Attributes that the view lacks are looked up on `env`.
+    `dones[agent]` is True for dead agents and, at the end of an episode, for all agents. `infos` has what the
+    environment's `info` tells of the episode or of each agent, such as `won`, and `terminated` and `truncated`, `[N]`
+    each, as JaxMARL's scripts reshape them; only `shaped_reward` is a dict by agent, as they add it to the rewards. A
+    global state is added to the observations as `"world_state"`, as in JaxMARL's SMAX. Attributes that the view or its
+    states lack are looked up on `env` and on our states.
 
     Args:
         env: The environment.
@@ -91,7 +95,7 @@ def from_jaxmarl(env: Any, time_limit: int | None = None) -> FromJaxMARL:
 
 
 def names() -> list[str]:
-    """What JaxMARL calls its environments."""
+    """JaxMARL's names for its environments."""
     return list(jaxmarl.registered_envs)
 
 
@@ -112,21 +116,26 @@ def make(name: str, *, time_limit: int | None = None, **options: Any) -> FromJax
 
 
 class ViewState(NamedTuple):
-    """Our state and the agents' observations of it."""
+    """Our state and the agents' observations of it; other attributes, such as `recipe`, are those of our state."""
 
     env_state: Any
     obs: dict[str, jax.Array]
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.env_state, name)
+
 
 class DictView(MultiAgentEnv):
-    """See `to_jaxmarl`."""
+    """See `jaxrl.interop.to_jaxmarl`."""
 
     def __init__(self, env: MultiAgentEnvironment, params: Any = None) -> None:
         if not isinstance(env, MultiAgentEnvironment):
             hint = "; use to_gymnax, or jaxrl.wrappers.as_multi_agent first" if isinstance(env, Environment) else ""
             raise TypeError(f"to_jaxmarl takes an environment with agents, not a {type(env).__name__}{hint}.")
         super().__init__(num_agents=env.num_agents)
-        self.env = env
+        self.env: Any = env  # some have more than an environment must have, such as a kitchen
         self.params = own_params(env, params)
         self.agents = list(env.agents)
         self.observation_spaces = {name: _theirs(space) for name, space in env.agent_observation_spaces.items()}
@@ -149,10 +158,15 @@ class DictView(MultiAgentEnv):
         done = over | ~env.agent_mask(after, self.params)
         seen = self._seen(obs, after)
         facts = {**info, "terminated": terminated, "truncated": truncated}
-        infos = {name: jnp.broadcast_to(x, env.num_agents) for name, x in facts.items() if jnp.ndim(x) == 0}
-        rewards = {agent: reward[i] for i, agent in enumerate(env.agents)}
-        dones = {agent: done[i] for i, agent in enumerate(env.agents)} | {"__all__": over}
-        return seen, ViewState(after, seen), rewards, dones, infos
+        infos: dict[str, Any] = {
+            name: jnp.broadcast_to(x, env.num_agents)
+            for name, x in facts.items()
+            if jnp.shape(x) in ((), (env.num_agents,))
+        }
+        if "shaped_reward" in infos:
+            infos["shaped_reward"] = self._by_agent(infos["shaped_reward"])
+        dones = self._by_agent(done) | {"__all__": over}
+        return seen, ViewState(after, seen), self._by_agent(reward), dones, infos
 
     def get_obs(self, state: Any) -> dict[str, jax.Array]:
         """The agents' observations of `state`."""
@@ -160,8 +174,18 @@ class DictView(MultiAgentEnv):
 
     @partial(jax.jit, static_argnums=0)
     def get_avail_actions(self, state: Any) -> dict[str, jax.Array]:
-        """Which actions each agent can choose, bool arrays."""
+        """The actions that each agent can choose, bool arrays."""
         return split_mask(self.env, self.env.action_mask(state.env_state, self.params))
+
+    get_legal_moves = get_avail_actions  # as scripts for Hanabi call it
+
+    def observation_space(self, agent: str | None = None) -> their_spaces.Space:
+        """The space of what an agent observes; None for the first, as in scripts for Overcooked."""
+        return self.observation_spaces[agent or self.agents[0]]
+
+    def action_space(self, agent: str | None = None) -> their_spaces.Space:
+        """The space of an agent's actions; None for the first."""
+        return self.action_spaces[agent or self.agents[0]]
 
     @property
     def name(self) -> str:
@@ -179,6 +203,28 @@ class DictView(MultiAgentEnv):
         roles = [f"role_{role}" for role in self.env.roles]
         return {name: [a for a, role in zip(self.agents, roles, strict=True) if role == name] for name in roles}
 
+    @property
+    def obs_size(self) -> int:
+        """D, the size of an observation."""
+        return self.env.observation_space(self.params).shape[0]
+
+    @property
+    def unit_features(self) -> range:
+        """The numbers that an agent sees of each other unit, which come first in its observation."""
+        return range(self.env.entities.groups[0].parts[0][1])
+
+    @property
+    def own_features(self) -> range:
+        """The numbers that an agent sees of itself, which come last."""
+        return range(self.obs_size - sum(group.count for group in self.env.entities.groups) * len(self.unit_features))
+
+    @property
+    def possible_recipes(self) -> np.ndarray:
+        """The ingredients of each recipe that a kitchen may ask for, `[R, 3]`."""
+        from jaxrl.envs.overcooked_v2.layout import kinds_in
+
+        return np.array([kinds_in(int(recipe)) for recipe in self.env.kitchen.recipes])
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "env":
             raise AttributeError(name)
@@ -187,6 +233,9 @@ class DictView(MultiAgentEnv):
     def _seen(self, obs: jax.Array, state: Any) -> dict[str, jax.Array]:
         world = {_WORLD: self.env.global_state(state, self.params)} if self._world else {}
         return split_agents(self.env, obs) | world
+
+    def _by_agent(self, values: jax.Array) -> dict[str, jax.Array]:
+        return {agent: values[i] for i, agent in enumerate(self.agents)}
 
 
 class TheirState(NamedTuple):
@@ -264,17 +313,12 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
 
     @property
     def has_global_state(self) -> bool:
-        """Whether JaxMARL has a world state."""
+        """True if JaxMARL has a world state."""
         return self._has_world
 
     def global_state(self, state: TheirState, params: Any = None) -> jax.Array:
         """JaxMARL's world state."""
         return state.world if self._has_world else super().global_state(state, params)
-
-    def draw(self, states: TheirState, params: Any = None) -> Scene:
-        from jaxrl.interop.jaxmarl_pictures import draw
-
-        return draw(self.env, states.env_state, str(self.name))
 
     def _world(self, obs: Any) -> Any:
         return observed(obs[_WORLD]) if self._has_world else ()
@@ -282,15 +326,6 @@ class FromJaxMARL(Adapted, MultiAgentEnvironment):
     def _stacked(self, obs: Any) -> jax.Array:
         space = self._observation_space
         return jnp.stack([padded(observed(obs[name]), space.shape) for name in self._names])
-
-
-def _theirs(space: spaces.Space) -> their_spaces.Space:
-    if isinstance(space, spaces.Discrete):
-        return their_spaces.Discrete(space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return their_spaces.MultiDiscrete(space.nvec)
-    assert isinstance(space, spaces.Box)
-    return their_spaces.Box(space.low, space.high, space.shape, space.dtype)
 
 
 def _action_space(space: Any) -> spaces.Space:
@@ -318,3 +353,12 @@ def _legal(env: Any, state: Any) -> Any:
         except NotImplementedError:
             pass
     return None
+
+
+def _theirs(space: spaces.Space) -> their_spaces.Space:
+    if isinstance(space, spaces.Discrete):
+        return their_spaces.Discrete(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return their_spaces.MultiDiscrete(space.nvec)
+    assert isinstance(space, spaces.Box)
+    return their_spaces.Box(space.low, space.high, space.shape, space.dtype)

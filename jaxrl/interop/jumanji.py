@@ -12,11 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.interop.common import Adapted, Extra, narrow
-from jaxrl.interop.jumanji_views import num_agents, seen, seen_by_each
-from jaxrl.interop.options import check_name, defaults, explained, fitting
+from jaxrl.interop.common import Adapted, Extra, check_name, defaults, explained, fitting, narrow, observed
 from jaxrl.keys import abstract_key
-from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 with Extra("jumanji"):
@@ -25,6 +22,11 @@ with Extra("jumanji"):
 
 __all__ = ["FromJumanji", "FromJumanjiTeam", "from_jumanji", "make", "names"]
 
+_PICTURES = ("grid", "board")
+_BESIDES = ("action_mask", "step_count", "num_mines")  # what a picture goes without: legal moves, the clock, a constant
+_VIEWS = ("agents_view", "searcher_views")  # what each agent sees for itself
+_PLACES = ("agents_locations", "positions", "vehicles", "machines_job_ids", "machines_remaining_times")
+"""The fields with a row for each agent, which all of them see."""
 _MOST_ACTIONS = 10_000  # of several choices as one: FlatPack has 8100
 _ENDLESS = 2**31 - 1
 
@@ -51,11 +53,11 @@ def from_jumanji(env: Any) -> FromJumanji:
     if not isinstance(env, their_env.Environment):
         hint = "from_jumanji(jumanji.make(id)), or jaxrl.make of a name such as jumanji:Snake-v1"
         raise TypeError(f"from_jumanji takes one of jumanji's environments, as in {hint}; not a {type(env).__name__}.")
-    return FromJumanji(env) if num_agents(env) is None else FromJumanjiTeam(env)
+    return FromJumanji(env) if _num_agents(env) is None else FromJumanjiTeam(env)
 
 
 def names() -> list[str]:
-    """What Jumanji calls its environments."""
+    """Jumanji's names for its environments."""
     return sorted(registration.registered_environments())
 
 
@@ -131,11 +133,6 @@ class FromJumanji(Adapted):
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return super().action_mask(state, params) if self._mask is None else state[1]
 
-    def draw(self, states: Any, params: Any = None) -> Scene:
-        from jaxrl.interop.jumanji_pictures import draw
-
-        return draw(self.env, states[0], str(self.name))
-
     def _actions(self) -> Space:
         """The space of actions; several choices are one if they are legal only together."""
         spec, space = self.env.action_spec, _space(self.env.action_spec)
@@ -160,7 +157,7 @@ class FromJumanji(Adapted):
         return () if self._mask is None else timestep.observation.action_mask.astype(bool).reshape(-1)
 
     def _seen(self, obs: Any) -> jax.Array:
-        return narrow(seen, obs)
+        return narrow(_seen, obs)
 
     def _reward(self, reward: jax.Array) -> jax.Array:
         return reward.astype(jnp.float32)
@@ -170,7 +167,7 @@ class FromJumanjiTeam(FromJumanji, MultiAgentEnvironment):
     """See `from_jumanji`."""
 
     def __init__(self, env: Any) -> None:
-        self.agents = tuple(f"agent_{agent}" for agent in range(num_agents(env) or 0))
+        self.agents = tuple(f"agent_{agent}" for agent in range(_num_agents(env) or 0))
         if not self.agents:
             raise ValueError(f"from_jumanji takes environments with agents, and this {type(env).__name__} has none.")
         self._shared = not env.reward_spec.shape
@@ -194,7 +191,7 @@ class FromJumanjiTeam(FromJumanji, MultiAgentEnvironment):
         return () if self._mask is None else timestep.observation.action_mask.astype(bool)
 
     def _seen(self, obs: Any) -> jax.Array:
-        return narrow(seen_by_each, obs, self.num_agents)
+        return narrow(_seen_by_each, obs, self.num_agents)
 
     def _reward(self, reward: jax.Array) -> jax.Array:
         return jnp.broadcast_to(reward, (self.num_agents,)).astype(jnp.float32)
@@ -212,3 +209,55 @@ def _space(spec: Any) -> Space:
     if isinstance(spec, specs.MultiDiscreteArray):
         return MultiDiscrete(tuple(np.ravel(spec.num_values).tolist()))
     return Box(np.asarray(spec.minimum), np.asarray(spec.maximum), spec.shape)
+
+
+def _num_agents(env: Any) -> int | None:
+    """The number of agents of a jumanji environment: one with a reward or a row of legal actions each; None for one."""
+    if env.reward_spec.shape:
+        return env.reward_spec.shape[0]
+    actions, mask = env.action_spec.shape, getattr(env.observation_spec, "action_mask", None)
+    if mask is None or not actions or len(mask.shape) != 2 or mask.shape[0] != actions[0]:
+        return None
+    joint = mask.shape == tuple(np.ravel(getattr(env.action_spec, "num_values", ())))
+    return None if joint else actions[0]
+
+
+def _seen(obs: Any) -> jax.Array:
+    """The observation of a single agent: a picture `[H, W, C]` or a vector."""
+    fields = obs._asdict()
+    rest = [field for field in fields if field not in _BESIDES]
+    if len(rest) == 1 and rest[0] in _PICTURES:
+        picture = observed(fields[rest[0]])
+        return picture if picture.ndim == 3 else picture[..., None]
+    return observed([value for field, value in fields.items() if field != "action_mask"])
+
+
+def _seen_by_each(obs: Any, count: int) -> jax.Array:
+    """The observations of several agents, `[N, …]`: a view of its own, or all that there is, with itself in front.
+
+    Without a view of its own, a vector ends with who the agent is, one-hot. The grid of wires, whose numbers are kinds
+    of things and agents, becomes a picture with three channels for each agent, itself first: wire, head, target.
+    """
+    return jax.vmap(lambda agent: _seen_by(agent, obs, count))(jnp.arange(count, dtype=jnp.int32))
+
+
+def _seen_by(agent: jax.Array, obs: Any, count: int) -> jax.Array:
+    fields = {field: value for field, value in obs._asdict().items() if field != "action_mask"}
+    if set(fields) == {"grid", "step_count"}:
+        return _wires(agent, fields["grid"], count)
+    own = {field: jax.tree.map(lambda leaf: leaf[agent], fields[field]) for field in _VIEWS if field in fields}
+    rolled = {
+        field: jax.tree.map(lambda leaf: jnp.roll(leaf, -agent, axis=0), fields[field])
+        for field in _PLACES
+        if field in fields
+    }
+    name = [] if own else [jax.nn.one_hot(agent, count, dtype=jnp.float32)]
+    if list(own) == ["agents_view"] and own["agents_view"].ndim == 3:
+        return jnp.moveaxis(observed(own["agents_view"]), 0, -1)
+    return observed([*{**fields, **own, **rolled}.values(), *name])
+
+
+def _wires(agent: jax.Array, grid: jax.Array, count: int) -> jax.Array:
+    """The grid of jumanji's Connector: 0 is nothing, and agent k has 1 + 3 k and the next two numbers."""
+    mine = jnp.where(grid > 0, (grid - 1 - 3 * agent) % (3 * count), -1)
+    return jax.nn.one_hot(mine, 3 * count, dtype=jnp.float32)

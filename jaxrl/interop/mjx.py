@@ -6,20 +6,19 @@ import subprocess
 from typing import Any
 
 import jax
-import numpy as np
 
-from jaxrl.interop.common import Extra
-from jaxrl.interop.options import check_name, explained, fitting
-from jaxrl.interop.physics import FromPhysics, check_unwrapped
+from jaxrl.interop.common import Extra, check_name, explained, fitting
 
 with Extra("mjx"):
     from mujoco_playground import MjxEnv, registry
     from mujoco_playground._src.mjx_env import MENAGERIE_PATH
 
-__all__ = ["FromMjx", "from_mjx", "make", "names"]
+    from jaxrl.interop.brax import FromPhysics, check_unwrapped  # Playground brings brax along
+
+__all__ = ["from_mjx", "make", "names"]
 
 
-def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int | None = None) -> FromMjx:
+def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int | None = None) -> FromPhysics:
     """An environment of MuJoCo Playground as one of ours, so that it can be trained on.
 
     Actions are from -1 to 1. An episode in which it says `done` is `terminated`. Of a dict of observations, those other
@@ -29,7 +28,7 @@ def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int 
     Args:
         env: The environment that `mujoco_playground.registry.load` returned.
         episode_length: The number of its steps after which an episode is truncated; None for that in its config.
-        action_repeat: How often each action is repeated; None for that in its config.
+        action_repeat: The number of its steps that each action lasts; None for that in its config.
 
     Raises:
         TypeError: `env` is not an environment of MuJoCo Playground, or has a wrapper that ends or restarts episodes.
@@ -44,15 +43,15 @@ def from_mjx(env: Any, *, episode_length: int | None = None, action_repeat: int 
     config: Any = env.unwrapped._config  # no wrapper and no property shows it
     length = config.episode_length if episode_length is None else episode_length
     repeat = config.action_repeat if action_repeat is None else action_repeat
-    return FromMjx(env, f"mjx:{type(env.unwrapped).__name__}", length, repeat)
+    return FromPhysics(env, f"mjx:{type(env.unwrapped).__name__}", length, repeat)
 
 
 def names() -> list[str]:
-    """What MuJoCo Playground calls its environments."""
+    """MuJoCo Playground's names for its environments."""
     return list(registry.ALL_ENVS)
 
 
-def make(name: str, **options: Any) -> FromMjx:
+def make(name: str, **options: Any) -> FromPhysics:
     """`from_mjx(registry.load(name))` with `options` in its config; a dot leads inside, as in `noise_config.level=0`.
 
     Physics runs in JAX, `impl="jax"`, unless an option says otherwise.
@@ -80,14 +79,6 @@ def make(name: str, **options: Any) -> FromMjx:
             f"The tasks of the DM Control Suite, such as mjx:CartpoleBalance, do without it."
         ) from error
     return from_mjx(theirs)
-
-
-class FromMjx(FromPhysics):
-    """See `from_mjx`."""
-
-    def _posed(self, states: Any) -> tuple[Any, np.ndarray, tuple[np.ndarray, ...]]:
-        data = states.data
-        return self.env.mj_model, np.asarray(data.qpos), (np.asarray(data.mocap_pos), np.asarray(data.mocap_quat))
 
 
 def _flat(config: Any, within: str = "") -> dict[str, Any]:

@@ -9,14 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import spaces
+from jaxrl.config import typed
 from jaxrl.environment import Step
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.fields import typed
-from jaxrl.interop.common import Adapted, Extra, narrow, observed, observed_space, raw_key
-from jaxrl.interop.options import check_name, clocked, explained
-from jaxrl.interop.pictures import scene_of
+from jaxrl.interop.common import (
+    Adapted,
+    Extra,
+    check_name,
+    clocked,
+    explained,
+    narrow,
+    observed,
+    observed_space,
+    raw_key,
+)
 from jaxrl.keys import abstract_key
-from jaxrl.render.scene import Scene
 
 with Extra("navix"):
     import navix
@@ -37,7 +44,6 @@ _BOUNDS: dict[str, tuple[Any, Any]] = {
     "rgb": (0, 255),
     "rgb_first_person": (0, 255),
 }
-_STEP_SECONDS = 0.2  # of an environment step on screen
 
 
 def from_navix(env: Any) -> FromNavix:
@@ -60,7 +66,7 @@ def from_navix(env: Any) -> FromNavix:
 
 
 def names() -> list[str]:
-    """What Navix calls its environments."""
+    """Navix's names for its environments."""
     return list(navix.registry())
 
 
@@ -110,10 +116,6 @@ class FromNavix(Adapted):
         happened = {name: event.happened for name, event in vars(state.state.events).items()}
         info = {**state.info, **happened, "won": terminated & (reward > 0)}
         return obs, state, reward, terminated, truncated, info
-
-    def draw(self, states: Any, params: Any = None) -> Scene:
-        frames = jax.jit(jax.vmap(lambda state: observations.rgb(_with_tiles(state))))(states.state)
-        return scene_of(np.asarray(frames), str(self.name), _STEP_SECONDS)
 
     def _begun(self, key: jax.Array) -> tuple[jax.Array, Any]:
         return self._parted(self._env.reset(raw_key(key)))

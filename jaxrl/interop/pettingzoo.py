@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.interop.common import Compiled, Extra, Stepper, no_action, split_agents, split_mask, writable
+from jaxrl.environment import MultiAgentEnvironment, with_own
+from jaxrl.interop.common import Extra, Stepper, no_action, split_agents, split_mask, writable
+from jaxrl.registry import shared
 
 with Extra("pettingzoo"):  # the extra brings Gymnasium, whose spaces PettingZoo uses
     import pettingzoo
@@ -16,6 +18,8 @@ with Extra("pettingzoo"):  # the extra brings Gymnasium, whose spaces PettingZoo
     from jaxrl.interop.gymnasium import space_of
 
 __all__ = ["PettingZooEnv", "to_pettingzoo"]
+
+_global_state = jax.jit(lambda env, state, params: env.global_state(state, params), static_argnums=0)
 
 
 def to_pettingzoo(env: MultiAgentEnvironment, params: Any = None, render_mode: str | None = None) -> PettingZooEnv:
@@ -53,7 +57,6 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.observation_spaces = {name: space_of(space) for name, space in env.agent_observation_spaces.items()}
         self.action_spaces = {name: space_of(space) for name, space in env.agent_action_spaces.items()}
         self._random = np.random.default_rng()
-        self._global_state = Compiled(env.global_state)
 
     def observation_space(self, agent: str) -> Any:
         """The agent's own observation space."""
@@ -85,6 +88,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         if unknown := [agent for agent in actions if agent not in self.possible_agents]:
             there = ", ".join(self.possible_agents)
             raise ValueError(f"There is no agent {unknown[0]!r} in {self.env.name}; there are {there}.")
+
+        # All actions in one array; those of agents with fewer numbers are padded.
         space = self.env.action_space()
         action = np.zeros((len(self.possible_agents), *space.shape), space.dtype)
         for i, (agent, own) in enumerate(self.env.agent_action_spaces.items()):
@@ -94,8 +99,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                     action[place] = actions[agent]
                 except (TypeError, ValueError, OverflowError) as error:
                     raise no_action(agent, own, actions[agent]) from error
+
         obs, reward, terminated, truncated, facts = self.stepper.step(action)
-        agents = self.agents
+        agents = self.agents  # none after the end, so that what is returned for one more step is empty
         if terminated or truncated:
             self.agents = []
         return (
@@ -113,7 +119,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             RuntimeError: No episode has begun.
         """
         self.stepper.check_begun("state")
-        return writable(self._global_state(self.stepper.state, self.stepper.params))
+        return writable(_global_state(shared(self.env), self.stepper.state, self.stepper.params))
 
     def render(self) -> np.ndarray | None:
         """A picture, if `render_mode` is set."""
@@ -123,11 +129,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return {name: np.asarray(own) for name, own in split_agents(self.env, obs).items()}  # pyright: ignore
 
     def _infos(self, facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """The info of each agent; facts about the whole episode are shared."""
+        """The info of each agent; facts about the whole episode are the same for all."""
         masks = split_mask(self.env, facts["action_mask"]) if "action_mask" in facts else {}
-        shared = {name: value for name, value in facts.items() if name not in ("action_mask", "alive")}
+        common = {name: value for name, value in facts.items() if name not in ("action_mask", "alive")}
         infos = {}
-        for agent, alive in zip(self.env.agents, facts["alive"], strict=True):
+        for i, agent in enumerate(self.env.agents):
             own = {"action_mask": masks[agent]} if masks else {}
-            infos[agent] = {**shared, **own, "alive": bool(alive)}
+            infos[agent] = {**with_own(common, self.env.agent_info, i), **own, "alive": bool(facts["alive"][i])}
         return infos

@@ -10,12 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
+from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.interop.common import Extra, narrow, observed, observed_space
-from jaxrl.interop.options import defaults, explained, fitting
+from jaxrl.interop.common import Adapted, Extra, defaults, explained, fitting, narrow, observed, observed_space
 from jaxrl.keys import abstract_key
-from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
 with Extra("pgx"):
@@ -48,7 +46,7 @@ def from_pgx(env: Any) -> FromPgx:
 
 
 def names() -> list[str]:
-    """What Pgx calls its games."""
+    """Pgx's names for its games."""
     return list(pgx.available_envs())
 
 
@@ -72,7 +70,7 @@ def make(name: str, **options: Any) -> FromPgx:
         return from_pgx(type(theirs)(**fixed, **given))
 
 
-class FromPgx(Environment):
+class FromPgx(Adapted):
     """See `from_pgx`."""
 
     intended = ("same_start",)  # Space Invaders
@@ -84,19 +82,14 @@ class FromPgx(Environment):
         self._num_moves: int = begun.legal_action_mask.shape[0]
         one = jax.eval_shape(partial(self._seen, seat=0), begun)
         self._observation_space = Box(0, 1, one.shape, bool) if one.dtype == bool else observed_space(one)
-
-    def observation_space(self, params: Any = None) -> Box:
-        return self._observation_space
-
-    def action_space(self, params: Any = None) -> Discrete:
-        return Discrete(self._num_moves)
+        self._action_space = Discrete(self._num_moves)
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         state = narrow(self.env.init, key)
         return self.observation(state), state
 
     def step_env(self, key: jax.Array, state: Any, action: jax.Array, params: Any) -> Step:
-        move = self._move(state, self.action_space().clip(action))
+        move = self._move(state, self._action_space.clip(action))
         # Who is to move and waits nevertheless has made an illegal move.
         legal = state.legal_action_mask & (move < self._num_moves)
         after = narrow(self.env.step, state.replace(legal_action_mask=legal), move, key)
@@ -105,22 +98,11 @@ class FromPgx(Environment):
         return self.observation(after), after, self._rewards(after), after.terminated & ~truncated, truncated, info
 
     def observation(self, state: Any, params: Any = None) -> jax.Array:
-        """What the agent sees, or what each of them sees."""
+        """The observation of the agent, or of each of them."""
         return self._seen(state, 0)
 
     def action_mask(self, state: Any, params: Any = None) -> jax.Array:
         return state.legal_action_mask
-
-    def draw(self, states: Any, params: Any = None) -> Scene:
-        from jaxrl.interop.pgx_pictures import draw
-
-        return draw(self.env.id, states, str(self.name))
-
-    def board(self, state: Any) -> str:
-        """One state in letters; empty for games without a board."""
-        from jaxrl.interop.pgx_pictures import board
-
-        return board(self.env.id, state)
 
     def _move(self, state: Any, action: jax.Array) -> jax.Array:
         """The move that is made."""
@@ -130,13 +112,15 @@ class FromPgx(Environment):
         return state.rewards[0].astype(jnp.float32)
 
     def _is_late(self, state: Any) -> jax.Array:
-        """Whether the clock ended the episode. Only Freeway in MinAtar has one: the limits of board games are rules, by
-        which the position is a draw or counted out.
+        """True where the clock ended the episode.
+
+        Only Freeway in MinAtar has one: the limits of board games are rules, by which the position is a draw or counted
+        out.
         """
         return state._terminate_timer < 0 if self.env.id == "minatar-freeway" else jnp.zeros((), bool)
 
     def _seen(self, state: Any, seat: Any) -> jax.Array:
-        """What the player `seat` sees."""
+        """The observation of the player `seat`."""
         with warnings.catch_warnings():  # pgx is to lose the argument, without which only who is to move sees
             warnings.simplefilter("ignore", DeprecationWarning)
             obs = narrow(self.env.observe, state, jnp.asarray(seat, jnp.int32))
@@ -150,13 +134,11 @@ class FromPgxGame(FromPgx, MultiAgentEnvironment):
         super().__init__(env)
         self.agents = tuple(f"player_{player}" for player in range(env.num_players))
         self.action_names = (*map(str, range(self._num_moves)), "wait")
+        self._action_space = Discrete(self._num_moves + 1)
 
     @property
     def teams(self) -> tuple[int, ...]:
         return (0, 0, 1, 1) if self.env.id == "bridge_bidding" else super().teams
-
-    def action_space(self, params: Any = None) -> Discrete:
-        return Discrete(self._num_moves + 1)
 
     def observation(self, state: Any, params: Any = None) -> jax.Array:
         return jax.vmap(lambda seat: self._seen(state, seat))(np.arange(self.num_agents, dtype=np.int32))
@@ -166,7 +148,7 @@ class FromPgxGame(FromPgx, MultiAgentEnvironment):
         return jnp.concatenate([turn & state.legal_action_mask, ~turn], axis=1)
 
     def _turn(self, state: Any) -> jax.Array:
-        """Who is to move, bool `[N]`."""
+        """True for who is to move, bool `[N]`."""
         return jnp.arange(self.num_agents, dtype=jnp.int32) == state.current_player
 
     def _move(self, state: Any, action: jax.Array) -> jax.Array:

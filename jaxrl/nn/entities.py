@@ -15,10 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.entities import Entities, Group, present
-from jaxrl.nn.dense import Dense, on_rows
-from jaxrl.nn.orthogonal import orthogonal
+from jaxrl.nn.layers import ACTIVATIONS, MLP, Dense, on_rows, orthogonal
 from jaxrl.nn.relations import relations
-from jaxrl.nn.torso import ACTIVATIONS, MLP
 
 __all__ = ["EntityTorso", "Pointed", "choices"]
 

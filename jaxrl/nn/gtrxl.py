@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn.dense import Dense, on_rows, weights
+from jaxrl.nn.layers import Dense, on_rows, weights
 
 __all__ = ["HEADS", "GTrXL", "Past"]
 

@@ -12,11 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn import continuous, distributions
-from jaxrl.nn.dense import Dense, weights
+from jaxrl.nn import distributions
 from jaxrl.nn.entities import Pointed, choices
-from jaxrl.nn.orthogonal import orthogonal
-from jaxrl.nn.torso import MLP
+from jaxrl.nn.layers import MLP, Dense, orthogonal, weights
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 __all__ = [
@@ -99,7 +97,10 @@ class CategoricalHead(nn.Module):
         self, features: jax.Array, mask: jax.Array | None = None, pointed: Pointed | None = None
     ) -> distributions.Categorical:
         features = MLP(self.sizes, self.activation)(features)
-        logits = choices(self.num_actions, 0.01, features, pointed)
+        if pointed is None:
+            logits = Dense(self.num_actions, orthogonal(0.01), name="output")(features)
+        else:
+            logits = choices(self.num_actions, 0.01, features, pointed)
         return distributions.categorical(logits, mask)
 
 
@@ -145,11 +146,11 @@ class GaussianHead(nn.Module):
         std = jnp.exp(weights(self, "log_std", nn.initializers.zeros_init(), shape))
         low, high = bounds_of(self.space)
         if self.squash:
-            return continuous.SquashedNormal(mean, std, low, high, len(shape))
+            return distributions.SquashedNormal(mean, std, low, high, len(shape))
         bounded = spanned(self.space)
         low, high = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
         center, half = jnp.asarray((high + low) / 2), jnp.asarray((high - low) / 2)
-        return continuous.normal(center + half * mean, half * std, len(shape))
+        return distributions.normal(center + half * mean, half * std, len(shape))
 
 
 class SquashedHead(nn.Module):
@@ -163,14 +164,14 @@ class SquashedHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> continuous.SquashedNormal:
+    def __call__(self, features: jax.Array) -> distributions.SquashedNormal:
         shape = self.space.shape
         features = MLP(self.sizes, self.activation)(features)
         outputs = Dense(2 * int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         mean, spread = (part.reshape(*features.shape[:-1], *shape) for part in jnp.split(outputs, 2, axis=-1))
         offset = np.float32(np.log(-_LEAST / _MOST))  # of the sigmoid at which the logarithm is 0
         log_std = _LEAST + (_MOST - _LEAST) * jax.nn.sigmoid(spread + offset)
-        return continuous.SquashedNormal(mean, jnp.exp(log_std), *bounds_of(self.space), len(shape))
+        return distributions.SquashedNormal(mean, jnp.exp(log_std), *bounds_of(self.space), len(shape))
 
 
 class DeterministicHead(nn.Module):
@@ -181,14 +182,14 @@ class DeterministicHead(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> continuous.Noisy:
+    def __call__(self, features: jax.Array) -> distributions.Noisy:
         shape, (low, high) = self.space.shape, bounds_of(self.space)
         features = MLP(self.sizes, self.activation)(features)
         outputs = Dense(int(np.prod(shape)), kernel_init=orthogonal(0.01), name="output")(features)
         within = jnp.tanh(outputs.reshape(*features.shape[:-1], *shape))
         bounds = (jnp.broadcast_to(bound, within.shape) for bound in (low, high))
         action = jnp.asarray((high + low) / 2) + (high - low) / 2 * within
-        return continuous.Noisy(action, *bounds).with_noise(0.0)
+        return distributions.Noisy(action, *bounds).with_noise(0.0)
 
 
 class QHead(nn.Module):
@@ -209,7 +210,10 @@ class QHead(nn.Module):
     def __call__(self, features: jax.Array, pointed: Pointed | None = None) -> jax.Array:
         hidden = MLP(self.sizes, self.activation, self.layer_norm)(features)
         scale, axis = (1.0, -1) if self.num_bins is None else (0.01, -2)
-        outputs = choices(self.num_actions, scale, hidden, pointed, self.num_bins)
+        if pointed is None and self.num_bins is None:
+            outputs = Dense(self.num_actions, orthogonal(scale), name="output")(hidden)
+        else:
+            outputs = choices(self.num_actions, scale, hidden, pointed, self.num_bins)
         if self.dueling:
             head = ValueHead(self.sizes, self.activation, self.num_bins, self.layer_norm, name="state")
             outputs = jnp.expand_dims(head(features), axis) + outputs - outputs.mean(axis=axis, keepdims=True)
@@ -217,7 +221,7 @@ class QHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """Maps `[..., H]` to a scalar `[...]`, or to logits `[..., num_bins]` over bins of values (see `jaxrl.rl.value`).
+    """Maps `[..., H]` to a scalar `[...]`, or to logits `[..., num_bins]` over bins of values (see `jaxrl.rl.losses`).
 
     Initially, all bins are about equally likely, so an untrained value is the middle of the range.
     """

@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn.dense import Dense
-from jaxrl.nn.orthogonal import orthogonal
-from jaxrl.nn.torso import Torso
+from jaxrl.nn.encoder import Torso
+from jaxrl.nn.layers import Dense, orthogonal
 from jaxrl.spaces import Box, Space
 
 __all__ = ["MonotonicMixer"]

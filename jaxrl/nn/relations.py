@@ -121,4 +121,4 @@ def _in_blocks(function: Callable[[jax.Array], Relations], rows: jax.Array) -> R
     size = -(-count // blocks)
     padded = jnp.pad(rows, ((0, blocks * size - count), (0, 0))).reshape(blocks, size, -1)
     found = jax.lax.map(function, padded)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], found)
+    return jax.tree.map(lambda leaf: leaf.reshape(blocks * size, *leaf.shape[2:])[:count], found)

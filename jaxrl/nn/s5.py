@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.nn.dense import Dense, on_rows, weights
+from jaxrl.nn.layers import Dense, on_rows, weights
 
 __all__ = ["S5", "associative_recurrence", "hippo", "sequential_recurrence"]
 

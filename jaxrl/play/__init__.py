@@ -4,8 +4,8 @@
 """
 
 from jaxrl.play.editor import Editor
+from jaxrl.play.input import Words
 from jaxrl.play.screen import Screen
 from jaxrl.play.session import Session, Turn
-from jaxrl.play.words import Words
 
 __all__ = ["Editor", "Screen", "Session", "Turn", "Words"]

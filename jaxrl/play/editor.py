@@ -6,9 +6,8 @@ import dataclasses
 import itertools
 from typing import Any, Protocol, runtime_checkable
 
-from jaxrl.query import parse_options, spelled
-from jaxrl.registry import make
-from jaxrl.text_map import TextMap, as_rows
+from jaxrl.envs.options import TextMap, as_rows
+from jaxrl.registry import make, parse_options, spelled
 
 __all__ = ["Editor", "Sketch"]
 
@@ -72,7 +71,7 @@ class Sketch:
 
 
 class Editor:
-    """What a person draws.
+    """A map that a person draws.
 
     Args:
         env: The name of the environment to begin with; its map may be unfinished.
@@ -103,7 +102,7 @@ class Editor:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the map; None if it can be played."""
+        """The fault of the map; None if it can be played."""
         try:
             make(self.name)
         except ValueError as error:
@@ -112,7 +111,7 @@ class Editor:
 
     @property
     def legend(self) -> str:
-        """What can be typed."""
+        """The characters of the map and their meanings."""
         parts = []
         for meaning, group in itertools.groupby(self.map.tiles.items(), lambda item: item[1].rstrip(" 0123456789")):
             tiles = [_SPACE if tile == " " else tile for tile, _ in group]
@@ -121,7 +120,7 @@ class Editor:
 
     @property
     def keys(self) -> str:
-        """What can be typed besides the characters of the map."""
+        """The keys besides the characters of the map."""
         return f"arrows move, {', '.join(f'{key} {does}' for key, does in _SIZES.items())}, {_UNDO} takes back"
 
     def type(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""How a moment is shown in a terminal: in words, as a picture of coloured half blocks, or in letters; and a sketch."""
+"""A moment in a terminal: in words, as a picture of coloured half blocks, or in letters; and a map as a sketch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BESIDES = 12  # lines that a picture leaves for everything else
 
 
 class Screen:
-    """What a person sees.
+    """The terminal in which a person sees a game or a map.
 
     Args:
         console: Where to print.
@@ -139,12 +139,12 @@ def half_blocks(picture: np.ndarray) -> Text:
 
 
 def captions(scene: shapes.Scene) -> str:
-    """What stands above the last frame, in a line."""
+    """The captions of the last frame, in a line."""
     return " · ".join(text for c in scene.captions if (text := str(shapes.at(c.text, scene.num_frames - 1))))
 
 
 def facts(scene: shapes.Scene) -> list[str]:
-    """What stands above a picture and, in a replay, at the pointer: the captions, then a line for each thing."""
+    """The captions, then a line for each thing that a replay describes at the pointer."""
     lines = dict.fromkeys(_things(scene, scene.num_frames - 1))
     return [*filter(None, [captions(scene)]), *list(lines)[:_MOST_FACTS]]
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
-from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.fields import as_seed
-from jaxrl.play.partners import Partner
+from jaxrl.config import as_seed
+from jaxrl.deploy.policy import Policy
+from jaxrl.environment import Environment, MultiAgentEnvironment, Script
 from jaxrl.replay import Recording, Replay
 from jaxrl.spaces import Discrete
 from jaxrl.train.members import seed_keys
 from jaxrl.wrappers import OtherPlay, Wrapper, as_multi_agent
 
-__all__ = ["Session", "Turn"]
+__all__ = ["ByRules", "ForSome", "Partner", "Session", "Turn"]
 
 _STREAM = 4  # of the seed's key, which itself belongs to the partner; see `seed_keys`
+_STEPS_DRAWN = 12  # enough for pictures that follow what moves
 
 
 @runtime_checkable
@@ -36,7 +37,7 @@ class _Lettered(Protocol):
 
 
 class Turn(NamedTuple):
-    """What happened in a step, for each of the N agents."""
+    """The actions and rewards of a step, for each of the N agents."""
 
     actions: tuple[str, ...]
     rewards: np.ndarray
@@ -51,7 +52,7 @@ class Session:
         partner: Acts for the other agents, such as the policy of a run; None draws their actions among the legal ones.
         seat: The person's agent.
         seed: Determines the game, apart from what the person does.
-        greedy: Whether the partner takes the most likely actions; False draws them.
+        greedy: The partner takes the most likely actions; False draws them.
 
     Raises:
         ValueError: Actions are not Discrete, there is no such seat, or an `OtherPlay` renames what is seen.
@@ -89,7 +90,7 @@ class Session:
 
     @property
     def obs(self) -> np.ndarray:
-        """What the person's agent observes."""
+        """The observation of the person's agent."""
         return np.asarray(self._recording.obs)[self.seat]
 
     @property
@@ -99,7 +100,7 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """Whether the game is over."""
+        """True once the game is over."""
         return self._recording.done
 
     @property
@@ -185,10 +186,57 @@ class Session:
         return np.array(chosen, np.int32)
 
 
-_STEPS_DRAWN = 12  # enough for pictures that follow what moves
-
-
 def _names(env: Environment, count: int) -> tuple[str, ...]:
     """The names of an agent's actions: their numbers if the environment names too few."""
     named = env.action_names
     return named[:count] if len(named) >= count else tuple(map(str, range(count)))
+
+
+class Partner(Protocol):
+    """Chooses the actions of all N agents; the person's is not taken."""
+
+    def reset(self, seed: int = 0) -> Any:
+        """Forget the last game."""
+
+    def predict(self, obs: Any, *, action_mask: Any = None, greedy: bool = True) -> Any:
+        """Actions `[N]` for observations `[N, D]` and masks bool `[N, A]`."""
+
+
+class ForSome:
+    """The policy of a run that was trained for some of the agents.
+
+    Args:
+        policy: It acts for n agents.
+        agents: Their indices, `[n]`.
+    """
+
+    def __init__(self, policy: Policy, agents: Sequence[int]) -> None:
+        self._policy, self._agents = policy, np.array(agents)
+
+    def reset(self, seed: int = 0) -> None:
+        """Forget the last game."""
+        self._policy.reset(seed)
+
+    def predict(self, obs: Any, *, action_mask: Any = None, greedy: bool = True) -> np.ndarray:
+        """Actions `[N]`; those of other agents are 0."""
+        mask = None if action_mask is None else action_mask[self._agents]
+        actions = np.zeros(len(obs), np.int32)
+        actions[self._agents] = self._policy.predict(obs[self._agents], action_mask=mask, greedy=greedy)
+        return actions
+
+
+class ByRules:
+    """An environment's `scripted_policy`."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = jax.jit(script)
+        self.reset()
+
+    def reset(self, seed: int = 0) -> None:
+        """Begin the draws of another game."""
+        self._key = jax.random.key(seed)
+
+    def predict(self, obs: Any, *, action_mask: Any = None, greedy: bool = True) -> np.ndarray:
+        """Actions `[N]`; rules draw where they do not decide, whether greedy or not."""
+        self._key, key = jax.random.split(self._key)
+        return np.asarray(self._script(obs, action_mask, key))

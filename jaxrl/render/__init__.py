@@ -15,11 +15,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxrl.render.gif import save_gif
 from jaxrl.render.html import save_html, to_html
-from jaxrl.render.mp4 import save_mp4
 from jaxrl.render.raster import rasterise
 from jaxrl.render.scene import Film
+from jaxrl.render.video import save_gif, save_mp4
 
 __all__ = ["SUFFIXES", "Film", "rasterise", "save", "save_gif", "save_html", "save_mp4", "to_html"]
 

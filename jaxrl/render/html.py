@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.render.scene import Film, Picture, Scene, Shape, Value
+from jaxrl.render.scene import Film, Picture, Scene, Shape, Value, jumps
 
 __all__ = ["encode", "save_html", "to_html"]
 
@@ -49,7 +49,11 @@ def encode(scene: Scene, frames_per_step: int) -> dict[str, Any]:
     table = _Series(scene.num_frames)
     left, _, _, top = scene.view
     scale = _WIDTH / scene.width
-    shapes = [_encode_shape(shape, table, left, top, scale) for shape in scene.shapes]
+    shapes = []
+    for shape in scene.shapes:
+        shapes.append(_encode_shape(shape, table, left, top, scale))
+        if (jump := jumps(shape, scene)).any():
+            shapes[-1]["jump"] = table.put(jump)
     return {
         "frames": scene.num_frames,
         "framesPerStep": frames_per_step,
@@ -68,7 +72,7 @@ def _encode_shape(shape: Shape, table: _Series, left: float, top: float, scale: 
     out: dict[str, Any] = {"kind": type(shape).__name__.lower()}
     for field in dataclasses.fields(shape):
         value = getattr(shape, field.name)
-        if field.name == "tip" or value is None:
+        if field.name in ("tip", "jump") or value is None:
             continue
         if field.name == "x":
             value = np.rint((np.asarray(value) - left) * scale).astype(int)

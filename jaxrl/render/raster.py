@@ -35,7 +35,7 @@ def pillow() -> None:
 def rasterise(scene: Scene, width: int = 480) -> np.ndarray:
     """All frames of a scene, uint8 `[F, H, W, 3]` with `W = width` pixels; H follows from the scene's view.
 
-    Captions are not drawn; `compose.with_captions` turns them into shapes.
+    Captions are not drawn; `scene.with_captions` turns them into shapes.
 
     Raises:
         ImportError: Pillow is not installed.

@@ -27,10 +27,17 @@ __all__ = [
     "Tip",
     "Value",
     "at",
+    "jumps",
     "resample",
+    "with_banner",
+    "with_captions",
 ]
 
 Value = Any  # a number or string, or an array [F] of them
+_FAR = 0.4  # parts of the picture's longer side: what moves farther in one frame has not gone there (respawn, torus)
+_STRIP = 0.058  # height of the strip of captions, and other lengths, as fractions of the picture's width
+_TEXT = 0.029
+_STRIP_FILL = _BANNER_FILL = "#0a0e15"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +51,15 @@ class Tip:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The common fields of all shapes: the anchor, the opacity and the tooltip."""
+    """The common fields of all shapes: the anchor, the opacity, the tooltip, and where motion is not smooth."""
 
     x: Value
     y: Value
     alpha: Value = 1.0
     tip: Tip | None = None
+    jump: Value = False
+    """Frames from which the shape does not glide to the next one, such as a card that is dealt anew; far moves are
+    jumps anyway, see `jumps`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,10 +74,17 @@ class Circle(Shape):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Polygon(Circle):
-    """A regular polygon with its corners on the circle; `angle` (radians) turns the first one from the x axis."""
+    """A regular polygon with its corners on the circle; `angle` (radians) turns the first one from the x axis.
+
+    From frame to frame it turns the shorter way, whatever full turns the angles leave out.
+    """
 
     sides: int
     angle: Value = 0.0
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.angle):
+            object.__setattr__(self, "angle", np.unwrap(np.asarray(self.angle, np.float64)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -150,11 +167,18 @@ def at(value: Value, frame: int) -> Any:
     return value[frame] if isinstance(value, np.ndarray) and value.ndim else value
 
 
+def jumps(shape: Shape, scene: Scene) -> np.ndarray:
+    """The frames from which a shape jumps to the next one, bool `[F]`: where it says so, and where it moves far."""
+    x, y = (np.broadcast_to(value, scene.num_frames).astype(np.float64) for value in (shape.x, shape.y))
+    far = np.hypot(np.diff(x), np.diff(y)) > _FAR * max(scene.width, scene.height)
+    return np.append(far, False) | np.asarray(shape.jump, bool)
+
+
 def resample(scene: Scene, times: np.ndarray) -> Scene:
     """The scene with G frames at `times[G]`, given in frames (0 … F-1, fractions allowed).
 
-    Numbers are interpolated between two frames, but only for a shape that is visible in both; otherwise, and for
-    values that are not numbers, the earlier frame applies. The HTML player does the same.
+    Numbers are interpolated between two frames, but only for a shape that is visible in both and does not jump;
+    otherwise, and for values that are not numbers, the earlier frame applies. The HTML player does the same.
     """
     times = np.clip(np.asarray(times, np.float64), 0, scene.num_frames - 1)
     before = np.floor(times).astype(int)
@@ -169,7 +193,8 @@ def resample(scene: Scene, times: np.ndarray) -> Scene:
 
     def shape_at_times(shape: Shape) -> Shape:
         alpha = np.broadcast_to(shape.alpha, (scene.num_frames,))
-        fraction = np.where((alpha[before] > 0) & (alpha[after] > 0), times - before, 0.0)
+        smooth = (alpha[before] > 0) & (alpha[after] > 0) & ~jumps(shape, scene)[before]
+        fraction = np.where(smooth, times - before, 0.0)
         fields = {field.name: getattr(shape, field.name) for field in dataclasses.fields(shape)}
         return type(shape)(**{name: at_times(value, fraction) for name, value in fields.items()})
 
@@ -194,3 +219,54 @@ class Film(Protocol):
     def scene(self) -> Scene:
         """The shapes and captions, frame by frame."""
         ...
+
+
+def with_captions(scene: Scene) -> Scene:
+    """The scene with its captions as shapes in a strip added above its view (unchanged if it has none)."""
+    if not scene.captions:
+        return scene
+    left, bottom, right, top = scene.view
+    strip = _STRIP * scene.width
+    middle = (left + right) / 2
+    margin = 0.02 * scene.width
+    places = ((left + margin, "left"), (middle, "middle"), (right - margin, "right"))
+    # A long caption may need more room than its third. The strip is opaque, so it is drawn after the picture.
+    shapes: list[Shape] = [Rect(x=left, y=top, width=scene.width, height=strip, fill=_STRIP_FILL)]
+    for caption, (x, align) in zip(scene.captions, places, strict=False):
+        y = top + strip / 2
+        size = _TEXT * scene.width
+        shapes.append(Text(x=x, y=y, text=caption.text, size=size, fill=caption.color, align=align))
+    view = (left, bottom, right, top + strip)
+    return dataclasses.replace(scene, view=view, shapes=(*scene.shapes, *shapes), captions=())
+
+
+def with_banner(scene: Scene, text: str, color: str) -> Scene:
+    """The scene with an extra frame: the last one with the banner `text`."""
+    num_frames = scene.num_frames + 1
+
+    def extended(value: Any) -> Any:
+        return np.append(value, value[-1:], axis=0) if isinstance(value, np.ndarray) and value.ndim else value
+
+    def longer(shape: Shape) -> Shape:
+        fields = {field.name: extended(getattr(shape, field.name)) for field in dataclasses.fields(shape)}
+        if shape.tip is not None:
+            rows = {label: extended(value) for label, value in shape.tip.rows.items()}
+            fields["tip"] = dataclasses.replace(shape.tip, rows=rows)
+        return type(shape)(**fields)
+
+    left, bottom, right, _ = scene.view
+    at_end = np.arange(num_frames) == num_frames - 1
+    height = 0.1 * scene.width
+    y = bottom + 0.75 * height + 0.02 * scene.width  # low, so as not to hide the action
+    size = min(0.055, 1.4 / max(len(text), 1))  # a long text is shrunk to fit
+    banner = (
+        Rect(x=left, y=y, dy=-height / 2, width=scene.width, height=height, fill=_BANNER_FILL, alpha=0.72 * at_end),
+        Rect(
+            x=left, y=y, dy=-height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end
+        ),
+        Rect(x=left, y=y, dy=height / 2, width=scene.width, height=0.004 * scene.width, fill=color, alpha=1.0 * at_end),
+        Text(x=(left + right) / 2, y=y, text=text, size=size * scene.width, fill=color, alpha=1.0 * at_end),
+    )
+    captions = tuple(dataclasses.replace(caption, text=extended(caption.text)) for caption in scene.captions)
+    shapes = (*map(longer, scene.shapes), *banner)
+    return dataclasses.replace(scene, num_frames=num_frames, shapes=shapes, captions=captions)

@@ -1,18 +1,22 @@
-"""An arena: every contender plays every other one, and the results become a table, ratings and a picture."""
+"""An arena: every contender plays every other one, and the results become a table, a picture, and ratings.
+
+Ratings are Elo with intervals, and the weights in an equilibrium of the empirical game.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
+from scipy.optimize import linprog
 
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.registry import canonical, make
-from jaxrl.report.ratings import elo, equilibrium, maximin, scores
+from jaxrl.registry import make, shown_name
+from jaxrl.report.tables import markdown_row
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.matches import (
     Contender,
@@ -23,11 +27,28 @@ from jaxrl.train.matches import (
     script_of,
     sides_for,
 )
-from jaxrl.train.pictures.curve import new_figure, verbatim
+from jaxrl.train.pictures import new_figure, verbatim
 from jaxrl.wrappers import as_multi_agent
 from jaxrl.wrappers.players import SCRIPTED
 
-__all__ = ["Arena", "as_markdown", "between_runs", "draw_matrix", "facts", "hold", "tables"]
+__all__ = [
+    "Arena",
+    "Elo",
+    "as_markdown",
+    "between_runs",
+    "draw_matrix",
+    "elo",
+    "equilibrium",
+    "facts",
+    "hold",
+    "maximin",
+    "scores",
+    "tables",
+]
+
+_solve = cast(Callable[..., Any], linprog)  # pyright takes six seconds to infer what it returns
+_POINTS = 400 / np.log(10)  # of Elo's scale, for a unit of log odds
+_STEPS = 100  # of Newton's method, most of which it does not need
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +60,7 @@ class Arena:
     games: int
     """Games of each ordered pair."""
     competitive: bool
-    """Whether the two sides are opponents; otherwise both belong to one team, and only its return counts."""
+    """The two sides are opponents; otherwise both belong to one team, and only its return counts."""
     results: np.ndarray
     """int64 `[K, K, 3]`: games that the first side won, drew and lost."""
     returns: np.ndarray
@@ -99,6 +120,7 @@ def hold(
     competitive, by_rules = len(set(env.teams)) > 1, script_of(env, SCRIPTED)
     if scripted and by_rules is not None:  # a contender like all others
         contenders, scripted = (*contenders, by_rules), False
+    # A script that plays a whole team is the last name, and only ever the second side.
     names = (*(each.name for each in contenders), *((SCRIPTED,) if scripted else ()))
     if len(names) < 2 and competitive:
         raise ValueError(
@@ -118,13 +140,14 @@ def hold(
             return play_script(env, contenders[row], key, games, greedy=greedy, programs=programs)
         return play_match(env, contenders[row], contenders[column], key, games, greedy=greedy, programs=programs)
 
+    # Each pair has its own key, whether or not the others play.
     keys = jax.random.split(jax.random.key(seed), len(contenders) * len(names))
     for row, column in pairs:
         result = match(row, column, keys[row * len(names) + column])
         results[row, column], returns[row, column] = result[:3], result.return_mean
         outcome = f"{result.wins} : {result.losses}" if competitive else f"return {result.return_mean:.2f}"
         told(f"{names[row]} {'against' if competitive else 'with'} {names[column]}: {outcome}")
-    return Arena(env.made_as or env.name, names, games, competitive, results, returns)
+    return Arena(shown_name(env.made_as or env.name), names, games, competitive, results, returns)
 
 
 def between_runs(
@@ -158,7 +181,7 @@ def between_runs(
     players = [each for name, run in zip(_names(runs), runs, strict=True) for each in contenders(run, name)]
     played = as_multi_agent(make(env)) if env else _with_all_seats(runs[0].config)
     arena = hold(played, players, scripted=scripted, games=games, greedy=greedy, seed=seed, told=told)
-    return dataclasses.replace(arena, env=canonical(env or runs[0].config.env))
+    return dataclasses.replace(arena, env=shown_name(env or runs[0].config.env))
 
 
 def _with_all_seats(config: Any) -> MultiAgentEnvironment:
@@ -222,7 +245,7 @@ def as_markdown(arena: Arena) -> str:
 
     def lines(table: list[tuple[str, ...]]) -> Iterator[str]:
         for number, row in enumerate(table):
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+            yield markdown_row(row)
             if number == 0:
                 yield "| --- " * len(row) + "|"
 
@@ -279,3 +302,119 @@ def _pairs(names: Sequence[str], sides: Sequence[tuple[int, ...]], competitive: 
 
 def _cell(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.2f}"
+
+
+class Elo(NamedTuple):
+    """Elo ratings of K players, whose mean is 1500."""
+
+    rating: np.ndarray  # [K]
+    low: np.ndarray  # [K], of the interval
+    high: np.ndarray  # [K]
+
+
+def scores(results: np.ndarray) -> np.ndarray:
+    """The mean score `[K, K]` of row against column on both sides: a win is 1, a draw 1/2; NaN if they never played.
+
+    Args:
+        results: `[K, K, 3]`, games that the first side (the row) won, drew and lost against the second (the column).
+    """
+    points, games = _points(results)
+    return np.divide(points, games, out=np.full(games.shape, np.nan), where=games > 0)
+
+
+def elo(results: np.ndarray, *, key: int = 0, repeats: int = 500, level: float = 0.95) -> Elo:
+    """Elo ratings by maximum likelihood, with percentile intervals over resampled games.
+
+    The model is Bradley and Terry's (1952, https://doi.org/10.2307/2334029): the odds that i scores against j are
+    `10 ** ((r_i - r_j) / 400)`, and a draw counts as half a win. One more draw of each pair that met keeps ratings
+    finite when somebody wins every game. Games are resampled from all of them and this draw, so that two equal results
+    do not look certain. The extra draw pulls whoever wins nearly every game towards the others once more in each
+    resample, so an interval that ends short of the rating is stretched to it.
+
+    Args:
+        results: `[K, K, 3]`, games that the first side (the row) won, drew and lost against the second (the column).
+        key: The seed of the resampling.
+        repeats: How many times the games of each pair are resampled.
+        level: The level of the intervals.
+
+    Raises:
+        ValueError: There are fewer than two players, or some have no chain of games to the others.
+    """
+    results = np.asarray(results, np.int64)
+    count = len(results)
+    met = (results + results.swapaxes(0, 1)).sum(-1) > 0
+    if count < 2 or not np.all(np.linalg.matrix_power(met + np.eye(count), count) > 0):
+        raise ValueError("Elo ratings compare at least two players, each of whom has a chain of games to every other.")
+    rating = _fit(results)
+    rng = np.random.default_rng(key)
+    games = results.sum(-1)
+    both = np.maximum(games + games.T, 1)
+    share = results + np.eye(3)[1] * (games / both)[..., None]  # one more draw, on the two sides by their games
+    share /= np.maximum(share.sum(-1, keepdims=True), 1)
+    share[..., 2] = 1 - share[..., 0] - share[..., 1]  # exactly 1 in all, as `multinomial` wants
+    drawn = np.stack([_fit(rng.multinomial(games, np.clip(share, 0, 1))) for _ in range(repeats)])
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Elo(rating, np.minimum(low, rating), np.maximum(high, rating))
+
+
+def equilibrium(score: np.ndarray) -> np.ndarray:
+    """The weights `[K]` of a mixture of players that no player beats: a Nash equilibrium of the empirical game.
+
+    The game is symmetric and has zero sum: whoever picks row i against column j gets `score[i, j] - 1/2`; see Balduzzi
+    et al. (2018), https://arxiv.org/abs/1806.02643.
+
+    Args:
+        score: `[K, K]`, see `scores`; pairs that never played count as even.
+    """
+    payoff = np.nan_to_num(score - 0.5)
+    return maximin((payoff - payoff.T) / 2)
+
+
+def maximin(payoff: np.ndarray) -> np.ndarray:
+    """The weights `[R]` of the mixture of rows that gets the most from its worst column.
+
+    In a game of zero sum it is the row player's half of a Nash equilibrium (von Neumann 1928,
+    https://doi.org/10.1007/BF01448847). Found by linear programming.
+
+    Args:
+        payoff: `[R, C]`, what row gets from column.
+    """
+    rows, columns = payoff.shape
+    # Maximise v such that the mixture gets at least v from every column: weights @ payoff >= v.
+    constraint = np.hstack([-payoff.T, np.ones((columns, 1))])
+    found = _solve(
+        np.append(np.zeros(rows), -1.0),
+        A_ub=constraint,
+        b_ub=np.zeros(columns),
+        A_eq=np.append(np.ones(rows), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, 1)] * rows + [(None, None)],
+    )
+    return found.x[:rows].clip(0.0) + 0.0  # the solver's zeros may be negative, or -0.0
+
+
+def _points(results: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The score of row against column on both sides, `[K, K]`, and the number of games, `[K, K]`."""
+    first = results[..., 0] + results[..., 1] / 2
+    second = results[..., 2] + results[..., 1] / 2
+    games = results.sum(-1)
+    return first + second.T, games + games.T
+
+
+def _fit(results: np.ndarray) -> np.ndarray:
+    """The ratings `[K]` of maximum likelihood, by Newton's method."""
+    points, games = _points(results)
+    np.fill_diagonal(games := games.astype(float), 0.0)
+    np.fill_diagonal(points, 0.0)
+    points, games = points + (games > 0) / 2, games + (games > 0)
+    strength = np.zeros(len(games))
+    for _ in range(_STEPS):
+        expected = 1 / (1 + np.exp(strength[None] - strength[:, None]))
+        gradient = (points - games * expected).sum(1)
+        information = games * expected * (1 - expected)
+        hessian = np.diag(information.sum(1)) - information
+        step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        strength = strength + np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-9:
+            break
+    return 1500 + _POINTS * (strength - strength.mean())

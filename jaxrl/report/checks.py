@@ -9,15 +9,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from jaxrl.errors import shell_path
 from jaxrl.report.collect import Member, SeedGroup, runs_of_sweep
-from jaxrl.report.unequal import unequal
 from jaxrl.train.folder.run_info import PLAN_FILES, plan_in, read_ending
-from jaxrl.train.folder.typable import typable
+from jaxrl.train.folder.sources import hashes
+from jaxrl.train.pictures import short
 
-__all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds"]
+__all__ = ["MIN_SEEDS", "problems", "ranges", "refuse_mixed_seeds", "unequal"]
 
 MIN_SEEDS = 5
 _MOST = 3  # configurations of one algorithm that may be compared without a warning about selection
+_SLACK = 1.05  # of steps: algorithms round them to whole updates
+
+_Runs = Mapping[Path, Mapping[str, Any]]  # the content of run.json by folder
 
 
 def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[str]:
@@ -31,7 +35,7 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
       seed was used for tuning (`tuning_seeds` in the run.json of any run of that algorithm and environment).
     * Missing scores: a run was stopped, diverged or has not ended, so the table would show only the successful ones.
       Or a sweep has not ended, so the table would show only the groups that it has come to.
-    * Diverged seeds: their scores come from parameters that are not finite.
+    * Diverged seeds: they are left out, so the table shows only the others.
     * Unequal: runs on an environment differ in steps, in whether they were made longer on the way, in episodes of the
       evaluation, `on_nan`, versions, git commits or the file of the environment.
     * Dirty git: a run was made with uncommitted changes.
@@ -46,8 +50,9 @@ def problems(groups: Sequence[SeedGroup], min_seeds: int = MIN_SEEDS) -> list[st
 
 def _chosen_and_judged(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
-    for group in groups:
-        count = sum(len(other.scores) > 0 and not other.exploits for other in _family(group, groups))
+    for family in _families(groups):
+        group = family[0]
+        count = sum(len(other.scores) > 0 and not other.exploits for other in family)
         if count > _MOST:
             found.append(
                 f"The best of {count} configurations of {group.algorithm} on {group.env} is chosen and judged by the "
@@ -121,32 +126,26 @@ def refuse_mixed_seeds(groups: Sequence[SeedGroup]) -> None:
     Raises:
         ValueError: They are, for some algorithm on some environment.
     """
-    for group in groups:
-        tuning = _tuning_seeds(group, groups)
-        seeds = {seed for other in _family(group, groups) for seed in other.seeds}
+    for family in _families(groups):
+        tuning, seeds = _tuning_seeds(family), {seed for group in family for seed in group.seeds}
         if tuning & seeds and seeds - tuning:
             raise ValueError(
-                f"The seeds {ranges(sorted(tuning & seeds))} of {group.algorithm} on {group.env} are those that its "
-                f"hyperparameters were chosen by, and {ranges(sorted(seeds - tuning))} are not; a report has no place "
-                f"for both. Leave out the runs with the former."
+                f"The seeds {ranges(sorted(tuning & seeds))} of {family[0].algorithm} on {family[0].env} are those "
+                f"that its hyperparameters were chosen by, and {ranges(sorted(seeds - tuning))} are not; a report "
+                f"has no place for both. Leave out the runs with the former."
             )
 
 
-def _family(group: SeedGroup, groups: Sequence[SeedGroup]) -> list[SeedGroup]:
-    """The groups of the same algorithm on the same environment."""
-    return [other for other in groups if (other.algorithm, other.env) == (group.algorithm, group.env)]
-
-
-def _tuning_seeds(group: SeedGroup, groups: Sequence[SeedGroup]) -> set[int]:
-    """The seeds on which any run of the group's family was tuned."""
-    abouts = [about for other in _family(group, groups) for about in other.runs.values()]
+def _tuning_seeds(family: Sequence[SeedGroup]) -> set[int]:
+    """The seeds on which any run of the family was tuned."""
+    abouts = [about for group in family for about in group.runs.values()]
     return {seed for about in abouts for seed in about.get("tuning_seeds") or ()}
 
 
 def _tuned_on(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
     for family in _families(groups):
-        tuning = _tuning_seeds(family[0], groups)
+        tuning = _tuning_seeds(family)
         tuned = [group for group in family if tuning & set(group.seeds)]
         if tuned:
             both = ranges(sorted({seed for group in tuned for seed in group.seeds if seed in tuning}))
@@ -159,10 +158,11 @@ def _tuned_on(groups: Sequence[SeedGroup]) -> list[str]:
 
 def _without_score(groups: Sequence[SeedGroup]) -> list[str]:
     found = []
-    for path, family, seeds in _by_run(groups, lambda _, member: not math.isfinite(member.score)):
+    for path, family, seeds in _by_run(groups, lambda *of: not math.isfinite(of[1].score) and not _lost(*of)):
         status = family[0].runs[path].get("status", "unfinished")
-        state = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}.get(status)
-        cure = f"jaxrl resume {typable(path)}" if status == "stopped" else "let it end, or run it again"
+        states = {"running": "has not ended", "stopped": "was stopped", "diverged": "has diverged"}
+        state = {**states, "failed": "has failed"}.get(status)
+        cure = f"jaxrl resume {shell_path(path)}" if status == "stopped" else "let it end, or run it again"
         state = f"{path} {state}" if state else f"{path} has no final score"
         found.append(f"{state}, so {seeds} of {_who(family)} cannot be counted: {cure}.")
     return found
@@ -182,15 +182,16 @@ def _incomplete(groups: Sequence[SeedGroup]) -> list[str]:
 
 
 def _diverged(groups: Sequence[SeedGroup]) -> list[str]:
-    def lost(about: Mapping[str, Any], member: Member) -> bool:
-        # A diverged run with a single member, or with no member left, has no score.
-        return about.get("status") == "finished" and bool(set(member.numbers) & set(about.get("diverged") or ()))
-
     return [
-        f"In {path}, {seeds} of {_who(family)} diverged, and what is left of the policy was scored: say so, or leave "
-        f"{'the group' if len(family) == 1 else 'them'} out."
-        for path, family, seeds in _by_run(groups, lost)
+        f"In {path}, {seeds} of {_who(family)} diverged and {'has' if seeds.startswith('seed ') else 'have'} no score: "
+        f"say so, or leave {'the group' if len(family) == 1 else 'them'} out."
+        for path, family, seeds in _by_run(groups, _lost)
     ]
+
+
+def _lost(about: Mapping[str, Any], member: Member) -> bool:
+    """True for a member that diverged in a run that came to its end; with no member left, the run itself diverged."""
+    return about.get("status") == "finished" and bool(set(member.numbers) & set(about.get("diverged") or ()))
 
 
 def _by_run(
@@ -246,3 +247,108 @@ def ranges(seeds: Sequence[int]) -> str:
         else:
             parts.append([seed])
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts)
+
+
+def unequal(groups: Sequence[SeedGroup]) -> list[str]:
+    """For each environment, a sentence about everything that its runs should have in common but do not.
+
+    The checks cover the steps trained, and whether a run was made longer on the way, the episodes of the final
+    evaluation, `on_nan`, the versions of packages, the git commit, and an environment in a file of one's own. Values
+    missing from a run.json are not compared.
+    """
+    found = []
+    for env in dict.fromkeys(group.env for group in groups):
+        here = [group for group in groups if group.env == env]
+        runs = {path: about for group in here for path, about in group.runs.items()}
+        differing = [_differing(runs, *each) for each in _SHARED]
+        found += [f"On {env}, {sentence}" for sentence in (_steps(here), *differing, _versions(runs)) if sentence]
+    return found
+
+
+def _steps(groups: Sequence[SeedGroup]) -> str:
+    """A sentence about unequal steps, among the members that have a score."""
+    scored = [(int(m.timesteps[-1]), group.label, m.run) for group in groups for m in group.members if _counts(m)]
+    if not scored:
+        return ""
+    (few, least, first), (many, most, last) = min(scored), max(scored)
+    if many <= _SLACK * few:
+        return ""
+    return (
+        f"{least} was trained for {short(few)} steps ({first}) but {most} for {short(many)} ({last}): compare them "
+        f"after the same --total-timesteps."
+    )
+
+
+def _counts(member: Member) -> bool:
+    return math.isfinite(member.score) and len(member.timesteps) > 0
+
+
+def _differing(runs: _Runs, what: str, of: Callable[[Mapping[str, Any]], Any], cure: str) -> str:
+    """A sentence about the values that `of` finds in the run.json of runs, if there are several."""
+    values = _by_value(runs, of)
+    return f"{what}, {_told(values)}: {cure}." if len(values) > 1 else ""
+
+
+def _lengthened(about: Mapping[str, Any]) -> str:
+    steps = [earlier.get("timesteps", 0) for earlier in about.get("lengthened") or ()]
+    return " and ".join(f"after {short(each)} steps" for each in steps if each) or "never"
+
+
+def _episodes(about: Mapping[str, Any]) -> int | None:
+    planned = (about.get("options") or {}).get("eval_episodes")
+    return (about.get("evaluation") or {}).get("episodes", planned)
+
+
+def _env_file(about: Mapping[str, Any]) -> str:
+    source = about.get("sources", {}).get("env")
+    return "+".join(sha256[:8] for sha256 in hashes(source).values()) if source else ""
+
+
+_SHARED = (
+    (
+        "some runs were made longer on the way, after which schedules take another course",
+        _lengthened,
+        "train each with all of its --total-timesteps from the beginning",
+    ),
+    ("scores are of different numbers of episodes", _episodes, "train with the same --eval-episodes"),
+    (
+        "runs were trained with different --on-nan",
+        lambda about: (about.get("options") or {}).get("on_nan"),
+        "one goes on where the other ends, so choose one",
+    ),
+    (
+        "runs were made at different git commits",
+        lambda about: ((about.get("git") or {}).get("commit") or "")[:10],
+        "run them again at one",
+    ),
+    ("the file of the environment has changed from run to run", _env_file, "run them again with one"),
+)
+"""Facts that all runs on an environment should share: the problem, the fact in run.json, and the cure."""
+
+
+def _versions(runs: _Runs) -> str:
+    packages = dict.fromkeys(name for about in runs.values() for name in about.get("versions") or ())
+    parts = []
+    for package in packages:
+        values = _by_value(runs, lambda about, name=package: (about.get("versions") or {}).get(name))
+        if len(values) > 1:
+            parts.append(f"{package} {_told(values)}")
+    return f"runs were made with different versions, {'; '.join(parts)}: run them again with one." if parts else ""
+
+
+def _by_value(runs: _Runs, of: Callable[[Mapping[str, Any]], Any]) -> dict[Any, list[Path]]:
+    """The runs by the value that `of` finds in their run.json, if it finds any."""
+    found: dict[Any, list[Path]] = {}
+    for path, about in runs.items():
+        if value := of(about):
+            found.setdefault(value, []).append(path)
+    return found
+
+
+def _told(values: Mapping[Any, Sequence[Path]]) -> str:
+    """The values, each with one of its runs: `64 (runs/a), 512 (runs/b and 3 more)`."""
+    parts = []
+    for value, paths in values.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        parts.append(f"{value} ({paths[0]}{more})")
+    return ", ".join(parts)

@@ -13,19 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl import stats
-from jaxrl.registry import canonical
-from jaxrl.train.folder.row_check import check_members
+from jaxrl.errors import printable
+from jaxrl.registry import shown_name
+from jaxrl.train.folder.json_lines import JsonLines, check_members
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.run_info import plan_in
 from jaxrl.train.folder.sources import hashes
 from jaxrl.train.members import roles_in
-from jaxrl.train.metrics import columns
-from jaxrl.train.pictures.curve import smooth
+from jaxrl.train.metrics import columns, flat_row, own_metrics
+from jaxrl.train.pictures import smooth
 from jaxrl.wrappers.players import member_named
 
 __all__ = ["METRICS", "Member", "SeedGroup", "collect", "runs_of_sweep"]
 
 METRICS = {"win_rate": "win rate", "return_mean": "return", "length_mean": "episode length"}
+"""Metrics of all runs, in words; beside them, runs have `info/NAME` for each number of their `log_info`."""
 _POINTS = 120  # of a group's curve
 _NAMED = 3  # the most differing options that a label lists; with more, it names the run
 _REPEATS = 1000  # of the bootstrap at each point of a curve
@@ -48,7 +50,9 @@ class Member:
     values: np.ndarray
     """`[R]`, the metric during training; NaN where no episode ended."""
     score: float
-    """The metric in the final greedy evaluation; NaN if there was none."""
+    """The metric in the final greedy evaluation; NaN if there was none, or if it has diverged."""
+    played: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """The greedy evaluations on the way and at the end: `timesteps`, `seconds` and `values`, `[E]` each."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +64,15 @@ class SeedGroup:
     algorithm: str
     env: str
     metric: str
-    """One of `METRICS`; the same for all groups on an environment."""
+    """One of `METRICS` or an own one; the same for all groups on an environment."""
     members: tuple[Member, ...]
     runs: dict[Path, dict[str, Any]]
     """The content of run.json by folder."""
+
+    @property
+    def measure(self) -> str:
+        """The metric in words."""
+        return METRICS.get(self.metric, self.metric)
 
     @property
     def name(self) -> str:
@@ -72,12 +81,12 @@ class SeedGroup:
 
     @property
     def role(self) -> str | None:
-        """What its members do in their league; None if they are not in one."""
+        """The role of its members in their league; None if they are not in one."""
         return next(iter(self.runs.values())).get("role")
 
     @property
     def exploits(self) -> bool:
-        """Whether its members are exploiters of a league, whose task is another one than that of all other groups."""
+        """True for the exploiters of a league, whose task is another one than that of all other groups."""
         return self.role == "exploiter"
 
     @property
@@ -134,7 +143,8 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Seed
     Args:
         paths: Run folders with one or several seeds each, folders of sweeps, which hold run folders, and folders of
             searches, of which only the test counts.
-        metric: One of `METRICS`; None for the win rate if every run on an environment has one, otherwise the return.
+        metric: One of `METRICS`, or a number of `log_info`, such as `info/distance` or `distance`; None for
+            the win rate if every run on an environment has one, otherwise the return.
 
     Raises:
         FileNotFoundError: A folder holds no run, or none yet.
@@ -153,8 +163,8 @@ def collect(paths: Sequence[str | Path], metric: str | None = None) -> list[Seed
             raise ValueError(f"{folder.path} is named twice; its seeds would count double.")
     parts = [part for folder in folders for part in _parts(folder, folder.read())]
     groups = []
-    for env in sorted({canonical(part.about["env"]) for part in parts}):
-        groups += _groups_on(env, [part for part in parts if canonical(part.about["env"]) == env], metric)
+    for env in sorted({shown_name(part.about["env"]) for part in parts}):
+        groups += _groups_on(env, [part for part in parts if shown_name(part.about["env"]) == env], metric)
     return groups
 
 
@@ -210,7 +220,8 @@ def _groups_on(env: str, parts: list[_Part], metric: str | None) -> list[SeedGro
         members = [m for part in group for m in _members(part, tables[part.folder.path], metric)]
         label = _label(group[0], others)
         abouts = {part.folder.path: part.about for part in group}
-        groups.append(SeedGroup(label, algorithm, env, metric, tuple(members), abouts))
+        label, shown, where = map(printable, (label, algorithm, env))
+        groups.append(SeedGroup(label, shown, where, metric, tuple(members), abouts))
     return sorted(map(partial(_unlike, groups), groups), key=lambda group: group.label)
 
 
@@ -218,14 +229,19 @@ def _unlike(groups: list[SeedGroup], group: SeedGroup) -> SeedGroup:
     """The group, with its folder in the label if another one has the same."""
     if [other.label for other in groups].count(group.label) == 1:
         return group
-    return dataclasses.replace(group, label=f"{group.label}, {next(iter(group.runs))}")
+    return dataclasses.replace(group, label=printable(f"{group.label}, {next(iter(group.runs))}"))
 
 
 def _table(part: _Part) -> dict[str, np.ndarray]:
     """The columns of metrics.jsonl."""
-    rows = part.folder.metrics.read()
-    check_members(part.folder.metrics.path, rows, part.about["num_seeds"])
-    return columns(rows)
+    return columns(_rows_of(part, part.folder.metrics))
+
+
+def _rows_of(part: _Part, file: JsonLines) -> list[dict[str, Any]]:
+    """The rows of a file of the run, which have numbers for all of its members."""
+    rows = file.read()
+    check_members(file.path, rows, part.about["num_seeds"])
+    return rows
 
 
 def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wanted: str | None) -> str:
@@ -233,14 +249,16 @@ def _metric(parts: list[_Part], tables: dict[Path, dict[str, np.ndarray]], wante
 
     def ignorant(metric: str) -> list[Path]:
         paths = [part.folder.path for part in parts]
-        evaluations = [part.about.get("evaluation") for part in parts]
+        evaluations = [flat_row(part.about.get("evaluation") or {}) for part in parts]
         written = [(path, (tables[path], played)) for path, played in zip(paths, evaluations, strict=True)]
         return [path for path, sources in written if any(source and metric not in source for source in sources)]
 
     if wanted is None:
         return "return_mean" if ignorant("win_rate") else "win_rate"
-    if wanted not in METRICS:
-        raise ValueError(f"There is no metric {wanted!r}; it is one of {', '.join(METRICS)}.")
+    known = (*METRICS, *own_metrics({name for table in tables.values() for name in table}))
+    wanted = wanted if wanted in known else f"info/{wanted.removeprefix('info/')}"
+    if wanted not in known:
+        raise ValueError(f"There is no metric {wanted[5:]!r}; it is one of {', '.join(known)}.")
     if missing := ignorant(wanted):
         raise ValueError(f"{missing[0]} knows no {wanted}; name another --metric, e.g. return_mean.")
     return wanted
@@ -251,8 +269,11 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
     count = part.about["num_seeds"]
     nothing = np.zeros(0)
     values = table.get(metric, np.zeros((0, count))).reshape(-1, count)
-    evaluation = part.about.get("evaluation") or {}
+    evaluation = flat_row(part.about.get("evaluation") or {})
     scores = np.atleast_1d(np.array(evaluation.get(metric, [None] * count), np.float64))
+    played = columns([row for row in _rows_of(part, part.folder.evaluations) if metric in flat_row(row)])
+    # A member that diverged has numbers, but they are no score.
+    scores = np.where(np.isin(np.arange(count), part.about.get("diverged") or []), np.nan, scores)
     return [
         Member(
             part.folder.path,
@@ -262,13 +283,18 @@ def _members(part: _Part, table: dict[str, np.ndarray], metric: str) -> list[Mem
             table.get("seconds", nothing),
             values[:, list(numbers)].mean(1),
             float(scores[list(numbers)].mean()),
+            {
+                "timesteps": played.get("timesteps", nothing),
+                "seconds": played.get("seconds", nothing),
+                "values": played.get(metric, nothing).reshape(-1, count)[:, list(numbers)].mean(1),
+            },
         )
         for numbers, seed in part.seeds.items()
     ]
 
 
 def _options(about: dict[str, Any]) -> dict[str, Any]:
-    """What all runs of a group share: the configuration without seed and environment, own code, and the start."""
+    """The shared options of a group: the configuration without seed and environment, own code, and the start."""
     options = {name: value for name, value in about["config"].items() if name not in ("seed", "env")}
     for source in about.get("sources", {}).values():
         options |= {name: sha256[:8] for name, sha256 in hashes(source).items()}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrl import stats
-from jaxrl.report.collect import METRICS, SeedGroup, known
-from jaxrl.report.effects import Effect
-from jaxrl.train.pictures.curve import new_figure, short, verbatim
+from jaxrl.report.collect import SeedGroup, known
+from jaxrl.train.folder.run_info import PLAN_FILES, read_checklist
+from jaxrl.train.pictures import new_figure, short, verbatim
 
-__all__ = ["draw_curves", "draw_effects", "draw_profiles"]
+__all__ = ["Effect", "Search", "draw_curves", "draw_effects", "draw_profiles", "effects", "searches"]
 
 # Okabe and Ito's colours, distinguishable with any colour vision, without their yellow.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -23,11 +24,78 @@ _SHOWN = 8  # how many of the best groups get a colour; others are grey
 _BANDS = 4  # the most intervals that can be told apart where they overlap; of more, only the best group's is shown
 _LABELS = 6  # the most values of a hyperparameter that each get a label on the axis
 _LONG = 9  # characters beyond which labels are slanted
+_HATCHES = ("////", "\\\\\\\\", "....", "||||")
 _GREY = {"color": "#9aa5b1", "linestyle": "-"}
+
+
+class Effect(NamedTuple):
+    """The scores at each value of one hyperparameter, regardless of the others."""
+
+    title: str
+    name: str
+    """The name of the hyperparameter."""
+    metric: str
+    points: list[tuple[Any, np.ndarray]]
+    """For each configuration, its value of the hyperparameter and the scores of its seeds."""
+
+
+class Search(NamedTuple):
+    """A search whose test is one of the reported runs."""
+
+    name: str
+    """The name of the group."""
+    checklist: dict[str, Any]
+
+
+def searches(groups: Sequence[SeedGroup]) -> list[Search]:
+    """The searches whose folders contain the runs."""
+    found = {}
+    for group in groups:
+        for path in group.runs:
+            file = path.parent / PLAN_FILES["search"]
+            if file.is_file():
+                found[file] = Search(group.name, read_checklist(file))
+    return list(found.values())
+
+
+def effects(groups: Sequence[SeedGroup]) -> list[Effect]:
+    """The effects of all hyperparameters with several values, by algorithm and environment; empty for most reports."""
+    found = []
+    families = dict.fromkeys((group.algorithm, group.env) for group in groups)
+    for algorithm, env in families:
+        family = [g for g in groups if (g.algorithm, g.env) == (algorithm, env) and len(g.scores)]
+        tried = [({**next(iter(g.runs.values()))["config"]}, g.scores) for g in family]
+        metric = family[0].measure if family else ""
+        found += _effects(f"{algorithm} on {env}", metric, tried)
+    for name, checklist in searches(groups):
+        last = {json.dumps(trial["point"]): trial for trial in checklist.get("trials", ())}  # halving: the longest
+        tried = [(t["point"], _finite(t["scores"])) for t in last.values()]
+        metric = "win rate" if "win_rate" in (checklist.get("test") or {}) else "return"
+        found += _effects(f"{name}: the search, tuning seeds", metric, tried)
+    return found
+
+
+def _finite(scores: Sequence[float | None]) -> np.ndarray:
+    """The finite scores; a diverged seed has null, or NaN in older files."""
+    values = np.array(scores, np.float64)
+    return values[np.isfinite(values)]
+
+
+def _effects(title: str, metric: str, tried: Sequence[tuple[dict[str, Any], np.ndarray]]) -> list[Effect]:
+    """An effect for each name that has several values."""
+    names = dict.fromkeys(name for values, _ in tried for name in values)
+    found = []
+    for name in names:
+        points = [(values[name], scores) for values, scores in tried if name in values and len(scores)]
+        if name not in ("seed", "env") and len({json.dumps(value) for value, _ in points}) > 1:
+            found.append(Effect(title, name, metric, points))
+    return found
 
 
 def draw_curves(groups: Sequence[SeedGroup]) -> Any:
     """A figure with a row per environment: curves over steps and over seconds, IQM bold, its interval, seeds faint.
+
+    Dots are the IQM of the greedy evaluations.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -42,16 +110,18 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
             banded = _banded(here, looks)
             for group in _ordered(here):
                 _curve(axes, group, axis, looks.get(group.label), group.label in banded)
+                if group.label in looks:
+                    _dots(axes, group, axis, looks[group.label])
             axes.set_xlabel(_AXES[axis])
             axes.set_xlim(0, None)
             if here[0].metric == "win_rate":
                 axes.set_ylim(-0.02, 1.02)
             _tidy(axes)
-        row[0].set_ylabel(f"{METRICS[here[0].metric]} while training")
+        row[0].set_ylabel(here[0].measure)
         row[0].xaxis.set_major_formatter(lambda steps, _: short(steps))
         row[0].set_title(verbatim(env), loc="left", fontsize=12, fontweight="bold")
         _legend(row[1])
-        if not any(len(known(member, "timesteps")[0]) for group in here for member in group.members):
+        if not any(line.get_xdata().size for line in row[0].lines):
             _say(row, "no episode has ended")
     return figure
 
@@ -78,7 +148,7 @@ def draw_profiles(groups: Sequence[SeedGroup]) -> Any | None:
         thresholds, banded = _thresholds(here), _banded(here, looks)
         for group in _ordered(here):
             _profile(axes, group, thresholds, looks.get(group.label), group.label in banded)
-        axes.set_xlabel(f"final {METRICS[here[0].metric]}, τ")
+        axes.set_xlabel(f"final {here[0].measure}, τ")
         axes.set_ylabel("share of seeds above τ")
         axes.set_ylim(-0.02, 1.02)
         axes.set_title(verbatim(env), loc="left", fontsize=12, fontweight="bold")
@@ -89,19 +159,19 @@ def draw_profiles(groups: Sequence[SeedGroup]) -> Any | None:
     return figure
 
 
-def draw_effects(effects: Sequence[Effect]) -> Any:
+def draw_effects(found: Sequence[Effect]) -> Any:
     """A figure with a panel per hyperparameter: seeds as dots, and the IQM of each configuration with its interval.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    wide = min(3, len(effects))
-    high = -(-len(effects) // wide)
+    wide = min(3, len(found))
+    high = -(-len(found) // wide)
     figure = new_figure("A report", 11.0, 3.4 * high)
     panels = figure.subplots(high, wide, squeeze=False).ravel()
-    for effect, axes in zip(effects, panels, strict=False):
+    for effect, axes in zip(found, panels, strict=False):
         _effect(axes, effect)
-    for axes in panels[len(effects) :]:
+    for axes in panels[len(found) :]:
         axes.set_visible(False)
     return figure
 
@@ -113,8 +183,11 @@ def _effect(axes: Any, effect: Effect) -> None:
         if len(scores) > 1:
             middle, low, high = stats.interval(stats.iqm, scores, expand=True)
             axes.plot([x, x], [low, high], color=color, linewidth=1.6, alpha=0.4 if crowded else 0.9)
-            axes.plot([x] * len(scores), scores, "o", color=color, markersize=3.5, alpha=0.3, markeredgewidth=0)
             axes.plot(x, middle, "o", color=color, markersize=6, markeredgecolor="white", zorder=3)
+            beside = {"textcoords": "offset points", "ha": "center", "va": "center", "color": _COLORS[1]}
+            axes.update_datalim([(x, score) for score in scores])
+            for score in scores:  # beside the interval, which would hide them
+                axes.annotate("×", (x, score), (6, 0), annotation_clip=False, fontsize=7, **beside)
         else:
             axes.plot(x, scores[0], "o", color=color, markersize=5, alpha=0.7, markeredgewidth=0)
     axes.set_xlabel(effect.name)
@@ -154,7 +227,7 @@ def _label(axes: Any, places: Sequence[float], names: Sequence[str]) -> None:
 
 
 def _close(axes: Any, places: Sequence[float]) -> bool:
-    """Whether two places are nearer to each other than a seventh of their range on the axis."""
+    """True if two places are nearer to each other than a seventh of their range on the axis."""
     on_axis = np.log(places) if axes.get_xscale() == "log" else np.asarray(places, np.float64)
     return len(places) > 2 and np.diff(on_axis).min() < np.ptp(on_axis) / 7
 
@@ -213,6 +286,19 @@ def _curve(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any] | None, 
         axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
+def _dots(axes: Any, group: SeedGroup, axis: str, look: dict[str, Any]) -> None:
+    """The IQM of the greedy evaluations that all members have had at the same step."""
+    steps, where, values = (
+        np.concatenate([member.played.get(name, np.zeros(0)) for member in group.members])
+        for name in ("timesteps", axis, "values")
+    )
+    counts = {step: np.sum(steps == step) for step in np.unique(steps[np.isfinite(values)])}
+    here = [steps == step for step, count in counts.items() if count == len(group.members)]
+    if here:
+        x, y = [where[at].mean() for at in here], [stats.iqm(values[at]) for at in here]
+        axes.plot(x, y, "o", color=look["color"], markersize=6, markeredgecolor="white", zorder=3, clip_on=False)
+
+
 def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str, Any] | None, band: bool) -> None:
     if look is None:
         share = stats.performance_profile(group.scores, thresholds)
@@ -220,8 +306,12 @@ def _profile(axes: Any, group: SeedGroup, thresholds: np.ndarray, look: dict[str
         return
     share, low, high = stats.interval(stats.mean, stats.exceeds(group.scores, thresholds), expand=True)
     axes.plot(thresholds, share, linewidth=2.2, drawstyle="steps-post", label=verbatim(group.label), **look)
-    if band:
-        axes.fill_between(thresholds, low, high, color=look["color"], alpha=0.15, linewidth=0, step="post")
+    if band and len(group.scores) >= stats.MIN_COVERED:  # hatched, each in its own way, as they overlap
+        hatch = _HATCHES[len(axes.collections) % len(_HATCHES)]
+        name = verbatim(f"{group.label}, 95 % interval")
+        face, edge = ((look["color"], alpha) for alpha in (0.08, 0.5))
+        fill = {"facecolor": face, "edgecolor": edge, "hatch": hatch, "linewidth": 0.8}
+        axes.fill_between(thresholds, low, high, step="post", label=name, **fill)
 
 
 def _thresholds(groups: Sequence[SeedGroup]) -> np.ndarray:

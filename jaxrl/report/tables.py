@@ -11,21 +11,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl import stats
+from jaxrl.display import spreadsheet_cell
+from jaxrl.errors import printable
 from jaxrl.report.collect import METRICS, SeedGroup
-from jaxrl.train.pictures.curve import short
+from jaxrl.train.pictures import short
 
 __all__ = [
+    "COLUMNS",
     "Improvement",
     "Summary",
     "across",
+    "as_row",
     "between",
     "csv_table",
     "improvements",
+    "latex",
     "markdown",
+    "markdown_row",
     "number",
-    "speed",
     "summarise",
 ]
+
+COLUMNS = ("environment", "algorithm", "seeds", "metric", "IQM", "interval", "mean ± std", "steps", "steps/s")
+_IN_LATEX = {ord(c): f"\\{c}" for c in "&%$#_{}"} | {
+    ord(c): text
+    for c, text in zip("\\~^±–", (r"\textbackslash{}", r"\textasciitilde{}", r"\^{}", r"$\pm$", "--"), strict=True)
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +51,8 @@ class Summary:
     """The number of seeds with a score."""
     iqm: float
     low: float
-    """The lower end of the 95 % stratified bootstrap interval, expanded for few seeds; NaN for one seed."""
+    """The lower end of the 95 % stratified bootstrap interval, expanded for few seeds. Two to four are too few for
+    that and have their range; NaN for one."""
     high: float
     mean: float
     std: float
@@ -72,8 +84,13 @@ class Improvement(NamedTuple):
     the same scores picked the best: NaN for too few seeds, infinite if nothing can be concluded."""
 
     @property
+    def equal(self) -> bool:
+        """True if both have the same IQM, so that none is the best."""
+        return bool(stats.iqm(self.best.scores) == stats.iqm(self.other.scores))
+
+    @property
     def clear(self) -> bool:
-        """Whether the best is clearly better, allowing for having been picked."""
+        """True if the best is clearly better, allowing for having been picked."""
         return bool(self.difference.low > 0)
 
 
@@ -102,6 +119,7 @@ def across(groups: Sequence[SeedGroup]) -> dict[str, list[stats.Interval]]:
     """IQM, median, mean and optimality gap over all environments, for each label that ran on all of them.
 
     Only win rates share a scale, so there must be at least two environments with them, and as many scores on each.
+    Fewer than five seeds have estimates without bounds: there, too few resamples differ for 95 %.
     """
     rated = [group for group in groups if group.metric == "win_rate"]
     envs = {group.env for group in rated}
@@ -113,21 +131,30 @@ def across(groups: Sequence[SeedGroup]) -> dict[str, list[stats.Interval]]:
         if everywhere and len({len(each) for each in scores}) == 1 and len(scores[0]):
             matrix = np.stack(scores, axis=-1)
             statistics = (stats.iqm, stats.median, stats.mean, stats.optimality_gap)
-            found[label] = [stats.interval(statistic, matrix, expand=True) for statistic in statistics]
+            known = [stats.interval(statistic, matrix, expand=True) for statistic in statistics]
+            few = len(matrix) < stats.MIN_COVERED
+            found[label] = [each._replace(low=np.nan, high=np.nan) if few else each for each in known]
     return found
 
 
 def markdown(summaries: Sequence[Summary]) -> str:
     """The table as Markdown."""
-    lines = [
-        "| environment | algorithm | seeds | metric | IQM | 95 % interval | mean ± std | steps | steps/s |",
-        "|---|---|--:|---|--:|:-:|--:|--:|--:|",
-    ]
-    for s in summaries:
-        cells = [s.env, s.algorithm, str(s.seeds), METRICS[s.metric], number(s.iqm), between(s.low, s.high, s.iqm)]
-        cells += [f"{number(s.mean)} ± {number(s.std, like=s.mean)}", short(s.timesteps), speed(s.steps_per_second)]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    lines = [COLUMNS, ("---", "---", "--:", "---", "--:", ":-:", "--:", "--:", "--:"), *map(as_row, summaries)]
+    return "".join(f"{markdown_row(cells)}\n" for cells in lines)
+
+
+def latex(summaries: Sequence[Summary]) -> str:
+    """The table as LaTeX, for the package booktabs."""
+    lines = (COLUMNS, *map(as_row, summaries))
+    head, *rows = (" & ".join(printable(cell).translate(_IN_LATEX) for cell in row) for row in lines)
+    body = "".join(rf"{row} \\" + "\n" for row in rows)
+    rules = r"\begin{tabular}{llrlrcrrr}", r"\toprule", rf"{head} \\", r"\midrule"
+    return "\n".join(rules) + f"\n{body}" + "\\bottomrule\n\\end{tabular}\n"
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """A line of a Markdown table, whatever is in the cells."""
+    return "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def csv_table(summaries: Sequence[Summary]) -> str:
@@ -137,7 +164,7 @@ def csv_table(summaries: Sequence[Summary]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
     for summary in summaries:
-        values = (getattr(summary, name) for name in names)
+        values = (spreadsheet_cell(getattr(summary, name)) for name in names)
         writer.writerow(["" if isinstance(value, float) and not np.isfinite(value) else value for value in values])
     return text.getvalue()
 
@@ -150,14 +177,22 @@ def number(value: float, like: float | None = None) -> str:
     return f"{value:.{3 if size < 10 else 1 if size < 1000 else 0}f}"
 
 
-def speed(value: float) -> str:
-    """Steps per second as text."""
-    return f"{value:,.0f}" if np.isfinite(value) else "–"
-
-
 def between(low: float, high: float, like: float) -> str:
     """An interval as text, with as many decimals as `like`; a dash if there is none."""
     return f"{number(low, like)} to {number(high, like)}" if np.isfinite(low) else "–"
+
+
+def _bounds(summary: Summary) -> str:
+    """The interval as text, and its kind: too few seeds for 95 % have their range."""
+    kind = "" if summary.seeds < 2 else " (range)" if summary.seeds < stats.MIN_COVERED else " (95 %)"
+    return between(summary.low, summary.high, summary.iqm) + kind
+
+
+def as_row(s: Summary) -> tuple[str, ...]:
+    """The cells of a summary, under `COLUMNS`."""
+    first = (s.env, s.algorithm, str(s.seeds), METRICS.get(s.metric, s.metric), number(s.iqm), _bounds(s))
+    speed = f"{s.steps_per_second:,.0f}" if np.isfinite(s.steps_per_second) else "–"
+    return (*first, f"{number(s.mean)} ± {number(s.std, like=s.mean)}", short(s.timesteps), speed)
 
 
 def _summary(group: SeedGroup) -> Summary:

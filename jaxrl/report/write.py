@@ -14,11 +14,22 @@ from typing import Any
 from jaxrl import stats
 from jaxrl.report.arena import Arena, draw_matrix, tables
 from jaxrl.report.checks import problems, ranges, refuse_mixed_seeds
-from jaxrl.report.collect import METRICS, SeedGroup
-from jaxrl.report.effects import effects, searches
-from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles
-from jaxrl.report.tables import Summary, across, between, csv_table, improvements, markdown, number, speed, summarise
-from jaxrl.train.pictures.curve import short
+from jaxrl.report.collect import SeedGroup
+from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles, effects, searches
+from jaxrl.report.tables import (
+    COLUMNS,
+    Summary,
+    across,
+    as_row,
+    between,
+    csv_table,
+    improvements,
+    latex,
+    markdown,
+    number,
+    summarise,
+)
+from jaxrl.train.pictures import short
 
 __all__ = ["page", "write_report"]
 
@@ -28,11 +39,13 @@ _RIVALS = 12  # how many groups the best one is compared with
 _INCUMBENTS = 12  # how many of a search's last incumbents are shown
 
 
-def write_report(groups: Sequence[SeedGroup], out: str | Path, arena: Arena | None = None) -> list[Path]:
+def write_report(
+    groups: Sequence[SeedGroup], out: str | Path, arena: Arena | None = None, *, tex: bool = False
+) -> list[Path]:
     """Write all files of a report into a folder, replacing an earlier report; returns their paths, the page first.
 
     effects.png exists only if a hyperparameter had several values, profiles.png only if something had several seeds,
-    arena.png only if there was an `arena`.
+    arena.png only if there was an `arena`, table.tex only if `tex` is True.
 
     Raises:
         ValueError: Tuning seeds and other seeds are mixed.
@@ -55,11 +68,12 @@ def write_report(groups: Sequence[SeedGroup], out: str | Path, arena: Arena | No
         "table.md": markdown(summaries),
         "table.csv": csv_table(summaries),
     }
+    files |= {"table.tex": latex(summaries)} if tex else {}
     out.mkdir(parents=True, exist_ok=True)
-    for left in {"effects.png", "profiles.png", "arena.png"} - files.keys():  # by an earlier report
+    for left in {"effects.png", "profiles.png", "arena.png", "table.tex"} - files.keys():  # by an earlier report
         (out / left).unlink(missing_ok=True)
     for name, content in files.items():
-        (out / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        (out / name).write_bytes(content.encode(errors="replace") if isinstance(content, str) else content)
     return [out / name for name in files]
 
 
@@ -72,15 +86,18 @@ def page(
     """One self-contained HTML page that needs no network. The pictures are PNG data by file name."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
     runs = len({run for group in groups for run in group.runs})
-    seeds = sum(len(group.members) for group in groups if not group.exploits)  # a league is one
+    counts = [len(group.members) for group in groups if not group.exploits]  # a league is one seed
+    seeds = " to ".join(str(count) for count in sorted({min(counts, default=0), max(counts, default=0)}))
+    several = f"{len(counts)} configurations of " if len(counts) > 1 else ""
+    seeds = f"{several}{seeds} seed{'s' * (seeds != '1')}"
     what = ", ".join(labels)
-    if len(labels) > _NAMED:
+    if len(labels) > _NAMED:  # a title of many configurations would be longer than the page
         what = f"{', '.join(dict.fromkeys(group.algorithm for group in groups))}, {len(labels)} configurations,"
     values = {
         "title": html.escape(f"{what} on {', '.join(envs)}"),
-        "about": f"{runs} run{'s' * (runs > 1)}, {seeds} seed{'s' * (seeds > 1)}",
+        "about": f"{runs} run{'s' * (runs > 1)}, {seeds}",
         "problems": _problem_list(problems(groups)),
-        "table": _score_table(summaries),
+        "table": _table(COLUMNS, list(map(as_row, summaries)), numeric=(2, 4, 5, 6, 7, 8)),
         "across": _across_table(groups),
         "improvements": _improvement_table(groups),
         "curves": _image(pictures["curves.png"], "Learning curves over environment steps and over seconds"),
@@ -128,15 +145,6 @@ def _problem_list(sentences: Sequence[str]) -> str:
     return f'<div class="care"><h2>Read with care</h2><ul>{shown}</ul>{more}</div>'
 
 
-def _score_table(summaries: Sequence[Summary]) -> str:
-    head = ("environment", "algorithm", "seeds", "metric", "IQM", "95 % interval", "mean", "std", "steps", "steps/s")
-    rows = []
-    for s in summaries:
-        row = (s.env, s.algorithm, str(s.seeds), METRICS[s.metric], number(s.iqm), between(s.low, s.high, s.iqm))
-        rows.append((*row, number(s.mean), number(s.std, s.mean), short(s.timesteps), speed(s.steps_per_second)))
-    return _table(head, rows, numeric=(2, 4, 5, 6, 7, 8, 9))
-
-
 def _across_table(groups: Sequence[SeedGroup]) -> str:
     rows = [
         (label, *(f"{number(f.estimate)} ({between(f.low, f.high, 1.0)})" for f in found))
@@ -152,24 +160,28 @@ def _across_table(groups: Sequence[SeedGroup]) -> str:
 def _improvement_table(groups: Sequence[SeedGroup]) -> str:
     rows = []
     for each in improvements(groups, _RIVALS):
-        gap, verdict = each.difference, "better" if each.clear else "not shown to be better"
+        gap, verdict = (
+            each.difference,
+            "as good" if each.equal else "better" if each.clear else "not shown to be better",
+        )
         row = (each.best.env, each.best.label, each.other.label, number(each.chance), number(gap.estimate))
         rows.append((*row, between(gap.low, gap.high, gap.estimate), verdict))
     if not rows:
         return ""
     head = (
         "environment",
-        "best",
+        "highest IQM",
         "other",
         "probability of improvement",
         "mean higher by",
         "95 % interval",
-        "the best is",
+        "the first is",
     )
     note = (
-        "The best has the highest IQM. The probability of improvement is the share of pairs of runs in which its run "
-        "scores higher. The intervals are of the difference between the means and hold for all pairs of configurations "
-        "on an environment at once (a bootstrap of the largest |t|, after Romano and Wolf, 2005): the best of many may "
+        "The best has the highest IQM; of equal ones, each is as good. The probability of improvement is the share "
+        "of pairs of runs in which its run scores higher. The intervals are of the difference between the means and "
+        "hold for all pairs of configurations on an environment at once (a bootstrap of the largest |t|, after Romano "
+        "and Wolf, 2005): the best of many may "
         "only be lucky, so it is called better only where the interval is above 0. Fewer than "
         f"{stats.MIN_RUNS} seeds have no interval."
     )
@@ -179,7 +191,10 @@ def _improvement_table(groups: Sequence[SeedGroup]) -> str:
 def _profile_section(picture: bytes | None) -> str:
     if picture is None:
         return ""
-    note = "How many seeds end above a score τ. The higher curve has scored better; where curves cross, neither has."
+    note = (
+        "How many seeds end above a score τ, and hatched the 95 % interval, from five seeds on. The higher curve has "
+        "scored better; where curves cross, neither has."
+    )
     image = _image(picture, "Share of seeds above each score")
     return f'<h2>Performance profiles</h2>{image}<p class="note">{note}</p>'
 
@@ -195,8 +210,9 @@ def _effect_section(picture: bytes | None) -> str:
     if picture is None:
         return ""
     note = (
-        "Each configuration at its value, whatever its other hyperparameters: large the IQM over its seeds with the "
-        "95 % interval, small the seeds. What a search has tried is scored on tuning seeds, which no table here counts."
+        "Each configuration at its value, whatever its other hyperparameters: dots are the IQM over its seeds with the "
+        "95 % interval (with fewer than 5 seeds, their range), crosses the seeds. What a search has tried is scored on "
+        "tuning seeds, which no table here counts."
     )
     image = _image(picture, "Final score over the values of each hyperparameter")
     return f'<h2>Effects of hyperparameters</h2>{image}<p class="note">{note}</p>'

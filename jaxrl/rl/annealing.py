@@ -120,19 +120,16 @@ def parse_schedule(text: str) -> Schedule:
     return Schedule(name, _number(text, number, 0.0), warmup)
 
 
-def annealed(schedule: str, initial: jax.Array | float, update: jax.Array | int, num_updates: int) -> jax.Array:
+def annealed(schedule: Schedule, initial: jax.Array | float, update: jax.Array | int, num_updates: int) -> jax.Array:
     """A hyperparameter's value during an update.
 
     Args:
-        schedule: See `parse_schedule`.
+        schedule: The schedule, as parsed.
         initial: What the schedule multiplies: the value at update 0, or after the warm-up.
         update: Updates done before.
         num_updates: Updates in the whole run; from then on the value is that at the end.
-
-    Raises:
-        ValueError: It is not a schedule.
     """
-    curve, final, warmup = parse_schedule(schedule)
+    curve, final, warmup = schedule
     progress = jnp.clip(jnp.asarray(update, jnp.float32) / num_updates, 0.0, 1.0)
     if warmup:
         rise = jnp.minimum((jnp.asarray(update, jnp.float32) + 1.0) / (warmup * num_updates), 1.0)

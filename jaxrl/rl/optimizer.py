@@ -2,12 +2,15 @@
 
 An optimiser gives the direction of a step; the learning rate gives its length. A kernel for one vector runs faster, and
 compiles far faster, than one for each parameter.
+
+One of the user's own is a function of the learning rate that returns an optax transformation, such as `optax.lion`; it
+takes a tree of parameters, and its updates are added to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +19,14 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from jaxrl.display import kind_of
-from jaxrl.rl.devices import pcast_varying, pmean
-from jaxrl.rl.minibatch import in_parts
+from jaxrl.rl.devices import pmean
+from jaxrl.rl.learn import Loss, gradient
+from jaxrl.source_file import load_named
 
-__all__ = ["OPTIMIZERS", "adam", "checked_loss", "gradient_of_parts", "gradient_step", "muon", "new_opt_state", "radam"]
+__all__ = ["OPTIMIZERS", "adam", "gradient_step", "muon", "new_opt_state", "radam", "take_step"]
 
 _RMS = 0.2  # of an entry of Muon's steps, about that of Adam's: one learning rate serves both (Liu et al., section 2.2)
+_OUTPUTS = {"output", "weights", "bias", "output_weights", "output_bias"}  # layers of heads, and of QMIX's mixer
 
 # Turns a vector of parameters into a tree.
 Unravel = Callable[[jax.Array], Any]
@@ -66,14 +71,67 @@ def radam(as_params: Unravel) -> optax.GradientTransformation:
 OPTIMIZERS: dict[str, Callable[[Unravel], optax.GradientTransformation]] = {"adam": adam, "muon": muon, "radam": radam}
 
 
+def own_optimizer(optimizer: str) -> Callable[[Any], optax.GradientTransformation]:
+    """The function of the learning rate behind a name such as `./my_optimizer.py:lion`.
+
+    Raises:
+        UnknownNameError: There is none of this name.
+        TypeError: It is not a function.
+    """
+    place, _, name = optimizer.rpartition(":")
+    found: Any = load_named(place, name)
+    if not callable(found):
+        raise TypeError(f"optimizer={optimizer!r} is not a function of the learning rate, but {kind_of(found)}.")
+    return cast("Callable[[Any], optax.GradientTransformation]", found)
+
+
 def new_opt_state(params: Any, optimizer: str) -> Any:
     """The optimiser's state before the first step."""
+    if optimizer not in OPTIMIZERS:
+        made = own_optimizer(optimizer)(1.0)
+        if not (hasattr(made, "init") and hasattr(made, "update")):
+            raise TypeError(f"optimizer={optimizer!r} made {kind_of(made)}; return an optax.GradientTransformation.")
+        return made.init(params)
     flat, as_params = ravel_pytree(params)
     return OPTIMIZERS[optimizer](as_params).init(flat)
 
 
+def take_step(
+    params: Any,
+    opt_state: Any,
+    grads: Any,
+    optimizer: str,
+    lr: Any,
+    max_grad_norm: jax.Array | float,
+    weight_decay: float = 0.0,
+) -> tuple[Any, Any, jax.Array]:
+    """One step of the optimiser along the mean gradient of all devices: `(params, opt_state, norm of the gradient)`.
+
+    Args:
+        params: Parameters, the same on all devices.
+        opt_state: The optimiser's state, initially from `new_opt_state`.
+        grads: This device's gradient.
+        optimizer: A name in `OPTIMIZERS`, or of a function, see `own_optimizer`.
+        lr: Learning rate; or one for each entry along the leaves' first axis, `[P]`; or a tree with one of these for
+            each part of the parameters.
+        max_grad_norm: The gradient is scaled down to this global norm.
+        weight_decay: The share of a layer's weights that is added to their direction; biases do not decay.
+    """
+    flat, as_params = ravel_pytree(grads)
+    flat = pmean(flat)
+    norm = jnp.linalg.norm(flat)
+    scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
+    if optimizer not in OPTIMIZERS:
+        return *_own_step(params, opt_state, as_params(flat * scale), optimizer, lr), norm
+    direction, opt_state = OPTIMIZERS[optimizer](as_params).update(flat * scale, opt_state)
+    step = as_params(jnp.asarray(direction))
+    step = _with_decay(step, params, weight_decay) if weight_decay else step
+    params = jax.tree.map(lambda p, u, rate: p - _along(rate, u) * u, params, step, jax.tree.broadcast(lr, params))
+    return params, opt_state, norm
+
+
 def gradient_step(
-    loss: Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]],
+    loss: Loss,
     params: Any,
     opt_state: Any,
     minibatch: Any,
@@ -81,96 +139,22 @@ def gradient_step(
     lr: Any,
     max_grad_norm: jax.Array | float,
     weight_decay: float = 0.0,
-    num_parts: int = 1,
 ) -> tuple[Any, Any, dict[str, jax.Array]]:
-    """One gradient step on a minibatch, over all devices: `(params, opt_state, losses)`.
+    """One step along the gradient of a loss on a minibatch: `(params, opt_state, losses)`; see `take_step`.
 
-    Args:
-        loss: `loss(params, minibatch) -> (scalar, {name: scalar})`; the mean over devices counts.
-        params: Parameters, the same on all devices.
-        opt_state: The optimiser's state, initially from `new_opt_state`.
-        minibatch: This device's share of the minibatch.
-        optimizer: A name in `OPTIMIZERS`.
-        lr: Learning rate; or one for each entry along the leaves' first axis, `[P]`; or a tree with one of these for
-            each part of the parameters.
-        max_grad_norm: The gradient is scaled down to this global norm.
-        weight_decay: The share of a layer's weights that is added to their direction; biases do not decay.
-        num_parts: See `gradient_of_parts`.
-
-    Returns:
-        Losses are this device's and include `grad_norm`.
+    Losses are this device's and include `grad_norm`.
     """
-    grads, losses = gradient_of_parts(loss, pcast_varying(params), minibatch, num_parts)
-    gradient, as_params = ravel_pytree(grads)
-    gradient = pmean(gradient)
-    norm = jnp.linalg.norm(gradient)
-    scale = jnp.minimum(1.0, max_grad_norm / (norm + 1e-6))
-    direction, opt_state = OPTIMIZERS[optimizer](as_params).update(gradient * scale, opt_state)
-    step = as_params(jnp.asarray(direction))
-    step = _with_decay(step, params, weight_decay) if weight_decay else step
-    params = jax.tree.map(lambda p, u, rate: p - _along(rate, u) * u, params, step, jax.tree.broadcast(lr, params))
+    grads, losses = gradient(loss, params, minibatch)
+    params, opt_state, norm = take_step(params, opt_state, grads, optimizer, lr, max_grad_norm, weight_decay)
     return params, opt_state, {**losses, "grad_norm": norm}
 
 
-def gradient_of_parts(
-    loss: Callable[[Any, Any], tuple[jax.Array, dict[str, jax.Array]]], params: Any, minibatch: Any, num_parts: int
-) -> tuple[Any, dict[str, jax.Array]]:
-    """The gradient of a loss, and its facts: means over the parts of a minibatch, one part after another.
-
-    So an update needs the memory of one part, and a part that fits into a core's cache is faster.
-
-    Args:
-        loss: `loss(params, part) -> (scalar, {name: scalar})`.
-        params: What the gradient is taken with respect to.
-        minibatch: Leaves `[L, R, ...]`; those of a carry are `[1, R, ...]`.
-        num_parts: A divisor of R; 1 for all at once.
-
-    Raises:
-        TypeError: The loss returned something else; the message says what to return.
-    """
-
-    def checked(params: Any, part: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
-        total, facts = checked_loss(loss(params, part))
-        if "grad_norm" in facts:
-            raise TypeError("The loss returned 'grad_norm', which is the norm of its gradient; call it something else.")
-        return total, facts
-
-    gradient = jax.grad(checked, has_aux=True)
-    if num_parts == 1:
-        return gradient(params, minibatch)
-
-    def add(total: Any, part: Any) -> tuple[Any, dict[str, jax.Array]]:
-        grads, facts = gradient(params, part)
-        return jax.tree.map(jnp.add, total, grads), facts
-
-    grads, facts = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), in_parts(minibatch, num_parts))
-    return jax.tree.map(lambda total: total / num_parts, grads), jax.tree.map(lambda fact: fact.mean(0), facts)
-
-
-def checked_loss(returned: Any, needed: tuple[str, ...] = ()) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """What a loss returned, if it is a scalar and a dictionary of scalars.
-
-    Args:
-        returned: What it returned.
-        needed: The names of scalars that the algorithm takes from the dictionary.
-
-    Raises:
-        TypeError: It is something else; the message says what to return.
-    """
-    among = f"with {' and '.join(map(repr, needed))} among the names" if needed else "such as means over the minibatch"
-    wanted = f"return (scalar, {{name: scalar}}), {among}"
-    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
-        raise TypeError(f"The loss returned {kind_of(returned)}; {wanted}.")
-    total, facts = returned
-    for name in needed:
-        if name not in facts:
-            raise TypeError(f"The loss returned no {name!r}; {wanted}.")
-    for name, value in (("its first value", total), *((f"{name!r}", value) for name, value in facts.items())):
-        if not isinstance(value, jax.Array | np.ndarray | np.generic | int | float) or jnp.shape(value):
-            raise TypeError(f"The loss returned {name} as {kind_of(value)}; {wanted}.")
-    if not jnp.issubdtype(jnp.result_type(total), jnp.floating):
-        raise TypeError(f"The loss returned its first value as {jnp.result_type(total)}; return a float there.")
-    return total, facts
+def _own_step(params: Any, opt_state: Any, grads: Any, optimizer: str, lr: Any) -> tuple[Any, Any]:
+    """One step of an optimiser of the user's own: `(params, opt_state)`."""
+    if jax.tree.structure(lr) != jax.tree.structure(0) or jnp.ndim(lr):
+        raise TypeError(f"optimizer={optimizer!r} takes one learning rate; leave lr out of policy_hyperparams.")
+    updates, opt_state = own_optimizer(optimizer)(lr).update(grads, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
 
 
 def _with_decay(step: Any, params: Any, weight_decay: float) -> Any:
@@ -197,7 +181,7 @@ def _labels(params: Any) -> Any:
 
     def label(path: tuple[Any, ...], leaf: jax.Array) -> str:
         matrix = _is_kernel(path) and leaf.ndim in (2, 3)
-        return "muon" if matrix and "output" not in [entry.key for entry in path] else "adam"
+        return "muon" if matrix and _OUTPUTS.isdisjoint(entry.key for entry in path) else "adam"
 
     return jax.tree_util.tree_map_with_path(label, params)
 

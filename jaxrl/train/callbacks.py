@@ -23,9 +23,9 @@ class Callback:
     """
 
     work = "callbacks"
-    """What the host does in these methods: a message names it if the device has to wait."""
+    """The work of the host in these methods: a message names it if the device has to wait."""
     reason = "callback"
-    """What `Result.stopped` says if this callback ends training."""
+    """The value of `Result.stopped` if this callback ends training."""
 
     def row(self, row: dict[str, Any]) -> bool | None:
         """A new row, as in metrics.jsonl; the user's callbacks see NaN instead of null. True ends training."""
@@ -149,7 +149,7 @@ class OwnCallbacks(Callback):
         self._each(lambda callback: callback.phase(text))
 
     def _each(self, call: Callable[[Callback], bool | None]) -> bool:
-        """Whether one of them asks to end training. After an exception, no callback is called again."""
+        """True if one of them asks to end training. After an exception, no callback is called again."""
         ends = self.error is not None
         try:
             for callback in [] if ends else self._callbacks:

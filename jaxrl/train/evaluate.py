@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.algorithm import Algorithm, check_algorithm
-from jaxrl.checked import check_log_info
+from jaxrl.check.quick import check_log_info
 from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
 from jaxrl.keys import check_key
+from jaxrl.registry import shared
 from jaxrl.rl.episodes import info_means, kind_means, new_running
 from jaxrl.spaces import Discrete
 
@@ -45,10 +46,10 @@ class Evaluation(NamedTuple):
         return f"{cut.sum()} of {cut.size} episodes of the evaluation had no end after {steps:,} steps and were cut."
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers: episodes, return_mean, return_std, length_mean and, if known, win_rate, returns and info.
+        """Plain numbers: episodes, return_mean, return_std, length_mean and, if known, win_rate and returns.
 
-        `returns` has the mean return of each kind of agent, if there are several, and `info` the mean of each number of
-        `log_info`. With a members axis, all numbers except `episodes` are lists with one number per member.
+        `returns` has the mean return of each kind of agent, if there are several, and `info/NAME` is the mean of each
+        number of `log_info`. With a members axis, all numbers except `episodes` are lists with one number per member.
         """
         returns, lengths = np.asarray(self.returns, np.float64), np.asarray(self.lengths, np.float64)
         summary: dict[str, Any] = {
@@ -59,11 +60,12 @@ class Evaluation(NamedTuple):
         }
         if self.won is not None:
             summary["win_rate"] = np.asarray(self.won, np.float64).mean(-1).tolist()
-        for group, named in (("returns", self.kind_returns), ("info", self.info)):
-            if named:
-                values = {name: np.asarray(own, np.float64) for name, own in named.items()}
-                summary[group] = {name: own.mean(-1).tolist() for name, own in values.items()}
-        return summary
+        kinds, own = (
+            {name: np.asarray(values, np.float64).mean(-1).tolist() for name, values in named.items()}
+            for named in (self.kind_returns, self.info)
+        )
+        summary |= {"returns": kinds} if kinds else {}
+        return summary | {f"info/{name}": value for name, value in own.items()}
 
 
 def evaluate(
@@ -109,6 +111,7 @@ def evaluate(
             f"This train state holds {members[0]} members; evaluate them side by side: jax.vmap(lambda s, k: "
             f"jaxrl.evaluate(algo, env, s, k))(state, jax.random.split(key, {members[0]}))."
         )
+    env = shared(env)
     return _evaluate(
         algo, env, state, key, params, episodes=episodes, greedy=greedy, max_steps=max_steps, log_info=tuple(log_info)
     )
@@ -136,6 +139,7 @@ def _evaluate(
     max_steps: int,
     log_info: tuple[str, ...],
 ) -> Evaluation:
+    # One step of all E episodes; those that have ended play on, and no longer count.
     masked = isinstance(env.action_space(params), Discrete)
     kinds = env.kinds if isinstance(env, MultiAgentEnvironment) else {}
 
@@ -156,6 +160,7 @@ def _evaluate(
     def goes_on(loop: _Loop) -> jax.Array:
         return ~loop.result.finished.all() & (loop.result.lengths.max() < max_steps)
 
+    # From the first observations until all have ended.
     key_reset, key_loop = jax.random.split(key)
     obs, env_state = env.batch_reset(jax.random.split(key_reset, episodes), params)
     nothing = _nothing_yet(episodes, kinds, log_info)

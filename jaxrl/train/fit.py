@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.algorithm import Algorithm, RunConfig, check_algorithm, made_from
-from jaxrl.fields import as_whole
+from jaxrl.config import as_whole
 from jaxrl.source_file import algorithm_name, check_not_loading
 from jaxrl.train.callbacks import Callback, OnRow
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh
@@ -16,11 +16,10 @@ from jaxrl.train.folder.continuation import Resume
 from jaxrl.train.folder.sources import own_make
 from jaxrl.train.health.nan_guard import OnNan, handle_nan
 from jaxrl.train.intervals import Intervals
-from jaxrl.train.lineage import follow_lineage
 from jaxrl.train.loggers import Logger
-from jaxrl.train.members import Members
+from jaxrl.train.members import Members, follow_lineage
 from jaxrl.train.result import Result
-from jaxrl.train.run import KEPT, Recording, SearchRun, Training, run
+from jaxrl.train.run import KEEP_CHECKPOINTS, Recording, SearchRun, Training, run
 from jaxrl.train.start import InitFrom, Start
 
 __all__ = ["fit"]
@@ -40,7 +39,7 @@ def fit(
     stop_at: float | None = None,
     checkpoint_every_updates: int | None = None,
     checkpoint_every_minutes: float | None = None,
-    keep_checkpoints: int = KEPT,
+    keep_checkpoints: int = KEEP_CHECKPOINTS,
     on_nan: OnNan = "stop",
     pictures: bool = True,
     time_split: bool = False,

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 
-from jaxrl.fields import typed
+from jaxrl.config import typed
 
 __all__ = ["ChunkSizer", "Clock", "Intervals", "checks_of_goal"]
 
@@ -64,7 +64,7 @@ class Intervals:
 
     @property
     def saves_on_demand(self) -> bool:
-        """Whether the user asked for checkpoints beyond the default ones."""
+        """True if the user asked for checkpoints beyond the default ones."""
         return bool(self.checkpoint_every_updates or self.checkpoint_every_minutes)
 
     def until_next_stop(self, update: int) -> int:
@@ -74,12 +74,12 @@ class Intervals:
         return min([self.num_updates, *stops]) - update
 
     def evaluates(self, update: int) -> bool:
-        """Whether an evaluation is due after `update` updates, not counting those at the start and the end."""
+        """True if an evaluation is due after `update` updates, not counting those at the start and the end."""
         every = self.updates_to_evaluation
         return every is not None and 0 < update < self.num_updates and update % every == 0
 
     def saves(self, update: int, since_save: float, save_took: float = 0.0) -> bool:
-        """Whether a checkpoint is due after `update` updates, not counting the one at the end.
+        """True if a checkpoint is due after `update` updates, not counting the one at the end.
 
         Args:
             update: Updates done.
@@ -127,7 +127,7 @@ class Clock:
 
     @property
     def running(self) -> bool:
-        """Whether the clock is running."""
+        """True if the clock is running."""
         return self._since is not None
 
     @property

@@ -8,15 +8,14 @@ from typing import Any, NoReturn
 import jax
 
 from jaxrl.algorithm import Metrics, with_replay
-from jaxrl.errors import DivergedError
+from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.callbacks import Callback, Callbacks
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.run_folder import RunFolder
-from jaxrl.train.folder.saver import Saver
-from jaxrl.train.folder.writer import Writer
-from jaxrl.train.health.finite import FiniteWatch
-from jaxrl.train.health.stragglers import Stragglers
-from jaxrl.train.health.throughput import Throughput
+from jaxrl.train.folder.saver import Saver, Writer
+from jaxrl.train.health.divergence import Idle
+from jaxrl.train.health.nan_guard import FiniteWatch
+from jaxrl.train.health.throughput import Stragglers, Throughput
 from jaxrl.train.intervals import ChunkSizer, Clock, Intervals
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import RowMaker
@@ -40,6 +39,7 @@ class Loop:
         folder: The run's folder; None writes nothing.
         keep_checkpoints: How many of the newest checkpoints to keep.
         checkpoint_replay: Whether checkpoints keep the replay buffer, if there is one.
+        learns_after: Updates that only fill the replay buffer.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Loop:
         folder: RunFolder | None = None,
         keep_checkpoints: int = 3,
         checkpoint_replay: bool = True,
+        learns_after: int = 0,
     ) -> None:
         self.programs = programs
         self.intervals = intervals
@@ -63,15 +64,18 @@ class Loop:
         """All rows of the run."""
         self.stopped: str | None = None
         """Why training ended early: the name of a signal, `"goal"` or `"callback"`."""
+        # The helpers: what saves, what watches the numbers, what watches the time, what listens.
         self.saver = Saver(folder, keep_checkpoints, checkpoint_replay, say, self.tell)
         self.watch = FiniteWatch(
             members, intervals.num_updates, programs.state_shape, self._advice, revives=programs.revives
         )
+        self._idle = Idle(learns_after)
         self._say = say
         self._throughput = Throughput(self._tell_of_time)
         self._stragglers = Stragglers(self.tell)
         writer = [Writer(folder, self.tell)] if folder else []
         self._callbacks = Callbacks([*writer, *callbacks], self._throughput)
+        # Where the run is.
         self._evaluated: tuple[int, dict[str, Any]] | None = None  # the update, and the summary
         self._chunk_sizer = ChunkSizer(programs.max_chunk)
         self._pending: tuple[int, Metrics] | None = None
@@ -140,6 +144,8 @@ class Loop:
         self._chunk_began = ended
         self._chunk_sizer.measured(n, ended - began)
         metrics = jax.tree.map(lambda leaf: leaf[:n], metrics)
+        if idle := self._idle.sentence(metrics, before + n == self.intervals.num_updates):
+            self.tell("idle", idle)
         metrics, kept, sentences, error = self.watch.inspect(metrics, n, before, state)
         for text in sentences:
             self.tell("not_finite", text)
@@ -181,18 +187,17 @@ class Loop:
         summary = hosts.main_says(played.summary())
         self._evaluated = (self.rows.update, summary)
         when = {"timesteps": self.rows.timesteps, "seconds": round(self.clock.seconds, 4)}
-        self._callbacks.evaluation({**when, **summary})
-        if (self.intervals.updates_to_evaluation or self._has_best()) and self.rows.update:
-            failed = self.saver.keep_best(self.rows.update, state)
-            if failed:
-                self._say(str(failed))
+        row = {**when, **summary}
+        self._callbacks.evaluation(row)
+        if self.intervals.updates_to_evaluation or self._has_best():
+            self.saver.keep_best(self.rows.update, state, row)
         self._callbacks.phase("training")
         if running:
             self._start_clock()
         return summary
 
     def _has_best(self) -> bool:
-        """Whether an earlier part of the run has kept its best state, which a better one is to replace."""
+        """True if an earlier part of the run has kept its best state, which a better one is to replace."""
         folder = self.saver.folder
         return bool(hosts.main_says(folder is not None and folder.best.exists()))
 
@@ -208,8 +213,11 @@ class Loop:
         """
         assert self.saver.folder is not None
         restored = self.saver.restore(state_shape)
-        self.rows.load(restored.extra["rows"])
-        self.clock = Clock(restored.extra["seconds"])
+        try:
+            self.rows.load(restored.extra["rows"])
+            self.clock = Clock(float(restored.extra["seconds"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self.saver.folder.checkpoints} was changed by hand: {error}.") from error
         self.table = self.saver.folder.metrics.read()
         said = f"Continues after update {restored.update} of {self.intervals.num_updates}."
         whole = jax.tree.structure(restored.state) == jax.tree.structure(state_shape)
@@ -243,5 +251,5 @@ class Loop:
 
 
 def _ready(metrics: Metrics) -> bool:
-    """Whether the device has finished the chunk that produced these metrics."""
+    """True if the device has finished the chunk that produced these metrics."""
     return all(leaf.is_ready() for leaf in jax.tree.leaves(metrics)[:1])

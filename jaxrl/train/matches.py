@@ -43,7 +43,7 @@ class Contender(NamedTuple):
     alike: Hashable
     """Equal for contenders whose states fit the same `algo`, so that their matches share a compiled program."""
     by_rules: bool = False
-    """Whether it follows rules, which draw where they do not decide, in a greedy match as well."""
+    """True if it follows rules, which draw where they do not decide, in a greedy match as well."""
 
 
 class Result(NamedTuple):
@@ -231,6 +231,7 @@ def _on_side(
     contender: Contender, side: tuple[int, ...], env: MultiAgentEnvironment, greedy: bool = False
 ) -> Callable[..., Any]:
     """The contender's `act` for the agents of its side, given the observations `[B, N, …]` of all agents and a key."""
+    # The contender has to fit: same spaces, a number of agents that it knows, and the same roles.
     trained_in = contender.trained_in
     there, here = ((each.observation_space(), each.action_space()) for each in (trained_in, env))
     if there != here:
@@ -245,6 +246,7 @@ def _on_side(
             f"{env.num_agents}."
         )
     check_roles(contender.name, trained_in, env, side)
+    # Policies of a whole game see all agents and give their side's actions, those of a side see only that.
     whole, own = trained_in.num_agents == env.num_agents, np.array(side)
     draws = contender.by_rules or not greedy
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.fields import as_seed
+from jaxrl.algorithm import Algorithm, Metrics
+from jaxrl.config import as_seed
 from jaxrl.train.metrics import metric_of, rank
 
-__all__ = ["Members", "best_member", "describe_member", "member_of", "roles_in", "seed_keys", "traced_fields"]
+__all__ = [
+    "Lineage",
+    "Members",
+    "at_generation",
+    "best_member",
+    "describe_member",
+    "follow_lineage",
+    "member_of",
+    "point_at",
+    "roles_in",
+    "seed_keys",
+    "traced_fields",
+]
 
 _FIRST_STREAM = 1 << 31  # fold_in(key, i) is split(key, n)[i] if i < n, and training splits its key
 
@@ -24,7 +37,7 @@ class Members:
 
     seeds: tuple[int, ...]
     names: tuple[str, ...]
-    """How messages refer to each member."""
+    """The words for each member in messages."""
     hyperparams: Any = None
     """In the form that the algorithm's `init` takes, leaves `[M]`; None uses the ones in the config."""
 
@@ -124,3 +137,46 @@ def _member_of(state: Any, member: jax.Array) -> Any:
         return (jax.random.clone(leaf) if is_key else leaf)[member]
 
     return jax.tree.map(pick, state)
+
+
+class Lineage(TypedDict):
+    """The entry `lineage` of run.json."""
+
+    every_updates: int
+    """Updates per generation; the last generation lasts to the end."""
+    points: Sequence[Mapping[str, Any]]
+    """The hyperparameters of each generation."""
+
+
+def point_at(lineage: Lineage, update: int) -> Mapping[str, Any]:
+    """The hyperparameters of the generation of an update, as `at_generation` takes them."""
+    points = lineage["points"]
+    return points[min(update // lineage["every_updates"], len(points) - 1)]
+
+
+def follow_lineage(algo: Algorithm, lineage: Lineage) -> Algorithm:
+    """The algorithm with hyperparameters that change every `every_updates` updates and keep their last values.
+
+    Its train state must have the fields `hyperparams` and `update`, as in the PPO family.
+    """
+    points, every = lineage["points"], lineage["every_updates"]
+    values = {name: np.array([point[name] for point in points], np.float32) for name in points[0]}
+
+    def update(state: Any) -> tuple[Any, Metrics]:
+        return algo.checked_update(at_generation(values, state, every))
+
+    return algo._replace(update=update)
+
+
+def at_generation(values: Mapping[str, np.ndarray | jax.Array], state: Any, every_updates: int) -> Any:
+    """The train state with the hyperparameters of its generation.
+
+    Args:
+        values: A column `[G]` for each hyperparameter that changes.
+        state: The train state of one member, with the fields `hyperparams` and `update`.
+        every_updates: Updates per generation.
+    """
+    last = len(next(iter(values.values()))) - 1
+    generation = jnp.minimum(state.update // every_updates, last)
+    now = {name: jnp.asarray(column)[generation] for name, column in values.items()}
+    return dataclasses.replace(state, hyperparams=dataclasses.replace(state.hyperparams, **now))

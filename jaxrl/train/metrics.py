@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxrl.algorithm import Metrics
 
-__all__ = ["RowMaker", "columns", "flat_row", "mean_over_members", "metric_of", "rank", "score", "unread"]
+__all__ = [
+    "RowMaker",
+    "columns",
+    "flat_row",
+    "mean_over_members",
+    "metric_of",
+    "own_metrics",
+    "rank",
+    "score",
+    "unread",
+]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
-_GROUPS = {"returns": "return_sums", "info": "info_sums"}
-"""Means over episodes that have names of their own: the returns of kinds of agents, and numbers of the info."""
-_READ = {"episodes", "losses", "skipped", "not_finite", *_MEANS.values(), *_GROUPS.values()}
-"""What becomes part of rows; the NaN guard adds `skipped` and `not_finite`."""
+_READ = {"episodes", "losses", "skipped", "not_finite", "return_sums", "info_sums", *_MEANS.values()}
+"""The metrics that become part of rows; the NaN guard adds `skipped` and `not_finite`."""
 
 
 class RowMaker:
@@ -82,13 +90,23 @@ class RowMaker:
         return {"update": self.update, "sums": sums, "known": known, "updates": self._updates, "begin": self._begin}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what `save` returned."""
-        self.update, self._updates, self._begin = saved["update"], saved["updates"], saved["begin"]
-        self._sums, self._known = (
-            {name: np.asarray(values, np.float64) for name, values in saved[part].items()} for part in ("sums", "known")
-        )
+        """Continue from what `save` returned.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        try:
+            self.update, self._updates, self._begin = int(saved["update"]), int(saved["updates"]), float(saved["begin"])
+            self._sums, self._known = (
+                {k: np.asarray(v, float) for k, v in saved[p].items()} for p in ("sums", "known")
+            )
+        except (AttributeError, KeyError, TypeError, OverflowError) as error:
+            raise ValueError("it does not say where its rows end") from error
+        if {v.shape for v in [*self._sums.values(), *self._known.values()]} - {(self._members,) * (self._members > 1)}:
+            raise ValueError("its rows have another number of members")
 
     def _row(self, seconds: float) -> dict[str, Any]:
+        # Time and episodes.
         sums, updates = self._sums, self._updates
         steps = updates * self._steps_per_update * self._members
         row: dict[str, Any] = {
@@ -97,11 +115,13 @@ class RowMaker:
             "steps_per_second": round(steps / max(seconds - self._begin, 1e-9), 1),
             "episodes": sums["episodes"].astype(int).tolist(),
         }
+        # Means over episodes: of all agents, of each kind, of the user's own numbers.
         row |= {name: self._mean(source) for name, source in _MEANS.items() if source in sums}
-        for group, source in _GROUPS.items():
-            own = [name for name in sums if name.startswith(f"{source}/")]
-            if own:
-                row[group] = {name.partition("/")[2]: self._mean(name) for name in own}
+        kinds, own = ([name for name in sums if name.startswith(f"{each}_sums/")] for each in ("return", "info"))
+        if kinds:
+            row["returns"] = {name.partition("/")[2]: self._mean(name) for name in kinds}
+        row |= {name.replace("info_sums", "info", 1): self._mean(name) for name in own}
+        # Losses are means over the updates that were applied.
         applied: Any = updates
         if "skipped" in sums:  # only with on_nan="skip"
             row["skipped"] = sums["skipped"].astype(int).tolist()
@@ -144,6 +164,11 @@ def flat_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def own_metrics(known: Iterable[str]) -> list[str]:
+    """The names among these that `log_info` has made, such as `info/distance`, sorted."""
+    return sorted(name for name in known if name.startswith("info/"))
+
+
 def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Rows as arrays `[R]` (`[R, M]` where rows hold lists) under names such as `"losses/policy"`.
 
@@ -174,7 +199,7 @@ def score(evaluation: Mapping[str, Any]) -> float:
 
 
 def rank(evaluation: Mapping[str, Any]) -> tuple[float, float]:
-    """What to sort evaluations by, higher is better: the score and, where win rates are equal, the mean return.
+    """The order of evaluations, higher is better: the score and, where win rates are equal, the mean return.
 
     Before the first win, and where nearly all battles are won, win rates alone say nothing.
     """

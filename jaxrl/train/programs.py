@@ -45,11 +45,11 @@ class Programs(NamedTuple):
     unread: list[str]
     """The names of metrics that no row holds."""
     revives: bool
-    """Whether members that have diverged may go on as copies of others."""
+    """True if members that have diverged may go on as copies of others."""
     seconds: float
-    """How long compilation took."""
+    """Seconds of compilation."""
     cached: bool
-    """Whether `chunk` came from JAX's persistent compilation cache, in which case `seconds` says little."""
+    """True if `chunk` came from JAX's persistent compilation cache, in which case `seconds` says little."""
     bind: Callable[[RunConfig, Members], Programs]
     """`bind(config, members)`: the same programs for other members, without compiling. Raises ValueError unless the
     number of members is the same and the config differs in nothing but the seed."""
@@ -83,6 +83,7 @@ def compile_programs(
     def play(state: Any, keys: jax.Array) -> Evaluation:
         return side_by_side(lambda s, k: evaluate(algo, env, s, k, episodes, log_info=log_info), members)(state, keys)
 
+    # A chunk is a loop over updates of all members; its length is an argument, so one program serves all chunks.
     keys = jax.eval_shape(who.keys)
     state = place(jax.eval_shape(init, keys, who.hyperparams), mesh, members)
     max_chunk = max(1, min(config.num_updates, MAX_CHUNK, 64 * MAX_CHUNK // members))
@@ -92,6 +93,7 @@ def compile_programs(
     chunk = _chunk(update, metrics, max_chunk)
     places = None if mesh is None else jax.tree.map(lambda leaf: leaf.sharding, state)
 
+    # Compile the three programs of a run: initial state, chunk, evaluation.
     options = compiler_options()
     compiled_init = jax.jit(init, out_shardings=places).lower(keys, who.hyperparams).compile(options)
     # Evaluation needs one device; on a mesh, every device would repeat it.

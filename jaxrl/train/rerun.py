@@ -10,6 +10,7 @@ import jax
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.load import Run
 from jaxrl.train.folder.provenance import differences, surroundings
+from jaxrl.train.folder.trust import check_start
 from jaxrl.train.result import Result
 from jaxrl.train.run import SearchRun, Segment
 from jaxrl.train.start import InitFrom
@@ -23,7 +24,7 @@ class Comparison(NamedTuple):
     """Two curves compared row by row, ignoring times."""
 
     rows: int
-    """How many rows both have."""
+    """The number of rows that both have."""
     first: int | None
     """`timesteps` of the first row that differs; None if none does."""
     fields: tuple[str, ...]
@@ -31,7 +32,7 @@ class Comparison(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether every number in every row is the same, bit for bit."""
+        """True if every number in every row is the same, bit for bit."""
         return self.rows > 0 and self.first is None
 
 
@@ -66,9 +67,10 @@ def repeated(run: Run) -> dict[str, Any]:
 
     Raises:
         ValueError: It is one seed of several, or the population of a search, so only all of them train; or `make` was
-            given a loss in Python.
+            given a loss in Python; or it began with another run that nobody has vouched for.
     """
     about = run.about
+    # What cannot be trained by itself.
     if run.index is not None:
         raise ValueError(f"The seeds of {run.folder.path} are trained together; leave out :{run.index}.")
     if "population" in about:
@@ -79,9 +81,11 @@ def repeated(run: Run) -> dict[str, Any]:
     if "loss" in about:
         raise ValueError(
             f"{run.folder.path} learns by {about['loss']}, a loss that only Python can pass: call "
-            f"fit(make(config, loss=…), config, {str(run.folder.path)!r}, resume=True), or put the loss into a file of "
-            f"the algorithm, see `jaxrl eject`."
+            f"fit(make(config, loss=…), config, {str(run.folder.path)!r}, resume=True), or put the loss into a copy of "
+            f"the algorithm's file."
         )
+    check_start(about, run.folder.path, run.trusted)
+    # The arguments as they were.
     segment = Segment(*about["segment"]) if "segment" in about else None
     notes = {name: about[name] for name in about.get("notes", ())}
     source = about["options"].get("init_from")

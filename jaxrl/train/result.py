@@ -1,9 +1,10 @@
-"""What `fit` returns."""
+"""The result of `fit`, and its evaluation as lines of text."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.deploy.policy import Policy
 from jaxrl.display import as_html
 from jaxrl.errors import CheckpointError
+from jaxrl.train.metrics import flat_row, mean_over_members, own_metrics
 from jaxrl.train.programs import Programs
-from jaxrl.train.summary import evaluation_lines
 
-__all__ = ["Result", "UnsavedError"]
+__all__ = ["Result", "UnsavedError", "evaluation_lines"]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -38,7 +39,7 @@ class Result:
     compile_seconds: float
     """Time spent compiling."""
     compile_cached: bool
-    """Whether the training program came from JAX's persistent compilation cache."""
+    """True if the training program came from JAX's persistent compilation cache."""
     train_seconds: float
     """Time spent training, excluding compilation and evaluation."""
     steps_per_second: float
@@ -92,3 +93,47 @@ class UnsavedError(CheckpointError):
     def __init__(self, text: str, result: Result) -> None:
         super().__init__(text)
         self.result = result
+
+
+_NAMES = {
+    "win_rate": ("win rate", 3),
+    "return_mean": ("return", 3),
+    "return_std": ("  std", 3),
+    "length_mean": ("length", 1),
+}
+
+
+def evaluation_lines(summary: dict[str, Any] | None) -> list[str]:
+    """A line for each number of an `Evaluation.summary()`; with several seeds, their mean and then each seed's value.
+
+    Values that are not finite, or null in a run.json, are shown as a dash and left out of the mean.
+    """
+    if summary is None:
+        return []
+    table: dict[str, tuple[Any, int]] = {}
+    for key, (name, digits) in _NAMES.items():
+        if key in summary:
+            table[name] = summary[key], digits
+        if key == "return_std":
+            table |= {f"  {kind}": (value, digits) for kind, value in summary.get("returns", {}).items()}
+    flat = flat_row(summary)  # an older run.json nests them
+    table |= {name: (flat[name], 3) for name in own_metrics(flat)}
+    width = max(10, *map(len, table))
+    return [f"  {name:<{width}} {_text(value, digits)}" for name, (value, digits) in table.items()]
+
+
+def _text(value: Any, digits: int) -> str:
+    values = [_finite(v) for v in value] if isinstance(value, list) else [_finite(value)]
+    text = _number(mean_over_members(values), digits)
+    if isinstance(value, list):
+        text += "   seeds " + " ".join(_number(v, digits) for v in values)
+    return text
+
+
+def _finite(value: float | None) -> float | None:
+    """The value, or None if it is not finite, as in JSON."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

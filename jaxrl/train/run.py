@@ -10,34 +10,33 @@ from typing import Any, NamedTuple
 from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, RunConfig
+from jaxrl.config import as_whole
 from jaxrl.errors import CheckpointError, DivergedError
-from jaxrl.fields import as_whole
-from jaxrl.source_file import algorithm_name
 from jaxrl.train.callbacks import Callback, OnRow, OwnCallbacks, StopAt
-from jaxrl.train.cost.time_split import rollout_share
+from jaxrl.train.cost import rollout_share
 from jaxrl.train.devices import hosts
-from jaxrl.train.folder.continuation import Begun, Resume, entered
+from jaxrl.train.folder.continuation import Begun, Resume, open_run
 from jaxrl.train.folder.provenance import on_devices
 from jaxrl.train.folder.run_folder import describe_run
-from jaxrl.train.folder.same_run import wanted
+from jaxrl.train.folder.same_run import check_hosts, wanted
 from jaxrl.train.folder.sources import not_loadable, own_loss
+from jaxrl.train.health.failure import failure_noted
 from jaxrl.train.intervals import Intervals
-from jaxrl.train.lineage import Lineage
 from jaxrl.train.live.progress import make_progress
 from jaxrl.train.loggers import Logger, follow, make_logger
 from jaxrl.train.loop import Loop
-from jaxrl.train.members import Members, best_member, member_of
+from jaxrl.train.members import Lineage, Members, best_member, member_of
 from jaxrl.train.metrics import RowMaker, columns
-from jaxrl.train.pictures.artifacts import save_pictures
+from jaxrl.train.pictures import save_pictures, title_of
 from jaxrl.train.programs import Programs, compile_programs
 from jaxrl.train.result import Result, UnsavedError
 from jaxrl.train.start import Start
 
-__all__ = ["KEPT", "Recording", "SearchRun", "Segment", "Training", "run"]
+__all__ = ["KEEP_CHECKPOINTS", "Recording", "SearchRun", "Segment", "Training", "run"]
 
 
-KEPT = 3
-"""How many checkpoints are kept by default."""
+KEEP_CHECKPOINTS = 3
+"""The number of checkpoints that are kept by default."""
 
 
 class Segment(NamedTuple):
@@ -52,7 +51,7 @@ class Segment(NamedTuple):
 
 
 class SearchRun(NamedTuple):
-    """What searches and reruns set in their runs."""
+    """The settings of searches and reruns in their runs."""
 
     segment: Segment | None = None
     """Only some of the updates; None for all of them."""
@@ -66,7 +65,7 @@ class SearchRun(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """What to train."""
+    """A training: the algorithm, its members and where it starts."""
 
     algo: Algorithm
     config: RunConfig
@@ -85,16 +84,10 @@ class Training:
         """The updates to make."""
         return self.search.segment or Segment(0, self.config.num_updates)
 
-    @property
-    def title(self) -> str:
-        """A title such as `ippo on smax/3m, 4 seeds`."""
-        count, what = len(self.members), "seeds" if self.own is None else "members"
-        return f"{algorithm_name(type(self.config))} on {self.config.env}" + (f", {count} {what}" if count > 1 else "")
-
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What to write and show of a run."""
+    """The output of a run: what is written and shown."""
 
     run_dir: str | Path | None
     resume: Resume
@@ -109,12 +102,12 @@ class Recording:
         if self.resume not in (True, False, "auto"):
             raise ValueError(f'resume must be True, False or "auto", got {self.resume!r}.')
         keep = as_whole("keep_checkpoints", self.keep_checkpoints)
-        if self.run_dir is None and (self.resume is True or intervals.saves_on_demand or keep != KEPT):
+        if self.run_dir is None and (self.resume is True or intervals.saves_on_demand or keep != KEEP_CHECKPOINTS):
             raise ValueError("Checkpoints need a place: give a run_dir.")
 
     @property
     def begins(self) -> bool:
-        """Whether there is nothing to continue from. A run that was interrupted very early may begin in any case."""
+        """True if there is nothing to continue from. A run that was interrupted very early may begin in any case."""
         return not self.resume or self.run_dir is None or not (Path(self.run_dir) / "run.json").is_file()
 
 
@@ -128,16 +121,19 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
         Exception: Whatever a callback raised.
     """
     recording.check(intervals)
+    # What is trained, as run.json has it; all hosts have to agree on that.
     config, updates = training.config, training.updates
     logger, logger_options = make_logger(recording.logger if hosts.is_main() else None)
     about = _description(training, intervals, recording, logger_options)
+    check_hosts({**about, "time_split": training.time_split})
     first, last = (update * config.steps_per_update for update in (updates.first, updates.last))
     own, goal = OwnCallbacks(recording.callbacks), StopAt(intervals.stop_at)
     if hosts.main_says(recording.begins):
         training.start.check()
     with (
-        entered(recording.run_dir, config, about, recording.resume) as begun,
-        make_progress(training.title, last, recording.quiet, begun.path, on_devices(about), first) as progress,
+        open_run(recording.run_dir, config, about, recording.resume) as begun,
+        failure_noted(begun.path, config, len(training.members), training.eval_episodes),
+        make_progress(title_of(about), last, recording.quiet, begun.path, on_devices(about), first) as progress,
         follow(logger, begun.about, begun.path, progress.say),
     ):
         if training.search.programs is None:
@@ -152,7 +148,9 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
             folder=begun.folder,
             keep_checkpoints=recording.keep_checkpoints,
             checkpoint_replay=getattr(config, "checkpoint_replay", True),
+            learns_after=getattr(config, "updates_before_learning", 0),
         )
+        # Words and measurements before training.
         for text in not_loadable(config) if begun.folder else ():
             loop.tell("not_loadable", text)
         if training.time_split:
@@ -160,15 +158,20 @@ def run(training: Training, intervals: Intervals, recording: Recording) -> Resul
             share = rollout_share(training.algo, loop.programs, len(training.members), training.mesh, before=before)
             begun.about["rollout_share"] = progress.measured(share)
         result = _train(loop, training, begun, goal, own)
+        # Pictures show the best member.
         if begun.folder is not None and recording.pictures and result.evaluation is not None and hosts.is_main():
             progress.phase("drawing…")
             state = result.state
             if len(training.members) > 1:
                 best = best_member(result.evaluation, result.diverged, getattr(config, "league", None))
                 state = member_of(state, best)
-            save_pictures(begun.folder, training.algo, config.make_env(), state, training.title, progress.say)
+            save_pictures(begun.folder, training.algo, config.make_env(), state, title_of(about), progress.say)
         loop.saver.finish()
+        # Last of all: whoever dies before has something left to do, which the same command does.
+        begun.about["status"] = "unsaved" if loop.saver.error else "stopped" if result.interrupted else "finished"
+        loop.saver.note(begun.about)
         progress.phase(f"stopped by {result.interrupted}" if result.interrupted else "done")
+    # Errors that waited until everything was written.
     if own.error is not None:
         raise own.error
     if loop.saver.error is not None:
@@ -218,6 +221,7 @@ def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnC
         loop.saver.note(about)
 
     about.update(compile_seconds=round(programs.seconds, 3), compile_cached=programs.cached)
+    # Train; an error leaves its reason in run.json.
     state = _first_state(loop, training, begun, goal)
     try:
         state = loop.run(state)
@@ -229,16 +233,17 @@ def _train(loop: Loop, training: Training, begun: Begun, goal: StopAt, own: OwnC
     if own.error is not None:
         note(status="stopped", timesteps=loop.rows.timesteps, train_seconds=round(loop.clock.seconds, 3))
         raise own.error
+    # Speed is that of the updates that were made here, without compilation.
     seconds = loop.clock.seconds
     share = 1 - training.updates.first / max(loop.rows.update, 1)  # of all updates, those that were made here
     steps_per_second = share * loop.rows.timesteps * about["num_seeds"] / max(seconds, 1e-9)
     note(train_seconds=round(seconds, 3), steps_per_second=round(steps_per_second, 1), timesteps=loop.rows.timesteps)
+    # A last evaluation, unless somebody wants the process to end.
     interrupted = (loop.stopped or "").startswith("SIG")
     evaluation = None if interrupted else loop.evaluate(state)
     diverged = loop.watch.divergence.found(loop.table, state)
     state = hosts.gather(state)
-    status = "unsaved" if loop.saver.error else "stopped" if interrupted else "finished"
-    note(status=status, evaluation=evaluation, diverged=diverged, goal=goal.reached)
+    note(evaluation=evaluation, diverged=diverged, goal=goal.reached)
     if goal.reached:
         loop.tell("goal", goal.sentence)
     return Result(
@@ -278,6 +283,7 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
             loop.tell("start", said)
         loop.evaluate(state)
         return state
+    # Restored: the checkpoint and the rows before it.
     state = loop.restore(loop.programs.state_shape)
     if loop.rows.update > segment.last:
         raise CheckpointError(f"The checkpoint is of update {loop.rows.update}, but the run has only {segment.last}.")
@@ -286,6 +292,7 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
     if begun.longer_than is not None:
         about["lengthened"][-1]["timesteps"] = loop.rows.timesteps
     loop.saver.note(about)  # not earlier: a run that cannot be restored keeps what its run.json says
+    # Words about what is no longer as it was.
     if begun.changed:
         loop.tell(
             "changed", f"The numbers from here on may not be those of an undisturbed run. {' '.join(begun.changed)}"
@@ -295,6 +302,7 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
             loop.tell("config", sentence)
         if last["timesteps"] < loop.rows.timesteps:
             loop.evaluate(state)  # as at the end of the shorter run
+    # The last evaluation may be of this very state, and may have reached the goal.
     if last["timesteps"] and last["timesteps"] == loop.rows.timesteps:
         loop.evaluated_before({name: value for name, value in last.items() if name not in ("timesteps", "seconds")})
     if goal.evaluation(last):
@@ -303,7 +311,7 @@ def _first_state(loop: Loop, training: Training, begun: Begun, goal: StopAt) -> 
 
 
 def _said_of_length(training: Training, before: int, update: int) -> list[str]:
-    """What the config says about making a run of `before` steps longer after `update` updates, for all members."""
+    """The sentences of the configs, for all members, about making a run of `before` steps longer after `update`."""
     if not hasattr(training.config, "lengthened"):
         return []
     said: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Search for good hyperparameters: random, grid, successive halving, population-based training, Optuna.
+"""Search for good hyperparameters: random, grid, successive halving, population-based training.
 
     result = jaxrl.search(ppo, config, method="halving", budget=16, lr=(1e-5, 1e-1, "log"))
     result.best           # {"lr": 0.0021}
@@ -7,11 +7,8 @@
 Each method is a small class with its options and one call, `method(task) -> Found`; `search` does the rest.
 """
 
-from jaxrl.tuning.fixed import Grid, Random
-from jaxrl.tuning.halving import Halving
-from jaxrl.tuning.optuna import Optuna
+from jaxrl.tuning.methods import Found, Grid, Halving, Incumbent, Method, Random, StoppedError, Task, Trial
 from jaxrl.tuning.pbt import PBT
-from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
 
 __all__ = [
     "PBT",
@@ -20,7 +17,6 @@ __all__ = [
     "Halving",
     "Incumbent",
     "Method",
-    "Optuna",
     "Random",
     "StoppedError",
     "Task",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.config import as_seed, as_whole, settled, typed
 from jaxrl.errors import DivergedError
-from jaxrl.fields import as_seed, as_whole, settled, typed
 from jaxrl.train.devices.mesh import choose_mesh
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.continuation import Stage, decide
@@ -52,7 +52,7 @@ class MemberGroup(NamedTuple):
     folder: RunFolder | None
 
     def like(self, other: MemberGroup) -> bool:
-        """Whether one program can train both groups."""
+        """True if one program can train both groups."""
         return self.config == other.config and len(self.members) == len(other.members)
 
     def describe(self, names: Iterable[str]) -> str:
@@ -185,7 +185,7 @@ class _Outcome(NamedTuple):
 
 def _train(algorithm: ModuleType, group: MemberGroup, programs: Programs | None, options: dict[str, Any]) -> _Outcome:
     """Train a group, or the rest of it."""
-    if group.folder is not None:
+    if group.folder is not None:  # a group that has come to its end is read, and not trained again
         deciding = {name: value for name, value in options.items() if name != "search"}
         stage = decide(group.folder, group.config, wanted(group.config, group.members, deciding))
         if stage in (Stage.FINISHED, Stage.DIVERGED):

@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.continuation import read_about
-from jaxrl.train.folder.disk import check_writable, why
+from jaxrl.train.folder.disk import check_writable, refuse_links, why
 from jaxrl.train.folder.json_file import plain, write_json
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.folder.run_info import PLAN_FILES
 from jaxrl.train.folder.same_run import MAY_CHANGE, config_in, differences
 
-__all__ = ["PlanFile", "named_intervals", "recorded"]
+__all__ = ["PlanFile", "recorded"]
 
 
 class PlanFile:
@@ -59,17 +59,6 @@ class PlanFile:
             self.write(status, **content)
 
 
-def named_intervals(
-    log_every: int | None,
-    eval_every: int | None,
-    eval_episodes: int,
-    checkpoint_every_updates: int | None,
-    checkpoint_every_minutes: float | None,
-) -> dict[str, Any]:
-    """The intervals of `fit` by their names, for every run of a sweep or a search and for its plan."""
-    return locals()
-
-
 @contextlib.contextmanager
 def recorded(
     path: str | Path | None, what: Literal["sweep", "search"], config: Any, plan: dict[str, Any], num_seeds: int
@@ -95,6 +84,7 @@ def recorded(
     folder = Path(path)
     file = folder / PLAN_FILES[what]
     if file.is_file():
+        refuse_links(folder)
         check_writable(folder)
     else:
         RunFolder.create(folder)

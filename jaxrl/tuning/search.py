@@ -9,23 +9,20 @@ from types import ModuleType
 from typing import Any
 
 from jaxrl.algorithm import check_module
+from jaxrl.config import as_whole, settled
 from jaxrl.errors import DivergedError, UnknownNameError, nearest
-from jaxrl.fields import as_whole, settled
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.continuation import Stage, decide
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import wanted
-from jaxrl.train.lineage import Lineage
+from jaxrl.train.members import Lineage
 from jaxrl.train.run import SearchRun
 from jaxrl.train.signals import StopRequest
-from jaxrl.tuning.fixed import Grid, Random
-from jaxrl.tuning.halving import Halving
 from jaxrl.tuning.member_groups import chosen_seeds
-from jaxrl.tuning.optuna import Optuna
+from jaxrl.tuning.methods import Found, Grid, Halving, Incumbent, Method, Random, StoppedError, Task, Trial
 from jaxrl.tuning.pbt import PBT
-from jaxrl.tuning.plan_file import PlanFile, named_intervals, recorded
+from jaxrl.tuning.plan_file import PlanFile, recorded
 from jaxrl.tuning.search_space import Point, describe_space
-from jaxrl.tuning.task import Found, Incumbent, Method, StoppedError, Task, Trial
 
 __all__ = ["METHODS", "SearchResult", "search"]
 
@@ -34,7 +31,6 @@ METHODS: dict[str, type[Method]] = {
     "grid": Grid,
     "halving": Halving,
     "pbt": PBT,
-    "optuna": Optuna,
 }
 
 _ALIKE = {"env": "scores in one environment", "total_timesteps": "runs of one length, which its budget counts"}
@@ -90,7 +86,7 @@ def search(
         run_dir: A folder for checklist.json (budget, space, seeds, incumbents over time, trials, the outcome), tuning/
             with the runs that decide, and test/, the run to report. If it holds the same search, unfinished, the search
             continues. None writes nothing.
-        method: `"random"`, `"grid"`, `"halving"`, `"pbt"` or `"optuna"`, or one of their classes in `jaxrl.tuning` with
+        method: `"random"`, `"grid"`, `"halving"` or `"pbt"`, or one of their classes in `jaxrl.tuning` with
             options.
         budget: Environment steps for the search, in full runs (each with every tuning seed). It limits every method
             alike: halving starts with more points than that, but ends most of them early.
@@ -113,11 +109,16 @@ def search(
         FileExistsError: `run_dir` holds something else or another search, or another process is training in it.
         DivergedError: Every point that was tried has diverged.
         CheckpointError: checklist.json or the end of a run cannot be saved; the same call saves it later.
-        MissingExtraError: The method needs a package that is not installed.
     """
     check_module(algorithm, "search")
     chosen, tested = _seeds(config, tuning_seeds, test_seeds)
-    intervals = named_intervals(log_every, None, eval_episodes, checkpoint_every_updates, checkpoint_every_minutes)
+    intervals: dict[str, Any] = {
+        "log_every": log_every,
+        "eval_every": None,
+        "eval_episodes": eval_episodes,
+        "checkpoint_every_updates": checkpoint_every_updates,
+        "checkpoint_every_minutes": checkpoint_every_minutes,
+    }
     options = {**intervals, "mesh": None, "quiet": quiet}
     folder = None if run_dir is None else Path(run_dir) / "tuning"
     task = Task(algorithm, config, hyperparameters, as_whole("budget", budget), chosen, folder, max_members, options)
@@ -147,7 +148,7 @@ def _seeds(
 
 
 def _plan(task: Task, method: Method) -> dict[str, Any]:
-    """What determines the outcome, for checklist.json."""
+    """The facts that determine the outcome, for checklist.json."""
     return {
         "method": _describe(method),
         "budget": {"runs": task.budget, "timesteps": task.budget * len(task.seeds) * _steps(task.config)},

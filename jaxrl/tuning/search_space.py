@@ -14,11 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.checked import CheckedConfig
-from jaxrl.errors import UnknownNameError
-from jaxrl.fields import as_whole, settled
+from jaxrl.config import CheckedConfig, as_whole, settled
+from jaxrl.errors import UnknownNameError, suggestion
 from jaxrl.source_file import algorithm_name
-from jaxrl.synonyms import suggestion
 
 __all__ = [
     "Choice",
@@ -51,7 +49,7 @@ class Range:
     low: float
     high: float
     log: bool
-    """Whether draws are uniform in the logarithm."""
+    """Draws are uniform in the logarithm."""
 
     def at(self, share: float) -> float:
         """The number at `share` (from 0 to 1) of the range."""

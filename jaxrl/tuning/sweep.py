@@ -21,13 +21,13 @@ from jaxrl.tuning.member_groups import (
     make_groups,
     train_groups,
 )
-from jaxrl.tuning.plan_file import PlanFile, named_intervals, recorded
+from jaxrl.tuning.plan_file import PlanFile, recorded
 from jaxrl.tuning.search_space import describe_space, points, read_space
 
 __all__ = ["SAMPLES", "SweepResult", "sweep"]
 
 SAMPLES = 8
-"""How many points are drawn from ranges by default."""
+"""The number of points drawn from ranges by default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,8 +115,13 @@ def sweep(
     chosen = chosen_seeds("seeds", seeds, config.seed)
     tried = points(config, hyperparameters, samples)
     groups = make_groups(config, tried, chosen, max_members, None if run_dir is None else Path(run_dir))
-    checkpoints = (checkpoint_every_updates, checkpoint_every_minutes)
-    intervals = named_intervals(log_every, eval_every, eval_episodes, *checkpoints)
+    intervals: dict[str, Any] = {
+        "log_every": log_every,
+        "eval_every": eval_every,
+        "eval_episodes": eval_episodes,
+        "checkpoint_every_updates": checkpoint_every_updates,
+        "checkpoint_every_minutes": checkpoint_every_minutes,
+    }
     start = InitFrom(init_from) if isinstance(init_from, str | Path) else init_from
     options = {**intervals, "init_from": start, "mesh": mesh, "logger": logger, "quiet": quiet}
     check_start(algorithm, groups, options)

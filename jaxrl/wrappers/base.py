@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import jax
@@ -14,10 +16,17 @@ from jaxrl.spaces import Space
 
 if TYPE_CHECKING:
     from jaxrl.entities import Entities
+    from jaxrl.environment import Symmetries
     from jaxrl.render.scene import Scene
-    from jaxrl.symmetries import Symmetries
 
-__all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames"]
+__all__ = ["StatefulWrapper", "Wrapped", "Wrapper", "along_frames", "nested"]
+
+
+def nested(env: Any) -> Iterator[Environment]:
+    """An environment and those that it wraps, the outermost first."""
+    while isinstance(env, Environment):
+        yield env
+        env = getattr(env, "env", None)
 
 
 class Wrapper(Environment):
@@ -155,29 +164,14 @@ class _Team(MultiAgentEnvironment):
     def _inside(self) -> MultiAgentEnvironment:
         return cast(Any, self).env
 
-    @property
-    def agents(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._inside.agents
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        return self._inside.teams
-
-    @property
-    def roles(self) -> tuple[int, ...]:
-        return self._inside.roles
-
-    @property
-    def kinds(self) -> dict[str, tuple[int, ...]]:
-        return self._inside.kinds
-
-    @property
-    def agent_observation_spaces(self) -> dict[str, Space]:
-        return self._inside.agent_observation_spaces
-
-    @property
-    def agent_action_spaces(self) -> dict[str, Space]:
-        return self._inside.agent_action_spaces
+    # Each is that of the environment inside.
+    agents, agent_info, teams, roles, kinds, agent_observation_spaces, agent_action_spaces = (  # pyright: ignore
+        property(operator.attrgetter(f"env.{name}"))
+        for name in (
+            *("agents", "agent_info", "teams", "roles", "kinds"),
+            *("agent_observation_spaces", "agent_action_spaces"),
+        )
+    )
 
     def agent_mask(self, state: Any, params: Any = None) -> jax.Array:
         own = cast(Any, self)

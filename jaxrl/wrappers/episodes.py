@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.auto_reset import select
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step
-from jaxrl.fields import MAX_COUNT, as_whole
+from jaxrl.config import MAX_COUNT, as_whole
+from jaxrl.environment import Environment, MultiAgentEnvironment, Step, select
 from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 

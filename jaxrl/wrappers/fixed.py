@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment, Script, Step
+from jaxrl.environment import MultiAgentEnvironment, Script, Step, with_own
 from jaxrl.spaces import Discrete, Space
 from jaxrl.wrappers.base import Wrapped, Wrapper, along_frames
 from jaxrl.wrappers.seats import Seat, act_from, seated_player
@@ -21,7 +21,7 @@ __all__ = ["FixedPolicies", "matching", "random_policy", "random_policy_in"]
 class FixedPolicies(Wrapper):
     """The environment for the learning agents alone: fixed policies play the others.
 
-    Observations, rewards, masks and numbers of the info with one entry per agent are those of the agents that are left;
+    Observations, rewards, masks and the environment's `agent_info` are those of the agents that are left;
     `global_state` still describes everything.
 
     Args:
@@ -167,8 +167,7 @@ class FixedPolicies(Wrapper):
             Seat(obs[player.sees], carry, jnp.zeros((), bool), seat.member)
             for player, carry, seat in zip(self._players, carries, state.own, strict=True)
         )
-        count, here = self._inner.num_agents, self._learners
-        info = jax.tree.map(lambda x: x[here] if jnp.shape(x)[:1] == (count,) else x, info)
+        here, info = self._learners, with_own(info, self._inner.agent_info, self._learners)
         if 0 not in {self._inner.teams[i] for i in here}:
             info.pop("won", None)  # it is about the first team
         return obs[here], Wrapped(after, seats), reward[here], terminated, truncated, info

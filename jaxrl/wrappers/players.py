@@ -18,6 +18,7 @@ __all__ = [
     "SCRIPTED",
     "ambiguous_names",
     "as_pairs",
+    "fixed_policies",
     "fixed_runs",
     "learning_policies",
     "member_named",
@@ -141,6 +142,11 @@ def fixed_runs(pairs: Iterable[str]) -> tuple[str, ...]:
     """The runs whose policies are held fixed, as they are named."""
     held = [policy for policy in _split(pairs).values() if not learns(policy)]
     return tuple(name for policy in held for name in _named(policy) if name not in _RULES)
+
+
+def fixed_policies(pairs: Iterable[str]) -> tuple[str, ...]:
+    """The pairs that name runs, whether there are any or not."""
+    return tuple(pair for pair in pairs if not learns(named := _halves(pair)[1]) and {*named.split(",")} - {*_RULES})
 
 
 def member_named(name: str | Path) -> tuple[Path, int | None]:

@@ -10,7 +10,6 @@ import pytest
 from family import agent_of
 
 from jaxrl.acting.agent import make_collector
-from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
 from jaxrl.acting.opponents import (
     Opponents,
@@ -22,9 +21,10 @@ from jaxrl.acting.opponents import (
     count_results,
     meets,
     new_opponents,
+    rollout_of_learners,
     seats_after,
 )
-from jaxrl.acting.rollout import Transition, rollout
+from jaxrl.acting.rollout import Observation, Transition, rollout
 from jaxrl.algos import self_play
 from jaxrl.algos.on_policy import collect
 from jaxrl.rl.devices import shard_keys
@@ -139,7 +139,10 @@ def played() -> tuple[Any, Any, Any]:
     pool = add_snapshot(pool, generation(always(2)), generation(state.normaliser), jnp.bool_(True))
     state = dataclasses.replace(state, params=always(1), pool=pool)
     policy = against_opponents(agent, state, chances(pool, "uniform"), 0.5)
-    _, seen = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy))(state)
+    dealt = dataclasses.replace(
+        agent, rollout=lambda agent, state, count: rollout_of_learners(agent, state, policy, count)
+    )
+    _, seen = jax.jit(lambda state: collect(dealt, state, state.hyperparams))(state)
     return agent, pool, seen.traj
 
 

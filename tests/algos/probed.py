@@ -8,8 +8,8 @@ import numpy as np
 from family import MODULES, agent_of
 
 import jaxrl
-from jaxrl.acting.collector import Observation
 from jaxrl.acting.normaliser import normalised
+from jaxrl.acting.rollout import Observation
 from jaxrl.algorithm import scan_updates
 from jaxrl.algos.actor_critic import q_of
 from jaxrl.train.evaluate import evaluate

@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos.off_policy import Batch, Steps
 
 SMALL: dict[str, Any] = {

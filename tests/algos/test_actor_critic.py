@@ -12,13 +12,13 @@ from family import agent_of
 from observed import DONE, Team
 from replayed import SMALL, windows
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import iql, sac, td3
 from jaxrl.algos.actor_critic import critic_loss, predictions_of
 from jaxrl.algos.off_policy import bootstrap_steps
-from jaxrl.nn.continuous import Noisy
+from jaxrl.nn.distributions import Noisy
 from jaxrl.nn.heads import bounds_of
-from jaxrl.rl.value import C51
+from jaxrl.rl.losses import C51
 
 LOW, HIGH = bounds_of(DONE["wide"])
 AGENTS, CRITICS, GAMMA = 2, 2, 0.9
@@ -75,7 +75,7 @@ def test_the_distribution_of_returns_is_that_of_a_loop(n, pessimism):
     def linear(params, observation, action):
         return jnp.tensordot(jnp.concatenate([observation.obs, action], axis=-1), params, 1)
 
-    agent = agent._replace(networks=agent.networks._replace(evaluate=linear))
+    agent = dataclasses.replace(agent, networks=agent.networks._replace(evaluate=linear))
     after = bootstrap_steps(agent.config, seen.batch.steps)
     # What bootstrap_steps takes of the observations, it takes of anything that lies beside them.
     beside = seen.batch.steps._replace(action=jnp.float32(logits), reward=jnp.float32(bonus))

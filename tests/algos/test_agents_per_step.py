@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from family import agent_of, collect
 
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.rollout import Transition
+from jaxrl.acting.rollout import Observation, Transition
 from jaxrl.algos import ippo, mappo, ppo, self_play
-from jaxrl.algos.on_policy import draw_agents
+from jaxrl.algos.team import draw_agents
 
 T, B, N, KEPT, SHARDS = 20, 60, 6, 3, 2
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 128, "num_minibatches": 2, "hidden": (16,)}
@@ -42,7 +41,7 @@ def living():
 
 
 def test_everything_that_is_kept_of_an_agent_is_its_own():
-    traj, advantage = drawn(living())
+    traj, advantage, _ = drawn(living())
     who = np.asarray(traj.observation.obs[..., 0])
     assert who.shape == (T, B, KEPT)
     np.testing.assert_array_equal(who // 10, np.broadcast_to(np.arange(T)[:, None, None], who.shape))
@@ -55,8 +54,8 @@ def test_everything_that_is_kept_of_an_agent_is_its_own():
 
 def test_the_living_are_drawn_first_and_stand_for_all_of_them():
     alive = living()
-    traj, _ = drawn(alive)
-    kept, weight = np.asarray(traj.observation.agent_mask), np.asarray(traj.extras["weight"])
+    traj, _, weight = drawn(alive)
+    kept, weight = np.asarray(traj.observation.agent_mask), np.asarray(weight)
     np.testing.assert_array_equal(kept.sum(-1), np.minimum(alive.sum(-1), KEPT))
     np.testing.assert_allclose(weight.sum(-1), alive.sum(-1), rtol=1e-6)
     assert np.all(weight[~kept] == 0)
@@ -65,7 +64,7 @@ def test_the_living_are_drawn_first_and_stand_for_all_of_them():
 def test_those_who_choose_among_actions_are_drawn_before_those_who_wait():
     """As in a game of turns; the dead come last even if their masks allow more."""
     alive, choosing = living(), np.random.default_rng(1).random((T, B, N)) < 0.4
-    traj, _ = drawn(alive, choosing=choosing)
+    traj, _, _ = drawn(alive, choosing=choosing)
     kept = np.asarray(traj.observation.agent_mask)
     kept_choosing = kept & (np.asarray(traj.observation.action_mask).sum(-1) == 4)
     np.testing.assert_array_equal(kept_choosing.sum(-1), np.minimum((alive & choosing).sum(-1), KEPT))
@@ -75,11 +74,11 @@ def test_those_who_choose_among_actions_are_drawn_before_those_who_wait():
 def test_sums_over_those_who_are_drawn_are_right_on_average():
     """Each living agent's mean weight over many draws is 1, in every step and environment."""
     alive, seeds = living(), 300
-    traj, _ = jax.vmap(lambda seed: drawn(alive, seed))(jnp.arange(seeds))
+    traj, _, weight = jax.vmap(lambda seed: drawn(alive, seed))(jnp.arange(seeds))
     who = np.asarray(traj.observation.obs[..., 0]).astype(int) % 10
     total = np.zeros((T, B, N))
     for agent in range(N):
-        total[..., agent] = (np.asarray(traj.extras["weight"]) * (who == agent)).sum((0, -1)) / seeds
+        total[..., agent] = (np.asarray(weight) * (who == agent)).sum((0, -1)) / seeds
     assert np.all(total[~alive] == 0)
     np.testing.assert_allclose(total[alive], 1.0, atol=0.35)  # a weight is at most 2: five deviations
     np.testing.assert_allclose([total[..., agent][alive[..., agent]].mean() for agent in range(N)], 1.0, atol=0.01)
@@ -100,8 +99,8 @@ def test_leaving_out_the_dead_changes_nothing(module):
         advantage = jax.random.normal(jax.random.key(3), dead.shape)
         packed = draw_agents(traj, advantage, jax.random.split(jax.random.key(4), SHARDS), 2)
 
-        def learned_from(traj, advantage):
-            batch = ppo.normalised_minibatch(ppo.sequences(traj, advantage, 1))
+        def learned_from(traj, advantage, weight=None):
+            batch = ppo.normalised_minibatch(ppo.sequences(traj, advantage, 1, weight))
             return jax.grad(lambda p: ppo.loss(agent, state.hyperparams, p, batch), has_aux=True)(state.params)
 
         return learned_from(traj, advantage), learned_from(*packed)

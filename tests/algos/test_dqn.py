@@ -14,7 +14,7 @@ from family import agent_of, greedy_returns
 
 import jaxrl
 from jaxrl.acting.agent import next_rollout, rollout_policy
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algorithm import field_names
 from jaxrl.algos import dqn, iql, qmix, td3, vdn
 from jaxrl.algos.off_policy import TrainState

@@ -1,5 +1,6 @@
 """DQN's loss and its gradient against slow loops: targets of several steps, double learning, bins."""
 
+import dataclasses
 import itertools
 import math
 from functools import partial
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from family import agent_of
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import dqn
 from jaxrl.algos.off_policy import Batch, Steps
 from jaxrl.nn.distributions import EpsilonGreedy
@@ -25,7 +26,7 @@ def linear_agent(config):
         policy = EpsilonGreedy(config.value.each.decode(outputs), observation.action_mask)
         return carry, policy, outputs
 
-    return agent._replace(networks=agent.networks._replace(apply=apply))
+    return dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
 
 
 def histories(n):

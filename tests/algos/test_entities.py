@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from family import agent_of
 
-from jaxrl.acting.collector import Observation
-from jaxrl.algos import ippo, mappo, on_policy, ppo, qmix, sac
+from jaxrl.acting.rollout import Observation
+from jaxrl.algos import ippo, mappo, ppo, qmix, sac, team
 from jaxrl.rl.devices import SIDE_BY_SIDE
 
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "total_timesteps": 96, "hidden": (8,), "torso": "entities"}
@@ -58,40 +58,41 @@ def test_learning_in_parts_is_learning_at_once(module, monkeypatch):
     config = module.Config(**SMALL | FRESH, env="smax/3m")
     learned, init = [], jax.jit(module.make(config).init)
     for entities in (1 << 30, 4 * 3 * 5):  # rows, agents, others
-        monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", entities)
+        monkeypatch.setattr(team, "ENTITIES_AT_ONCE", entities)
         state, metrics = jax.jit(module.make(config).update)(init(jax.random.key(0)))
         learned.append((state.params, metrics["losses"]))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), *learned)
 
 
-@pytest.mark.parametrize(
-    ("fields", "parts"),
-    [
-        ({}, 4),
-        ({"torso": "flat"}, 1),  # which gains nothing
-        ({"memory": "gru"}, 1),  # which needs long rows
-        ({"num_minibatches": 4}, 2),
-    ],
-)
-def test_a_part_is_what_a_cache_can_hold(fields, parts, monkeypatch):
-    monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", 4 * 3 * 5 + 1)
-    config = ippo.Config(**{**SMALL, **FRESH, "env": "smax/3m", **fields})
-    agent = agent_of(ippo.make(config))
+@pytest.mark.parametrize(("rows", "parts"), [(16, 4), (8, 2)])
+def test_a_part_is_what_a_cache_can_hold(rows, parts, monkeypatch):
+    monkeypatch.setattr(team, "ENTITIES_AT_ONCE", 4 * 3 * 5 + 1)
+    agent = agent_of(ippo.make(ippo.Config(**SMALL, **FRESH, env="smax/3m")))
     nothing: Any = None
-    batch = ppo.Batch(*(nothing,) * 7, weight=jnp.ones((1, 32, 3)), carry=())
-    assert on_policy.parts_of_minibatch(agent, batch) == parts
+    batch = ppo.Batch(*(nothing,) * 7, weight=jnp.ones((1, rows, 3)), carry=())
+    assert team.parts_of_minibatch(agent, batch) == parts
 
 
 def test_members_side_by_side_share_the_cache(monkeypatch):
-    monkeypatch.setattr(on_policy, "ENTITIES_AT_ONCE", 2 * 4 * 3 * 5 + 1)
+    monkeypatch.setattr(team, "ENTITIES_AT_ONCE", 2 * 4 * 3 * 5 + 1)
     agent = agent_of(ippo.make(ippo.Config(**SMALL, **FRESH, env="smax/3m")))
     nothing: Any = None
 
     def parts(weight):
-        return on_policy.parts_of_minibatch(agent, ppo.Batch(*(nothing,) * 7, weight=weight, carry=()))
+        return team.parts_of_minibatch(agent, ppo.Batch(*(nothing,) * 7, weight=weight, carry=()))
 
     of_members = jax.vmap(lambda weight: jnp.int32(parts(weight)), axis_name=SIDE_BY_SIDE)
-    assert (parts(jnp.ones((1, 32, 3))), of_members(jnp.ones((2, 1, 32, 3))).tolist()) == (2, [4, 4])
+    assert (parts(jnp.ones((1, 16, 3))), of_members(jnp.ones((2, 1, 16, 3))).tolist()) == (2, [4, 4])
+
+
+def test_only_entities_without_a_memory_are_learned_in_parts():
+    """Flat networks gain nothing, and a memory needs long rows."""
+    for fields, grad in (
+        ({}, team.gradient_in_parts),
+        ({"torso": "flat"}, ppo.gradient_of_loss),
+        ({"memory": "gru"}, ppo.gradient_of_loss),
+    ):
+        assert agent_of(ippo.make(ippo.Config(**{**SMALL, **FRESH, "env": "smax/3m", **fields}))).grad is grad
 
 
 @pytest.mark.parametrize("torso", ["entities", "relations"])

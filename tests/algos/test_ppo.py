@@ -214,6 +214,17 @@ def test_ppo_trains_one_agent_only():
         ppo.make(ppo.Config(env="smax/3m"))
 
 
+def test_minibatches_of_one_sample_are_told_of():
+    """Their advantages are 0; two agents, or two steps, are samples enough."""
+    alone = {**SMALL, "num_steps": 1, "num_minibatches": 4, "total_timesteps": 64}
+    (said,) = ppo.Config(**alone).warnings()
+    assert said.startswith("The policy learns nothing: each minibatch has one sample")
+    assert ippo.Config(env="mpe/simple", **alone).warnings() == [said]
+    assert ippo.Config(env="mpe/simple_spread", agents_per_step=1, **alone).warnings() == [said]
+    for enough in (ippo.Config(env="mpe/simple_spread", **alone), ppo.Config(**{**alone, "num_steps": 2})):
+        assert enough.warnings() == []
+
+
 def test_a_train_function_counts_its_updates():
     config = VARIANTS["ppo"][1]
     state, metrics = jax.eval_shape(partial(ppo.make_train(config)), jax.random.key(0))

@@ -1,5 +1,6 @@
 """PPO's loss and its gradient against a loop over every agent's steps, with weights in all of its means."""
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from family import agent_of
 from replayed import slope
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import ippo, ppo
 from jaxrl.nn.distributions import categorical
 
@@ -25,7 +26,7 @@ def linear_agent(config: Any) -> Any:
         outputs = jnp.tensordot(observation.obs, params, 1)
         return carry, categorical(outputs[..., :-1]), outputs[..., -1]
 
-    return agent._replace(networks=agent.networks._replace(apply=apply))
+    return dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
 
 
 @pytest.mark.parametrize("clip_value", [True, False])

@@ -1,6 +1,7 @@
 """PQN and PQN-VDN: targets, exploration, sums over the living, memory, and what every algorithm promises."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from family import agent_of, collect
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import pqn, pqn_vdn
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.programs import member_keys
@@ -21,6 +22,7 @@ SMALL: dict[str, Any] = {
     "update_epochs": 2,
     "num_minibatches": 2,
     "hidden": (16,),
+    "eps_finish": 0.05,
 }
 VARIANTS = {
     "pqn": (pqn, pqn.Config(**SMALL)),
@@ -87,7 +89,7 @@ def test_act_is_greedy_without_a_key_and_behaves_with_one(trained):
 
 
 def test_exploration_obeys_the_mask():
-    algo = pqn.make(pqn.Config(**SMALL, env="probe/action_mask", eps_start=1.0, eps_finish=1.0))
+    algo = pqn.make(pqn.Config(**{**SMALL, "eps_finish": 1.0}, env="probe/action_mask"))
     state = jax.jit(algo.init)(jax.random.key(0))
     seen = jax.jit(lambda state: collect(algo, state, jax.random.key(1)))(state)
     allowed = np.take_along_axis(np.asarray(seen.observation.action_mask), np.asarray(seen.action)[..., None], -1)
@@ -114,8 +116,7 @@ def test_a_team_has_one_error_and_the_dead_have_no_part_in_it():
     q, batch = _batch_and_values(rng, teams)
     agent = agent_of(pqn_vdn.make(VARIANTS["pqn_vdn, gru"][1]))
     networks = agent.networks._replace(apply=lambda params, *_: ((), None, params))
-    env = type("Teams", (), {"teams": teams})()
-    agent = agent._replace(networks=networks, env=env)
+    agent = SimpleNamespace(**vars(agent) | {"networks": networks, "env": SimpleNamespace(teams=teams)})
     got, gradient = jax.value_and_grad(lambda q: pqn_vdn.team_loss(agent, None, q, batch)[0])(jnp.asarray(q))  # pyright: ignore[reportArgumentType]
 
     alive, errors = np.asarray(batch.observation.agent_mask)[0], []
@@ -144,11 +145,14 @@ def test_shares_of_the_run_are_checked():
 
 
 @pytest.mark.slow
-def test_the_default_solves_cartpole_with_five_seeds_at_once():
+def test_the_default_solves_cartpole_with_the_worst_of_twenty_seeds():
+    """A mean over five would not have shown that one in twenty fell back to 300, or 200."""
     config = pqn.PRESETS["default"]
     algo, env = pqn.make(config), config.make_env()
     with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
-        states, _ = jax.jit(jax.vmap(pqn.make_train(config)))(member_keys(0, 5))
-        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 256))(states, member_keys(0, 5, stream=1))
+        states, _ = jax.jit(jax.vmap(pqn.make_train(config)))(member_keys(5000, 20))
+        played = jax.vmap(lambda state, key: evaluate(algo, env, state, key, 256))(
+            states, member_keys(5000, 20, stream=1)
+        )
     returns = np.asarray(jnp.mean(played.returns, axis=1))
     assert np.all(returns >= 475.0), returns

@@ -1,5 +1,6 @@
 """Replayed sequences: DQN's loss with a memory, which begins where it was stored, in a loop over every step."""
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from family import agent_of
 from replayed import slope
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import dqn
 from jaxrl.algos.off_policy import Batch, Steps
 from jaxrl.nn.distributions import EpsilonGreedy
@@ -35,7 +36,7 @@ def recurrent_agent(config: dqn.Config) -> Any:
         carry, values = jax.lax.scan(step, carry, (observation.obs, reset))
         return carry, EpsilonGreedy(values), values
 
-    return agent._replace(networks=agent.networks._replace(apply=apply))
+    return dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
 
 
 def slow_values(params: np.ndarray, warm: np.ndarray, obs: np.ndarray, reset: np.ndarray, memory: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from family import agent_of
 from probed import REPLAY_FIELDS, check, greedy_score, train, value_and_action
 
 import jaxrl
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import dqn
 from jaxrl.environment import Step
 from jaxrl.envs.probe.base import State, outcome

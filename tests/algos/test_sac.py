@@ -16,7 +16,7 @@ from jaxrl.algorithm import scan_updates
 from jaxrl.algos import off_policy, sac
 from jaxrl.algos.off_policy import Learner
 from jaxrl.environment import Environment
-from jaxrl.nn.continuous import SquashedNormal
+from jaxrl.nn.distributions import SquashedNormal
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.optimizer import new_opt_state
 from jaxrl.spaces import Box, Space
@@ -48,7 +48,7 @@ def linear_agent(config):
     def values(params, observation, action):
         return jnp.concatenate([observation.obs, action], axis=-1) @ params["params"]["critic"]
 
-    return agent._replace(networks=agent.networks._replace(apply=apply, evaluate=values))
+    return dataclasses.replace(agent, networks=agent.networks._replace(apply=apply, evaluate=values))
 
 
 def slow_draw(obs, actor, noise):

@@ -12,15 +12,22 @@ import pytest
 from family import agent_of
 
 import jaxrl
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.opponents import against_opponents, chances
+from jaxrl.acting.opponents import against_opponents, chances, rollout_of_learners
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import self_play
 from jaxrl.algos.on_policy import collect
-from jaxrl.train.cost.estimate import estimate_cost
+from jaxrl.train.cost import estimate_cost
 from jaxrl.train.folder.load import Run
 from jaxrl.train.programs import member_keys
 
 GAME: dict[str, Any] = {"env": "matrix/rock_paper_scissors", "num_envs": 16, "num_steps": 4, "hidden": (4,)}
+
+
+def against(policy: Any, agent: Any) -> Any:
+    """The agent with rollouts by this policy."""
+    return dataclasses.replace(
+        agent, rollout=lambda agent, state, count: rollout_of_learners(agent, state, policy, count)
+    )
 
 
 def probabilities(algo: Any, params: Any) -> jax.Array:
@@ -84,8 +91,7 @@ def test_what_the_past_sees_is_no_part_of_what_is_normalised():
     agent = agent_of(self_play.make(config))
     state = jax.jit(partial(self_play.init_with_pool, agent))(jax.random.key(0))
     policy = against_opponents(agent, state, jnp.ones(8) / 8, 1.0)
-    h = config.hyperparams_now(agent, state)
-    after, experience = jax.jit(lambda state: collect(agent, state, h, policy))(state)
+    after, experience = jax.jit(lambda state: collect(against(policy, agent), state, state.hyperparams))(state)
     assert experience.traj.observation.agent_mask.mean() == 0.5
     for moments in (after.normaliser.obs, after.normaliser.returns):
         assert moments.count.tolist() == [[0, 4 * 8 * 3]]
@@ -111,7 +117,9 @@ def test_what_the_script_plays_is_not_learned_from_either():
     assert after.score.any(), "who is ahead in the games that go on is forgotten"
     # A second team that does not act yet, as seekers in hide-and-seek, may well meet a past self.
     policy = against_opponents(agent, state, chances(state.pool, "uniform"), 1.0)
-    waits = jax.jit(lambda state: collect(agent, state, state.hyperparams, policy)[1])(algo.init(jax.random.key(1)))
+    waits = jax.jit(lambda state: collect(against(policy, agent), state, state.hyperparams)[1])(
+        algo.init(jax.random.key(1))
+    )
     assert (waits.traj.extras["opponent"] < config.num_opponents).all()
 
 

@@ -12,7 +12,7 @@ import pytest
 from family import agent_of, greedy_returns
 
 import jaxrl
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import stream_ac, stream_q
 from jaxrl.algos.streaming import Step, learn_from_stream
 from jaxrl.nn import distributions
@@ -69,7 +69,7 @@ def test_q_lambda_is_watkins():
         q = observation.obs @ params.T
         return carry, distributions.EpsilonGreedy(q), q
 
-    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    agent = dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
     h = stream_q.Hyperparams(LR, GAMMA, DECAY, KAPPA, 0.0, 0.0, 0.0)
     rng = np.random.default_rng(2)
     weights, steps = rng.normal(size=(A, D)).astype(np.float32), stream(rng)
@@ -96,7 +96,7 @@ def test_actor_and_critic_move_by_the_same_error():
         actor, critic = params["params"]["actor"], params["params"]["critic"]
         return carry, distributions.categorical(observation.obs @ actor.T), observation.obs @ critic
 
-    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    agent = dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
     h = stream_ac.Hyperparams(LR, GAMMA, DECAY, KAPPA_POLICY, KAPPA, ENT_COEF)
     rng = np.random.default_rng(0)
     actor, critic = rng.normal(size=(A, D)).astype(np.float32), rng.normal(size=D).astype(np.float32)
@@ -164,7 +164,7 @@ def rows_of(config, row, actions):
     def learn(params, trace, step):
         return params + 1.0, trace.at[params.astype(int)].set(jnp.hstack(row(step))), {}
 
-    agent = agent._replace(networks=agent.networks._replace(apply=apply))
+    agent = dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
     state = jax.jit(algo.init)(jax.random.key(0))
     state = dataclasses.replace(state, params=jnp.float32(0), opt_state=jnp.zeros((config.num_steps, 8)))
     state, metrics = jax.jit(lambda state: learn_from_stream(agent, state, jnp.float32(0.5), learn))(state)

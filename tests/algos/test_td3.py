@@ -14,7 +14,7 @@ from replayed import SMALL, first_step, slope, windows
 
 from jaxrl.algos import td3
 from jaxrl.algos.off_policy import Learner
-from jaxrl.nn.continuous import Noisy
+from jaxrl.nn.distributions import Noisy
 from jaxrl.nn.heads import bounds_of
 from jaxrl.rl.devices import AXIS
 from jaxrl.rl.optimizer import new_opt_state
@@ -38,7 +38,7 @@ def linear_agent(config):
         policy = Noisy(action, jnp.broadcast_to(LOW, action.shape), jnp.broadcast_to(HIGH, action.shape))
         return carry, policy, None
 
-    return agent._replace(networks=agent.networks._replace(apply=apply, evaluate=values))
+    return dataclasses.replace(agent, networks=agent.networks._replace(apply=apply, evaluate=values))
 
 
 def slow_values(obs, action, critic):

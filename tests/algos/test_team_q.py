@@ -1,5 +1,6 @@
 """IQL, VDN and QMIX: what one value for a team means for the loss, and what it can and cannot learn."""
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from family import MODULES, agent_of
 from probed import REPLAY_FIELDS, check, greedy_score, train
 from slow_mixing import slow_mixer
 
-from jaxrl.acting.collector import Observation
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import qmix, vdn
 from jaxrl.algos.off_policy import Batch, Steps
 from jaxrl.nn.distributions import EpsilonGreedy
@@ -27,7 +28,7 @@ def linear_agent(algo: Any) -> Any:
         values = observation.obs @ params["agents"]
         return carry, EpsilonGreedy(values), values
 
-    return agent._replace(networks=agent.networks._replace(apply=apply))
+    return dataclasses.replace(agent, networks=agent.networks._replace(apply=apply))
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix"])

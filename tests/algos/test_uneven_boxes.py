@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from family import agent_of, collect
 
-from jaxrl.acting.collector import Observation
-from jaxrl.acting.networks import own_numbers
+from jaxrl.acting.agent import own_numbers
+from jaxrl.acting.rollout import Observation
 from jaxrl.algos import ippo, mappo
 
 ENV = "mpe/simple_speaker_listener?action_type=continuous"  # a word of three numbers, and a move of five

@@ -10,6 +10,7 @@ import pytest
 from walkers import Broken, Race, Walk, altered, must_be_found
 
 from jaxrl import check_env
+from jaxrl.check import ContractError
 from jaxrl.spaces import Box
 
 breaks = Broken()
@@ -206,3 +207,17 @@ def test_wins_and_parameters_as_they_should_be():
 @pytest.mark.parametrize(("broken", "check", "message"), breaks)
 def test_each_broken_promise_is_found_by_its_check(broken, check, message):
     must_be_found(broken(), check, message)
+
+
+class RarelyOutside(Walk):
+    """About 3 of 1,000 observations are outside of the space."""
+
+    def observe(self, state):
+        chance = jax.random.uniform(jax.random.fold_in(state.key, state.step), (), jnp.float32)
+        return jnp.where(chance < 0.003, 2.0, state.position)[None]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_observation_is_found_that_is_rarely_outside(seed):
+    with pytest.raises(ContractError, match=r"observations: An observation leaves .* \(largest magnitude 2\)"):
+        check_env(RarelyOutside(), key=jax.random.key(seed))

@@ -82,6 +82,12 @@ class ListInfo(Walk):
     step_env = altered(info=lambda info, _: [info["far"]])
 
 
+@breaks("info", r"info\['told'\] has no axis of 2 agents, but agent_info names it. Give it")
+class NotOfAgents(Race):
+    agent_info = ("told",)
+    step_env = altered(info=lambda info, _: {**info, "told": jnp.zeros(3)})
+
+
 @breaks("info", r'info\["won"\] is not one boolean')
 class WonNumber(Walk):
     step_env = altered(info=lambda info, _: {"won": info["far"]})
@@ -92,12 +98,34 @@ class WeakReward(Walk):
     step_env = altered(reward=lambda _, state: jnp.where(state.step > 3, 1.0, 0.0))
 
 
-@breaks("wide_types", "With jax_enable_x64 these have 64 bits: observation of reset_env, state.position of reset_env")
+@breaks(
+    "wide_types", "observation of reset_env, state.position of reset_env, .*, at test_static.py:.*: position = .* zero"
+)
 class Widening(Walk):
     def reset_env(self, key, params):
         _, state = super().reset_env(key, params)
-        state = dataclasses.replace(state, position=state.position + jnp.zeros(()))
+        zero = jnp.zeros(())
+        position = state.position + zero
+        state = dataclasses.replace(state, position=position)
         return self.observe(state), state
+
+
+@breaks(
+    "wide_types", r"reward of step_env, at test_static.py:\d+: noise = jax.random.normal\(key\). Give the dtype where"
+)
+class WideDraw(Walk):
+    """The line named is that of the draw, not that of the sum which spreads it."""
+
+    def step_env(self, key, state, action, params):
+        key, key_noise = jax.random.split(key)
+        obs, after, reward, *rest = super().step_env(key, state, action, params)
+        noise = draw(key_noise)
+        return obs, after, reward + 2 * noise, *rest
+
+
+def draw(key: jax.Array) -> jax.Array:
+    noise = jax.random.normal(key)
+    return jnp.stack([noise, noise]).sum()
 
 
 @breaks("params", "params.size is a Python float. Pass it through jaxrl.environment.as_arrays")

@@ -13,7 +13,7 @@ import pytest
 from walkers import Broken, Params, Race, State, Walk, altered, found_by, must_be_found
 
 from jaxrl import check_env
-from jaxrl.check.suspicions import SUSPICIONS
+from jaxrl.check.dynamic import SUSPICIONS
 from jaxrl.environment import as_arrays
 from jaxrl.spaces import Box
 from jaxrl.wrappers import as_multi_agent

@@ -11,9 +11,8 @@ import pytest
 from jaxrl import Environment, MultiAgentEnvironment, check_env
 from jaxrl.check import ContractError
 from jaxrl.check.dynamic import Run
-from jaxrl.check.failure import Failure
 from jaxrl.check.rollout import Programs, record
-from jaxrl.check.static import Shapes
+from jaxrl.check.static import Failure, Shapes
 from jaxrl.environment import as_arrays
 from jaxrl.spaces import Box, Discrete
 

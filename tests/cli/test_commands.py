@@ -1,5 +1,6 @@
 """The command line: what it does, and that wrong input is one sentence and exit code 2."""
 
+import dataclasses
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jaxrl import algos
+from jaxrl.algos import ippo
 from jaxrl.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +88,6 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("bench smax/3m --num-envs -1e1", "num_envs must be at least 1, and whole, got -10."),
         ("envs nonsense", "No environment matches 'nonsense'"),
         ("envs ./my_env.py", "./my_env.py is a file; say which class in it is the environment"),
-        ("bench overcooked/cramped_room?observe=vector --against jaxmarl", "leave out the options, from the ? on"),
     ],
 )
 def test_wrong_input_is_explained(capsys: pytest.CaptureFixture[str], command: str, sentence: str) -> None:
@@ -116,6 +117,23 @@ def test_help_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for word in ("--env", "--total-timesteps", "Learning rate", "--num-seeds", "--run-dir", "jaxmarl"):
         assert word in text
+
+
+@pytest.mark.quick
+def test_rare_flags_are_shown_to_who_asks_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {}
+    for words in (["--help"], ["--help", "all"]):
+        with pytest.raises(SystemExit):
+            main(["train", "ippo", *words])
+        texts[len(words)] = capsys.readouterr().out
+    few, everything = texts[1], texts[2]
+    assert 2 * len(few.splitlines()) < len(everything.splitlines())
+    flags = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(ippo.Config)}
+    assert flags <= set(everything.replace(",", " ").split())
+    assert "--num-shards" not in few
+    assert "--mesh.member INT" in everything
+    places = [everything.index(text) for text in ("\nThe networks.\n", "--memory-size", "--num-seeds")]
+    assert places == sorted(places)
 
 
 def test_a_reader_who_leaves_early_gets_no_traceback() -> None:
@@ -149,11 +167,11 @@ def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.
     main(["--version"])
     print("compiling…", flush=True)
     assert latin.buffer.getvalue().endswith(b"compiling?\n")  # pyright: ignore[reportAttributeAccessIssue]
-    main(["eject", "ppo"])
+    main(["new", "ppo"])
     assert latin.encoding == "utf-8"
 
 
-def test_bench_prints_what_compare_finds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_prints_steps_per_second(capsys: pytest.CaptureFixture[str]) -> None:
     main(["bench", "smax/3m", "--num-envs", "4", "--steps", "2", "--repeats", "1"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("smax/3m, 4 environments")
@@ -232,7 +250,8 @@ def test_a_diverged_run_can_be_continued_without_the_bad_updates(
     assert "Continues after update 5 of 10." in err
     assert "Update 7 of 10 of training was skipped" in err
     assert json.loads((workplace / "run" / "run.json").read_text())["status"] == "finished"
-    assert "is finished after 80 steps: `jaxrl eval run` plays it" in error_of(capsys, *train)
+    main(train)
+    assert "is finished after 80 steps: `jaxrl eval run` plays it" in capsys.readouterr().out
 
 
 def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_in_silence(

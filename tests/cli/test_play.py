@@ -151,7 +151,7 @@ def test_interrupting_keeps_the_game(play, monkeypatch: pytest.MonkeyPatch) -> N
         yield "left"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jaxrl.play.keyboard.from_lines", interrupted)
+    monkeypatch.setattr("jaxrl.play.input.from_lines", interrupted)
     assert "cut short after 1 steps" in play("", "classic/cartpole", "--out", "games/pole.html")
     assert Path("games/pole.html").exists()
 

@@ -22,8 +22,11 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "s5": (ppo, {"memory": "s5", "memory_size": 4}),
     "gtrxl": (ppo, {"memory": "gtrxl", "memory_size": 4, "memory_window": 3}),
     "team": (ippo, {"env": "smax/3m", "torso": "entities", "memory": "gru", "memory_size": 4}),
+    "gru": (ippo, {"env": "smax/3m", "memory": "gru", "memory_size": 4}),
     "roles": (mappo, {"env": "mpe/simple_tag", "memory": "gru", "memory_size": 4, "sharing": "none"}),
 }
+PLAIN = ("mlp", "continuous", "squashed", "lstm", "gru", "team", "roles")
+"""Those of dense layers, over entities too, GRU and LSTM."""
 B, T = 3, 4
 
 
@@ -60,7 +63,7 @@ def subject(kind: str) -> Subject:
     obs = rng.normal(size=(T, B, *agents, *space.shape)).astype(np.float32)
     obs = obs > 0 if space.dtype == jnp.bool_ else obs
     mask = {}
-    if kind == "team":
+    if env.has_action_mask:
         allowed = rng.random((B, *agents, env.action_space().n)) < 0.5
         allowed[..., 0] = True
         mask = {"action_mask": allowed}

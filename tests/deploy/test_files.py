@@ -7,15 +7,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from subjects import KINDS, B, expected, subject
+from subjects import PLAIN, B, expected, subject
 
-from jaxrl.deploy.inference import Inference
 from jaxrl.deploy.numpy_module import numpy_module
 from jaxrl.errors import MissingExtraError
 
@@ -29,7 +27,7 @@ def module_in(path: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PLAIN)
 def test_numpy_plays_like_the_policy(kind: str, tmp_path: Path) -> None:
     s = subject(kind)
     act, carry = module_in(s.policy.export(tmp_path / "policy.py")).act, None
@@ -40,15 +38,16 @@ def test_numpy_plays_like_the_policy(kind: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, action, rtol=1e-4, atol=1e-5)
 
 
-def test_numpy_takes_one_observation_and_what_is_left_out() -> None:
-    s = subject("team")
-    scope: dict[str, Any] = {}
-    exec(numpy_module(s.policy._inference()), scope)
-    act, first, second = scope["act"], s.obs[0, 0], s.obs[1, 0]
-    action, carry = act(first)
+def test_numpy_takes_one_observation_and_what_is_left_out(tmp_path: Path) -> None:
+    s = subject("gru")
+    act, first, second = module_in(s.policy.export(tmp_path / "policy.py")).act, s.obs[0, 0], s.obs[1, 0]
+    mask = {"action_mask": s.mask["action_mask"][0]}
+    action, carry = act(first, **mask)
     s.policy.reset()
-    np.testing.assert_array_equal(action, s.policy.predict(first))
-    np.testing.assert_array_equal(act(second, carry)[0], s.policy.predict(second))
+    np.testing.assert_array_equal(action, s.policy.predict(first, **mask))
+    np.testing.assert_array_equal(act(second, carry, **mask)[0], s.policy.predict(second, **mask))
+    with pytest.raises(ValueError, match="give action_mask"):
+        act(first)
 
 
 def test_numpy_needs_numpy_alone(tmp_path: Path) -> None:
@@ -65,51 +64,24 @@ assert "jax" not in sys.modules
     assert done.stdout.strip() == str(expected("mlp")[0].tolist()), done.stderr
 
 
-def test_numpy_refuses_what_it_cannot_compute() -> None:
-    def convolved(params: Any, obs: jax.Array) -> Any:
-        return nn.Conv(2, (3, 3)).apply(params, obs)
-
-    params = nn.Conv(2, (3, 3)).init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
-    obs = jax.ShapeDtypeStruct((1, 8, 8, 1), jnp.float32)
-    inference = Inference("a picture", convolved, dict(params), {"obs": obs})
-    with pytest.raises(NotImplementedError, match=r"operation conv_general_dilated in this .*; export to \.stablehlo"):
-        numpy_module(inference)
-
-
-def odds_and_ends(params: Any, obs: Any) -> jax.Array:
-    """Operations of networks that the policies above do not have."""
-    x = jnp.concatenate([obs, jnp.flip(obs, 1), jnp.rint(obs[:, ::2])], axis=1)
-    x = jnp.pad(x, ((0, 0), (1, 2)), constant_values=0.5)
-    x = jnp.cumsum(x, axis=1) + jnp.arange(x.shape[1]) + jax.nn.one_hot(jnp.argmin(x, 1), x.shape[1])
-    heads = jnp.einsum("bd,hde->bhe", x, params["heads"])
-    attention = jax.nn.softmax(jnp.einsum("bhe,bge->bhg", heads, heads))
-    mixed = jnp.einsum("bhg,bge->beh", attention, heads)[..., jnp.asarray([1, 0, 1])]
-    mixed = jnp.where(jnp.isfinite(mixed) & ~(mixed > 9), mixed, 0) ** 3
-    mixed = nn.elu(jnp.clip(mixed, -2, 2)) + nn.softplus(mixed) + nn.sigmoid(mixed) + jnp.sign(mixed) % 0.7
-    return jnp.prod(1 + jnp.tanh(mixed), axis=-1) / jnp.maximum(jnp.abs(mixed).sum(-1), 1e-3) * jnp.any(mixed > 0, -1)
-
-
-def test_numpy_computes_what_other_networks_have() -> None:
-    rng = np.random.default_rng(0)
-    (b,) = jax.export.symbolic_shape("b")
-    params: Any = {"heads": rng.normal(size=(2, 13, 3)).astype(np.float32)}
-    inference = Inference("anything", odds_and_ends, params, {"obs": jax.ShapeDtypeStruct((b, 4), jnp.float32)})
-    scope: dict[str, Any] = {}
-    exec(numpy_module(inference), scope)
-    obs: Any = rng.normal(size=(5, 4)).astype(np.float32)
-    np.testing.assert_allclose(scope["act"](obs), odds_and_ends(params, obs), rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("kind", ["pictures", "s5", "gtrxl"])
+def test_numpy_refuses_other_networks(kind: str, tmp_path: Path) -> None:
+    sentence = r"dense layers, GRU and LSTM, without the operation \w+ of this policy; export to \.stablehlo"
+    with pytest.raises(NotImplementedError, match=sentence):
+        subject(kind).policy.export(tmp_path / "policy.py")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_cannot_become_code() -> None:
     name = '"]; raise SystemExit #"""'
     obs = jax.ShapeDtypeStruct((2, 1), jnp.float32)
-    inference = Inference(f"own\n{name}", lambda params, obs: obs * params[name], {name: np.float32(2)}, {"obs": obs})
+    source = numpy_module(f"own\n{name}", lambda params, obs: obs * params[name], {name: np.float32(2)}, {"obs": obs})
     scope: dict[str, Any] = {}
-    exec(numpy_module(inference), scope)
+    exec(source, scope)
     assert scope["act"]([[1.0], [2.0]]).tolist() == [[2.0], [4.0]]
 
 
-@pytest.mark.parametrize("kind", ["continuous", "lstm", "team"])
+@pytest.mark.parametrize("kind", ["continuous", "lstm", "pictures", "s5", "gtrxl", "team"])
 def test_stablehlo_plays_like_the_policy(kind: str, tmp_path: Path) -> None:
     s = subject(kind)
     exported = jax.export.deserialize(bytearray(s.policy.export(tmp_path / "a.stablehlo").read_bytes()))

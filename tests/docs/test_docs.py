@@ -16,8 +16,8 @@ from pages import ROOT, blocks, shell_lines
 from jaxrl import algos
 from jaxrl.algos import ippo
 from jaxrl.cli import _COMMANDS
+from jaxrl.cli.flags import parse_flags
 from jaxrl.cli.plan import PlanFlags
-from jaxrl.cli.train import parse_flags
 from jaxrl.display import data_size
 
 DOCS = ROOT / "docs"

@@ -98,10 +98,10 @@ def headings(path: Path) -> set[str]:
 
 @functools.cache
 def options(*command: str) -> set[str]:
-    """The flags that `jaxrl COMMAND --help` shows."""
+    """The flags that `jaxrl COMMAND --help all` shows."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        main([*command, "--help"])
+        main([*command, "--help", *(["all"] if len(command) > 1 else [])])
     return set(re.findall(r"--[a-z0-9]+(?:[-.][a-z0-9]+)*", out.getvalue()))
 
 

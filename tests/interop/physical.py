@@ -1,11 +1,9 @@
-"""What the tests of brax and of MuJoCo Playground share: both step alike through us, and are drawn."""
+"""What the tests of brax and of MuJoCo Playground share: both step alike through us."""
 
 from typing import Any
 
 import jax
 import numpy as np
-
-from jaxrl.render import rasterise
 
 
 def steps_alike(ours: Any, steps: int) -> list[bool]:
@@ -26,16 +24,3 @@ def steps_alike(ours: Any, steps: int) -> list[bool]:
         assert set(info) == set(their_state.metrics)
         ends.append(bool(terminated))
     return ends
-
-
-def blank(env: Any, frames: int) -> Any:
-    """That many states of zeros, which need no compilation."""
-    _, state = jax.eval_shape(env.reset, jax.random.key(0))
-    return jax.tree.map(lambda leaf: np.zeros((frames, *leaf.shape), leaf.dtype), state)
-
-
-def check_drawn(env: Any, states: Any) -> None:
-    """Three states become a picture."""
-    scene = env.draw(states)
-    assert scene.num_frames == 3
-    assert len(np.unique(rasterise(scene, 160)[0].reshape(-1, 3), axis=0)) > 2

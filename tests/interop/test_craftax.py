@@ -13,7 +13,6 @@ pytest.importorskip("craftax")
 from craftax.craftax_env import make_craftax_env_from_name
 
 from jaxrl.interop import from_craftax
-from jaxrl.render import rasterise
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine compiles for long, and Craftax may have to prepare textures
 
@@ -104,12 +103,3 @@ def test_starts_from_a_pool():
         ends.append(truncated.tolist())
     assert ends == [[False] * 4, [True] * 4]
     assert obs.shape == (4, 1345)
-
-
-@pytest.mark.slow
-def test_craftax_draws_its_own():
-    env, reset, _ = classic()
-    _, state = reset(jax.random.key(0), env.default_params)
-    scene = env.draw(jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * 2), state))
-    assert scene.num_frames == 2
-    assert len(np.unique(rasterise(scene, 288)[0].reshape(-1, 3), axis=0)) > 20

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,6 +56,34 @@ def test_a_discrete_observation_is_a_number_for_tables():
         obs, _, terminated, *_ = env.step(1)
         visits[obs] = 1
     assert visits == dict.fromkeys(range(4), 1)
+
+
+@pytest.mark.usefixtures("toys")  # whose registry is gone after the test
+def test_copies_share_their_programs():
+    """One for each environment object and, where `make` has made them, one for each name with its options."""
+    traced = []
+
+    class Corridor(_Corridor):
+        def __init__(self, length=3):
+            self.length = length
+
+        def step_env(self, key, state, action, params):
+            traced.append(self.length)
+            return super().step_env(key, state, action, params)
+
+    def play(env):
+        adapted = to_gymnasium(env)
+        adapted.reset(seed=0)
+        adapted.step(1)
+
+    jaxrl.register("corridors/own", Corridor)
+    lone = Corridor(2)
+    for env in (lone, lone, *map(jaxrl.make, ["corridors/own"] * 3), jaxrl.make("corridors/own", length=4)):
+        play(env)
+    assert traced == [2, 3, 4]
+    jaxrl.register("corridors/own", partial(Corridor, 5), replace=True)
+    play(jaxrl.make("corridors/own"))
+    assert traced == [2, 3, 4, 5]  # not the program of what had that name before
 
 
 def test_lockstep_with_gymnasiums_own_cartpole():
@@ -187,3 +216,53 @@ def test_teams_are_sent_to_pettingzoo():
             convert(jaxrl.make("smax/3m"))
     with pytest.raises(TypeError, match=r"jaxrl\.make"):
         to_gymnasium("CartPole-v1")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_step_after_the_end_warns():
+    env = to_gymnasium(jaxrl.make("CartPole-v1?max_steps=1"))
+    env.reset(seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.step(0)
+    with pytest.warns(UserWarning, match=r"The episode has ended; call reset\(\)"):
+        env.step(0)
+    env.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.step(0)
+
+
+def test_each_of_several_seeds_decides_its_own_environment():
+    venv = to_gymnasium_vector(jaxrl.make("CartPole-v1"), 3)
+
+    def played(seeds):
+        return np.stack([venv.reset(seed=seeds)[0], *(venv.step([1, 1, 1])[0] for _ in range(12))])
+
+    one, other = played([5, 6, 7]), played([9, 6, 5])  # some fall and begin anew
+    np.testing.assert_array_equal(one[:, 1], other[:, 1])
+    np.testing.assert_array_equal(one[0, 0], other[0, 2])
+    assert not np.array_equal(one[:, 2], other[:, 2])
+    with pytest.raises(ValueError, match="seed is one whole number, or 3 for as many environments; got 2"):
+        venv.reset(seed=[1, 2])
+
+
+def test_the_facts_of_the_last_step_are_kept():
+    venv = to_gymnasium_vector(jaxrl.make("quadrotor/hover?max_steps=2"), 2)
+    venv.reset(seed=0)
+    assert "final_info" not in venv.step(np.zeros((2, 4)))[4]
+    info = venv.step(np.zeros((2, 4)))[4]
+    assert info["_final_info"].tolist() == info["final_info"]["_distance"].tolist() == [True, True]
+    np.testing.assert_array_equal(info["final_info"]["distance"], info["distance"])
+
+
+def test_a_vector_environment_has_a_picture_of_each_copy():
+    venv = to_gymnasium_vector(jaxrl.make("CartPole-v1"), 2, render_mode="rgb_array")
+    with pytest.raises(RuntimeError, match="call reset before render"):
+        venv.render()
+    venv.reset(seed=0)
+    one, other = venv.render() or (None, None)
+    assert one is not None
+    assert other is not None
+    assert one.shape == other.shape
+    assert not np.array_equal(one, other)
+    assert to_gymnasium_vector(jaxrl.make("CartPole-v1"), 2).render() is None

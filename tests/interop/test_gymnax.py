@@ -9,6 +9,7 @@ import jaxrl
 
 pytest.importorskip("gymnax")
 import gymnax
+from gymnax import wrappers
 from gymnax.environments import environment
 from gymnax.wrappers.purerl import LogWrapper
 
@@ -31,6 +32,48 @@ def test_ours_under_gymnaxs_log_wrapper(new_key):
     info = facts[-1][3]
     assert info["returned_episode_returns"] == 4
     assert info["final_observation"].shape == (4,)
+
+
+PURE = ("FlattenObservationWrapper", "LegacyStepAPIWrapper", "LogWrapper", "StickyActionWrapper")
+STATEFUL = ("GymnaxToGymWrapper", "GymnaxToVectorGymWrapper")
+
+
+def test_ours_under_each_of_gymnaxs_wrappers():
+    ours, key = to_gymnax(jaxrl.make("CartPole-v1")), jax.random.PRNGKey(0)
+    assert {*PURE, *STATEFUL, "GymnaxToDmEnvWrapper"} == set(wrappers.__all__)
+    for name in PURE:
+        env = getattr(wrappers, name)(ours)
+        assert env.step(key, env.reset(key)[1], 1)[2] == 1.0, name
+    for name in STATEFUL:
+        env = getattr(wrappers, name)(ours)
+        assert env.reset(seed=3)[0].shape == env.observation_space.shape
+        assert env.step(np.ones(env.action_space.shape, int))[1] == 1.0, name
+    env = wrappers.GymnaxToDmEnvWrapper(ours)
+    assert env.step(key, env.reset(key), 1).discount == 1.0
+
+
+def test_ours_can_be_scanned_under_the_wrapper_for_brax():
+    pytest.importorskip("brax")
+    from gymnax.wrappers.brax import GymnaxToBraxWrapper
+
+    env = GymnaxToBraxWrapper(to_gymnax(jaxrl.make("CartPole-v1")))
+
+    def push(state, _):
+        after = env.step(state, jnp.int32(1))
+        return after, (after.done, after.info["discount"])
+
+    _, (done, discount) = jax.lax.scan(push, env.reset(jax.random.PRNGKey(0)), length=12)
+    assert 0 < done.sum() < 12  # pushed to one side, the pole falls
+    np.testing.assert_array_equal(discount, 1.0 - done)
+
+
+def test_what_a_state_does_not_say_is_told():
+    env = to_gymnax(jaxrl.make("CartPole-v1"))
+    assert env.obs_shape == (4,)
+    _, state = env.reset(jax.random.key(0))
+    for method in (env.is_terminal, env.is_terminated, env.is_truncated, env.discount):
+        with pytest.raises(NotImplementedError, match=r'does not say whether it ends an episode; .*info\["discount"\]'):
+            method(state, env.default_params)
 
 
 def test_ours_and_gymnaxs_cartpole_step_alike():

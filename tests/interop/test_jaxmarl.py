@@ -12,9 +12,19 @@ import jaxrl
 pytest.importorskip("jaxmarl")
 import jaxmarl
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
-from jaxmarl.wrappers.baselines import CTRolloutManager, MPELogWrapper
+from jaxmarl.environments.smax import map_name_to_scenario
+from jaxmarl.wrappers.baselines import (
+    CTRolloutManager,
+    LogWrapper,
+    MPELogWrapper,
+    OvercookedV2LogWrapper,
+    SMAXLogWrapper,
+)
+from jaxmarl.wrappers.transformers import TransformersCTRolloutManager
 
 from jaxrl.interop import from_jaxmarl, to_jaxmarl
+
+COPIES = 3
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +98,88 @@ def test_jaxmarls_log_wrapper_counts_our_episodes(view):
         summed += jnp.stack([rewards[agent] for agent in view.agents], 1)
     assert infos["returned_episode_lengths"].tolist() == [[3] * 4] * 2
     np.testing.assert_allclose(infos["returned_episode_returns"], summed * 4, rtol=1e-6)  # as their wrapper scales it
+
+
+def _rollout(env):
+    """A step of several copies as in the loops of JaxMARL's IPPO and MAPPO: `(obs, infos by actor)`."""
+    keys = jax.random.split(jax.random.PRNGKey(0), COPIES)
+    obs, state = jax.vmap(env.reset)(keys)
+    actions = {agent: jnp.zeros(COPIES, jnp.int32) for agent in env.agents}
+    legal = getattr(env, "get_legal_moves" if "hanabi" in env.name else "get_avail_actions")
+    masks = jax.vmap(legal)(state.env_state)  # under the log wrapper, as their scripts call it
+    obs, state, reward, _, infos = jax.vmap(env.step)(keys, state, actions)
+    if "shaped_reward" in infos:
+        shaped = infos.pop("shaped_reward")
+        reward = jax.tree.map(lambda own, more: own + 0.5 * more, reward, shaped)
+        infos["shaped_reward"] = jnp.stack([shaped[agent] for agent in env.agents])
+    infos = jax.tree.map(lambda x: x.reshape(COPIES * env.num_agents), infos)
+    return obs, masks, jnp.stack([reward[agent] for agent in env.agents]), infos
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapper", "told"),
+    [
+        ("hanabi", LogWrapper, "returned_episode_returns"),
+        ("smax/3m", SMAXLogWrapper, "returned_won_episode"),
+        ("overcooked/cramped_room", LogWrapper, "shaped_reward"),
+        ("overcooked_v2/demo_cook_simple", OvercookedV2LogWrapper, "returned_episode_recipe_returns"),
+        ("coin_game", LogWrapper, "own_coins"),
+    ],
+)
+def test_the_loops_of_jaxmarls_baselines_run(name, wrapper, told):
+    env = wrapper(to_jaxmarl(jaxrl.make(name)))
+    obs, masks, reward, infos = jax.eval_shape(lambda: _rollout(env))
+    assert obs[env.agents[0]].shape == (COPIES, *env.observation_space().shape)
+    assert masks[env.agents[0]].shape == (COPIES, env.action_space().n)
+    assert reward.shape == (env.num_agents, COPIES)
+    assert told in infos
+
+
+def test_each_agent_has_its_own_number_of_the_info():
+    class Told(type(jaxrl.make("coin_game"))):
+        def step_env(self, key, state, action, params):
+            info = {"shaped_reward": jnp.array([1.0, 2.0]), "own": jnp.array([3, 4]), "all": 5, "map": jnp.ones((2, 2))}
+            return *super().step_env(key, state, action, params)[:5], info
+
+    env = to_jaxmarl(Told())
+    _, state = env.reset(jax.random.key(0))
+    infos = env.step(jax.random.key(1), state, dict.fromkeys(env.agents, jnp.int32(0)))[4]
+    assert {agent: float(value) for agent, value in infos["shaped_reward"].items()} == {"red": 1.0, "blue": 2.0}
+    assert (infos["own"].tolist(), infos["all"].tolist(), "map" in infos) == ([3, 4], [5, 5], False)
+
+
+def test_jaxmarls_log_wrapper_finds_our_recipes():
+    view: Any = to_jaxmarl(jaxrl.make("overcooked_v2/demo_cook_simple"))
+    theirs: Any = jaxmarl.make("overcooked_v2", layout="demo_cook_simple")
+    ours, other = (OvercookedV2LogWrapper(env).recipe_dict for env in (view, theirs))
+    assert {name: int(code) for name, code in ours.items()} == {name: int(code) for name, code in other.items()}
+    assert int(view.reset(jax.random.key(0))[1].recipe) in set(map(int, ours.values()))
+
+
+@pytest.mark.parametrize("name", ["hanabi", "overcooked/cramped_room", "mpe/simple_tag"])
+def test_jaxmarls_rollout_manager_steps_ours(name):
+    logged: Any = LogWrapper(to_jaxmarl(jaxrl.make(name)))
+    manager = CTRolloutManager(logged, COPIES)
+
+    def step():
+        key = jax.random.PRNGKey(0)
+        obs, state = manager.batch_reset(key)
+        masks = manager.get_valid_actions(state.env_state)
+        actions = {agent: manager.batch_sample(key, agent) for agent in manager.agents}
+        return obs, masks, manager.batch_step(key, state, actions)
+
+    obs, masks, (_, _, reward, _, infos) = jax.eval_shape(step)
+    assert obs[manager.agents[0]].shape == (COPIES, manager.obs_size)
+    assert masks[manager.agents[0]].shape[0] == reward["__all__"].shape[0] == COPIES
+    if "overcooked" in name:
+        assert set(infos["shaped_reward"]) | {"__all__"} == set(reward)  # one is added to the other
+
+
+def test_jaxmarls_transformers_see_units_as_in_its_smax():
+    theirs = jaxmarl.make("HeuristicEnemySMAX", scenario=map_name_to_scenario("3m"))
+    managers = [TransformersCTRolloutManager(env, COPIES) for env in (to_jaxmarl(jaxrl.make("smax/3m")), theirs)]
+    ours, other = (jax.eval_shape(manager.batch_reset, jax.random.PRNGKey(0))[0] for manager in managers)
+    assert jax.tree.map(jnp.shape, ours) == jax.tree.map(jnp.shape, other)
 
 
 @pytest.mark.slow
@@ -171,7 +263,6 @@ def test_mabraxs_episodes_are_cut_and_begin_anew_here():
         assert (bool(terminated), bool(truncated)) == (False, t == 1)
         assert not np.array_equal(info["final_observation"], start)
     assert not np.array_equal(obs, start)  # brax would begin every episode alike
-    assert env.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)).captions[2].text.tolist() == ["step 0"]
     with pytest.raises(TypeError, match=r"make this Ant with auto_reset=False"):
         jaxrl.make("jaxmarl:ant_4x2?auto_reset=true")
 

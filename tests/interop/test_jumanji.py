@@ -14,7 +14,6 @@ from jumanji import registration
 
 from jaxrl.algos import ippo, ppo
 from jaxrl.interop import from_jumanji
-from jaxrl.render import rasterise
 from jaxrl.spaces import MultiDiscrete
 
 key = jax.random.key
@@ -125,19 +124,6 @@ def test_searchers_steer() -> None:
         flags.append((bool(terminated), bool(truncated)))
     assert flags == [(False, False), (False, True)]  # jumanji itself calls this an end
     assert (obs.shape[0], reward.shape, env.action_space().shape) == (3, (3,), (2,))
-
-
-def test_pictures_are_jumanjis() -> None:
-    pytest.importorskip("matplotlib")
-    env = jaxrl.make("jumanji:Snake-v1", num_rows=4, num_cols=4)
-    _, state = jax.jit(env.reset)(key(0))
-    scene = env.draw(jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * 2), state))  # which is drawn once
-    assert scene.num_frames == 2
-    assert len(np.unique(rasterise(scene, 160)[0].reshape(-1, 3), axis=0)) > 3
-    tetris = jaxrl.make("jumanji:Tetris-v0", num_rows=4, num_cols=4)
-    _, state = jax.jit(tetris.reset)(key(0))
-    with pytest.raises(NotImplementedError, match="Tetris-v0 has no picture: jumanji shows how pieces fall"):
-        tetris.draw(jax.tree.map(lambda leaf: np.asarray(leaf)[None], state))
 
 
 def test_names_and_options() -> None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from physical import blank, check_drawn, steps_alike
+from physical import steps_alike
 
 import jaxrl
 
@@ -49,7 +49,7 @@ class Line(MjxEnv):
 
     @property
     def mj_model(self) -> Any:
-        raise NotImplementedError("A point has no picture.")
+        return None
 
     @property
     def mjx_model(self) -> Any:
@@ -104,18 +104,16 @@ def test_a_physical_environment_keeps_our_contract() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
-def test_every_task_of_the_control_suite_can_be_stepped_and_drawn(name: str) -> None:
+def test_every_task_of_the_control_suite_can_be_stepped(name: str) -> None:
     env = jaxrl.make(f"mjx:{name}")
     _, state = jax.eval_shape(env.reset, jax.random.key(0))
     jax.eval_shape(env.step, jax.random.key(0), state, np.zeros(env.action_space().shape))
-    _is_drawn(env)
 
 
 def test_options_are_those_of_the_config() -> None:
     env = jaxrl.make("mjx:PendulumSwingup?episode_length=7&ctrl_dt=0.04&action_repeat=2")
     assert (env.episode_length, env.action_repeat, env.env.dt) == (7, 2, 0.04)
     assert env.env.mjx_model.impl.value == "jax"
-    _is_drawn(env)
     with pytest.raises(TypeError, match=r"mjx:PendulumSwingup has no option 'mass'. It has .*episode_length"):
         jaxrl.make("mjx:PendulumSwingup?mass=2")
     with pytest.raises(ValueError, match="MuJoCo Playground cannot make PendulumSwingup of these options: 'c' is not"):
@@ -155,9 +153,3 @@ def test_ppo_learns_to_balance() -> None:
     config = ppo.Config(env=env, total_timesteps=150_000, num_envs=64, num_steps=32, lr=1e-3)
     _, metrics = jax.jit(ppo.make_train(config))(jax.random.key(0))
     assert metrics["return_sum"][-10:].sum() / metrics["episodes"][-10:].sum() > 80  # 100 is the best there is
-
-
-def _is_drawn(env: Any) -> None:
-    """Three states with the bodies where the model has them."""
-    state, pose = blank(env, 3), np.tile(env.env.mj_model.qpos0, (3, 1))
-    check_drawn(env, state._replace(env_state=state.env_state.replace(data=state.env_state.data.replace(qpos=pose))))

@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +15,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's tests import a game in a way it deprecates
     from pettingzoo.test import parallel_api_test
 
+from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.interop import to_pettingzoo
+from jaxrl.spaces import Box, Discrete
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,33 @@ def test_equals_the_environment_itself(tag):
         np.testing.assert_allclose(rewards[agent], reward[i], rtol=1e-6)
     again, _ = tag.reset(seed=5)
     assert all(np.array_equal(seen[agent], again[agent]) for agent in seen)
+
+
+class _Told(MultiAgentEnvironment):
+    """Two agents who are told a number each, and a place of two numbers."""
+
+    agents, agent_info = ("left", "right"), ("each",)
+
+    def observation_space(self, params=None):
+        return Box(0.0, 1.0, (1,))
+
+    def action_space(self, params=None):
+        return Discrete(2)
+
+    def reset_env(self, key, params):
+        return jnp.zeros((2, 1)), jnp.zeros(())
+
+    def step_env(self, key, state, action, params):
+        no, info = jnp.zeros((), bool), {"each": jnp.arange(2), "place": jnp.array([7, 8])}
+        return jnp.zeros((2, 1)), state, jnp.zeros(2), no, no, info
+
+
+def test_each_agent_is_told_its_own_info_and_all_of_the_episode_s():
+    env = to_pettingzoo(_Told())
+    env.reset(seed=0)
+    infos = env.step({"left": 0, "right": 1})[-1]
+    assert [infos[agent]["each"] for agent in env.agents] == [0, 1]
+    assert [infos[agent]["place"].tolist() for agent in env.agents] == [[7, 8], [7, 8]]
 
 
 def test_arrays_are_the_users_own_to_change(tag):

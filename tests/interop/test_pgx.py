@@ -15,7 +15,6 @@ import pgx
 
 from jaxrl.algos import ippo, self_play
 from jaxrl.interop import from_pgx
-from jaxrl.render import rasterise
 from jaxrl.wrappers import FixedPolicies, random_policy
 
 key = jax.random.key
@@ -86,34 +85,6 @@ def test_only_the_clock_of_freeway_truncates():
         flags.append((bool(terminated), bool(truncated)))
     assert flags == [(False, False), (False, True)]
     assert (obs.dtype, jnp.shape(reward)) == (jnp.bool_, ())
-
-
-def test_boards_in_letters_and_pictures(game):
-    ours, reset, step, *_ = game
-    _, state = reset(key(0))
-    states = [state]
-    for move in (4, 0):
-        _, state, *_ = step(key(1), state, jnp.full(2, move), None)
-        states.append(state)
-    assert ours.board(state) == "O · ·\n· X ·\n· · ·"
-    film = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *states)
-    scene = ours.draw(film)
-    assert (scene.num_frames, len(scene.shapes)) == (3, 9 + 2)
-    picture = rasterise(scene, 120)[2]
-    assert (picture > 220).all(-1).sum() > 300  # white's stone
-    poker = jaxrl.make("pgx:kuhn_poker")
-    with pytest.raises(NotImplementedError, match="kuhn_poker has no picture: pgx draws it as SVG alone"):
-        poker.draw(jax.eval_shape(poker.reset, key(0))[1])
-
-
-@pytest.mark.slow
-def test_black_pieces_are_seen_from_whites_side():
-    env = jaxrl.make("pgx:gardner_chess")
-    _, state = jax.jit(env.reset)(key(0))
-    assert env.board(state).split("\n")[0] == "r n b q k"
-    move = some_legal(state, 0)
-    _, state, *_ = jax.jit(env.step_env)(key(1), state, jnp.full(2, move), None)
-    assert env.board(state).split("\n")[0] == "r n b q k"
 
 
 def test_names_and_options():

@@ -12,8 +12,8 @@ from jaxrl.entities import Entities, Group
 from jaxrl.nn.encoder import Encoder
 from jaxrl.nn.entities import EntityTorso
 from jaxrl.nn.heads import CategoricalHead, QHead, ValueHead
+from jaxrl.nn.layers import ACTIVATIONS
 from jaxrl.nn.memory import memory_core
-from jaxrl.nn.torso import ACTIVATIONS
 
 T, B, A = 2, 3, 7
 # Two allies, one number of the agent's own, three enemies in two parts, another of its own; actions 2 to 4 point.

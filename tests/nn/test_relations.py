@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 
 import jaxrl
 from jaxrl.entities import Entities, Group
+from jaxrl.envs.smax.observe import state_entities
 from jaxrl.nn.relations import relations
 
 # Two wolves of three numbers, of which the last two are their place, one number of the agent's own, three sheep whose
@@ -112,6 +114,15 @@ def test_places_on_a_map_say_nothing_about_an_agent() -> None:
     for kind, values in around.items():
         about_agent = [*range(size + 1), 2 * size + 2]
         np.testing.assert_array_equal(values, np.delete(seen[kind], about_agent, axis=-1))
+
+
+def test_many_places_on_a_map_have_the_shapes_of_few() -> None:
+    """More rows than one block holds, although nothing is said about an agent."""
+    entities = state_entities(3, 3, 6)
+    for rows in (512, 513):
+        agent, around = jax.eval_shape(partial(relations, entities), jax.ShapeDtypeStruct((rows, 72), jnp.float32))
+        assert agent.shape == (rows, 0)
+        assert {seen.shape[:2] for seen in around.values()} == {(rows, 3)}
 
 
 def test_two_at_the_same_place_have_a_gradient() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import jaxrl
 from jaxrl.play import Editor
-from jaxrl.play.keyboard import from_lines
+from jaxrl.play.input import from_lines
 from jaxrl.play.screen import sketched
 from jaxrl.registry import list_envs
 

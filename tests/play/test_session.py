@@ -13,7 +13,7 @@ import jaxrl
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.overcooked.rules import DOWN, LEFT, RIGHT, UP
 from jaxrl.play import Session
-from jaxrl.play.partners import ByRules
+from jaxrl.play.session import ByRules
 from jaxrl.replay import Recording
 from jaxrl.wrappers import FixedPolicies, FrameStack, OtherPlay, RandomParams, TimeLimit
 

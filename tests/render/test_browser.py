@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from jaxrl.render import to_html
-from jaxrl.render.scene import Caption, Circle, Picture, Scene, Tip
+from jaxrl.render.scene import Caption, Circle, Line, Picture, Polygon, Rect, Scene, Text, Tip
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
@@ -105,3 +105,37 @@ def test_pictures_in_a_scene_are_painted(tmp_path: Path, png_of: Any) -> None:
     chromium(page, "#frame=1", 1366, f"--screenshot={tmp_path / 'a.png'}", "--virtual-time-budget=1000")
     pixels = np.asarray(Image.open(tmp_path / "a.png").convert("RGB"))
     assert tuple(pixels[200, 683]) == (0, 255, 0)
+
+
+def test_a_pointer_finds_shapes_of_each_kind_where_they_are_seen(tmp_path: Path, png_of: Any) -> None:
+    """Far from their anchors, and not beside them."""
+    png = png_of((255, 0, 0))
+    shapes = (
+        Rect(x=0.05, y=0.05, width=0.4, height=0.2, fill="#203040", tip=Tip("rect", {})),
+        Line(x=0.1, y=0.9, dx=0.8, dy=0.0, stroke="#ffffff", stroke_width=0.04, tip=Tip("line", {})),
+        Circle(x=0.2, y=0.5, radius=0.1, fill="#ff8800", tip=Tip("circle", {})),
+        Polygon(x=0.5, y=0.5, radius=0.1, sides=4, fill="#ff8800", tip=Tip("polygon", {})),
+        Text(x=0.8, y=0.5, text="a word", size=0.1, tip=Tip("text", {})),
+        Picture(x=0.6, y=0.05, png=png, width=0.3, height=0.3, tip=Tip("picture", {})),
+        Circle(x=0.25, y=0.15, radius=0.03, fill="#0088ff", tip=Tip("on top", {})),
+    )
+
+    class Shapes(Square):
+        def scene(self) -> Scene:
+            return Scene(2, (0.0, 0.0, 1.0, 1.0), shapes)
+
+    points = {(0.43, 0.22): "rect", (0.85, 0.91): "line", (0.28, 0.5): "circle", (0.5, 0.58): "polygon"}
+    points |= {(0.9, 0.5): "text", (0.88, 0.32): "picture", (0.26, 0.15): "on top", (0.57, 0.57): "", (0.5, 0.15): ""}
+    asked = """<script>
+    const box = canvas.getBoundingClientRect();
+    document.title = JSON.stringify(POINTS.map(([x, y]) => {
+      const at = { clientX: box.left + x * box.width, clientY: box.top + (1 - y) * box.height };
+      canvas.dispatchEvent(new PointerEvent("pointermove", at));
+      return tip.style.visibility === "visible" ? tip.querySelector("b").textContent : "";
+    }));
+    </script></body>""".replace("POINTS", json.dumps(list(points)))
+    page = tmp_path / "page.html"
+    page.write_text(to_html(Shapes()).replace("</body>", asked))
+    found = re.search("<title>(.*)</title>", chromium(page, "#frame=0", 1366, "--dump-dom"))
+    assert found
+    assert json.loads(found[1]) == list(points.values())

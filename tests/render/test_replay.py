@@ -92,3 +92,30 @@ def test_an_environment_without_a_picture_says_so(replay: Replay) -> None:
 
     with pytest.raises(NotImplementedError, match="blind has no picture"):
         dataclasses.replace(replay, env=Blind()).scene()
+
+
+@pytest.mark.parametrize(
+    ("rewards", "outcome"),
+    [
+        ([[0, 0], [1, -1]], "red won"),
+        ([[1, -1], [-1, 1]], "draw"),
+        ([[1, 1], [0, 0]], "return 1.0"),
+        ([[0, 0]], "return 0.0"),
+    ],
+)
+def test_zero_sum_games_say_who_won(replay: Replay, rewards: list, outcome: str) -> None:
+    class Duel(Environment):
+        name = "duel"
+        agents = ("red", "blue")
+
+    ended = dataclasses.replace(replay, env=Duel(), rewards=np.array(rewards, float), terminated=True, info={})
+    assert ended.outcome == outcome
+
+
+def test_a_state_with_typed_keys_is_rendered(walk: Any) -> None:
+    class Keyed(type(walk)):
+        def draw(self, states: Any, params: Any = None) -> Any:
+            return super().draw(states["own"], params)
+
+    state = {"own": {"x": np.float32(1), "way": np.float32(0)}, "key": jax.random.key(0)}
+    assert Keyed().render(state).dtype == np.uint8

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jaxrl.render.scene import Circle, Scene, Text, at, resample
+from jaxrl.render.scene import Circle, Polygon, Scene, Text, at, resample
 
 pytestmark = pytest.mark.quick
 
@@ -33,3 +33,20 @@ def test_a_shape_does_not_slide_while_it_is_hidden() -> None:
 def test_times_outside_are_the_first_and_last_frame() -> None:
     circle, _ = resample(_scene(), np.array([-1.0, 9.0])).shapes
     assert [at(circle.x, frame) for frame in range(2)] == [0.0, 2.0]
+
+
+def test_angles_turn_the_shorter_way() -> None:
+    turning = Polygon(x=0.0, y=0.0, radius=1.0, sides=3, angle=np.array([3.0, -3.0, 3.0]))
+    [shape] = resample(Scene(3, (0.0, 0.0, 4.0, 4.0), (turning,)), np.array([0.5, 1.5])).shapes
+    assert isinstance(shape, Polygon)
+    np.testing.assert_allclose(np.cos(shape.angle), -1.0)  # through half a turn, not through 0
+
+
+def test_what_moves_far_or_says_so_jumps() -> None:
+    x = np.array([0.0, 1.0, 4.0])
+    for shape, expected in (
+        (_scene(x=x), [0.5, 1.0]),
+        (_scene(x=x / 4, jump=np.array([True, False, False])), [0, 0.625]),
+    ):
+        circle, _ = resample(shape, np.array([0.5, 1.5])).shapes
+        np.testing.assert_allclose(circle.x, expected)

@@ -24,9 +24,14 @@ def _write_run(
     config: dict[str, Any] | None = None,
     win_rate: bool = True,
     scores: list[float] | None = None,
+    own: str = "",
+    evaluated: bool = False,
     **about: Any,
 ) -> Path:
-    """A run whose curves rise to about `skill`, with the final `scores` (those of the curves if left out)."""
+    """A run whose curves rise to about `skill`, with the final `scores` (those of the curves if left out).
+
+    `own` is the name of a number of `log_info`; `evaluated` runs have a greedy evaluation at the start, of 0.
+    """
     path.mkdir(parents=True)
     rng = np.random.default_rng([seed, num_seeds, len(algorithm)])
     final = skill + 0.05 * rng.normal(size=num_seeds)
@@ -44,11 +49,20 @@ def _write_run(
         row["length_mean"] = one_or_all(10 + values)
         if win_rate:
             row["win_rate"] = one_or_all(values) if i else None if num_seeds == 1 else [None] * num_seeds
+        if own:
+            row[own] = one_or_all(7 * values)
         rows.append({**row, "losses": {"policy": one_or_all(values)}})
     evaluation: dict[str, Any] = {"episodes": 512, "return_mean": one_or_all(100 * np.array(final_scores))}
     evaluation["length_mean"] = one_or_all([12.0] * num_seeds)
     if win_rate:
         evaluation["win_rate"] = one_or_all(final_scores)
+    if own:
+        evaluation[own] = one_or_all([7.0] * num_seeds)
+    if evaluated:
+        played = [dict.fromkeys(evaluation, one_or_all([0.0] * num_seeds)), evaluation]
+        steps = ({"timesteps": 0, "seconds": 0.0}, {"timesteps": 1000 * ROWS, "seconds": ROWS / 2})
+        lines = [json.dumps({**each, **now, "episodes": 512}) + "\n" for now, each in zip(steps, played, strict=True)]
+        (path / "evaluations.jsonl").write_text("".join(lines))
     run = {
         "status": "finished",
         "command": f"jaxrl train {algorithm} --env {env} --seed {seed}",

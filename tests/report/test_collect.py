@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,24 @@ def test_the_metric_is_what_all_runs_on_an_environment_know(tmp_path, write_run)
         collect(runs, "win_rate")
     with pytest.raises(ValueError, match="no metric 'wins'; it is one of win_rate"):
         collect(runs, "wins")
+
+
+def test_a_number_of_ones_own_is_a_metric_like_others(tmp_path, write_run):
+    runs = [
+        write_run(tmp_path / "a", own="info/focus", num_seeds=2),
+        write_run(tmp_path / "b", own="info/focus", seed=2),
+    ]
+    older = runs[1] / "metrics.jsonl"
+    older.write_text(re.sub(r'"info/focus": ([-.\d]+)', r'"info": {"focus": \1}', older.read_text()))
+    for name in ("focus", "info/focus"):
+        [group] = collect(runs, name)
+        assert (group.metric, group.measure, group.scores.tolist()) == ("info/focus", "info/focus", [7.0] * 3)
+        assert all(np.isfinite(member.values).all() and len(member.values) == 40 for member in group.members)
+    for command in (collect, collect):  # in the same order each time
+        with pytest.raises(ValueError, match="one of win_rate, return_mean, length_mean, info/focus"):
+            command(runs, "wins")
+    with pytest.raises(ValueError, match="c knows no info/focus"):
+        collect([*runs, write_run(tmp_path / "c", seed=3)], "focus")
 
 
 def test_a_curve_is_the_iqm_over_seeds_of_what_all_have_done(tmp_path, write_run):

@@ -57,6 +57,7 @@ def test_markdown(groups):
     assert {line.count("|") for line in lines} == {10}
     cells = [cell.strip() for cell in lines[2].split("|")]
     assert cells[1:6] == ["smax/3m", "ippo", "5", "win rate", "0.600"]
+    assert cells[6].endswith(" (95 %)")
     assert cells[7:10] == ["0.580 ± 0.327", "40k", "10,000"]
     assert [cell.strip() for cell in lines[4].split("|")][5:7] == ["–", "–"]
 
@@ -76,10 +77,10 @@ def test_numbers_for_people():
 
 
 def test_environments_are_taken_together_where_scores_are_on_one_scale(tmp_path, write_run):
-    easy, hard = [0.8, 0.9, 0.7, 1.0], [0.1, 0.2, 0.3, 0.4]
-    runs = [write_run(tmp_path / "e", num_seeds=4, scores=easy)]
+    easy, hard = [0.8, 0.9, 0.7, 1.0, 0.8], [0.1, 0.2, 0.3, 0.4, 0.3]
+    runs = [write_run(tmp_path / "e", num_seeds=5, scores=easy)]
     assert across(collect(runs)) == {}
-    runs.append(write_run(tmp_path / "h", env="smax/8m", num_seeds=4, scores=hard))
+    runs.append(write_run(tmp_path / "h", env="smax/8m", num_seeds=5, scores=hard))
     runs.append(
         write_run(tmp_path / "c", env="classic/cartpole", num_seeds=4, win_rate=False)
     )  # returns: another scale
@@ -87,6 +88,13 @@ def test_environments_are_taken_together_where_scores_are_on_one_scale(tmp_path,
     found = across(collect(runs))
     assert list(found) == ["ippo"]
     estimates = [each.estimate for each in found["ippo"]]
-    assert estimates == pytest.approx([(0.3 + 0.4 + 0.7 + 0.8) / 4, 0.55, 0.55, 0.45])
+    assert estimates == pytest.approx([(0.3 + 0.3 + 0.4 + 0.7 + 0.8 + 0.8) / 6, 0.55, 0.55, 0.45])
     wanted = stats.interval(stats.iqm, np.stack([easy, hard], -1), expand=True)
     assert found["ippo"][0] == wanted
+
+
+def test_few_seeds_have_no_interval_across_environments(tmp_path, write_run):
+    runs = [write_run(tmp_path / env[5:], env=env, num_seeds=4) for env in ("smax/3m", "smax/8m")]
+    [found] = across(collect(runs)).values()
+    assert np.isfinite([each.estimate for each in found]).all()
+    assert np.isnan([(each.low, each.high) for each in found]).all()

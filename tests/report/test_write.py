@@ -58,7 +58,12 @@ def test_the_page_has_everything_and_needs_nothing_else(tmp_path, groups):
         assert base64.b64decode(source.removeprefix("data:image/png;base64,")) == path.read_bytes()
     without_pictures = re.sub('base64,[^"]*', "", text)
     assert not re.search(r"https?:|@import|url\(|<script|{{", without_pictures)
-    for words in ("Read with care", "single on mpe/tag has 1 seed", "The best and the others", "10 runs, 73 seeds"):
+    for words in (
+        "Read with care",
+        "single on mpe/tag has 1 seed",
+        "The best and the others",
+        "10 runs, 3 configurations of 1 to 64 seeds",
+    ):
         assert words in reader.text
     assert "<b>&x" in reader.text  # a folder's name is text, whatever it is
     assert "0123456789" in reader.text
@@ -113,6 +118,32 @@ def test_curves_show_every_seed_the_iqm_and_its_interval(groups):
     assert [text.get_text() for text in smax_seconds.get_legend().get_texts()] == ["ippo, 64 seeds", "mappo, 8 seeds"]
 
 
+def test_what_is_never_won_while_training_shows_its_greedy_evaluations(tmp_path, write_run):
+    """Sampled actions lose where greedy ones win: the picture has to agree with the table."""
+    run = write_run(tmp_path / "a", num_seeds=4, scores=[0.2, 0.3, 0.3, 0.4], evaluated=True)
+    other = write_run(tmp_path / "b", seed=4, skill=0.5)  # without evaluations on the way
+    for axes, end in zip(draw_curves(collect([run])).axes, (40_000, 20.0), strict=True):
+        [dots] = [line for line in axes.lines if line.get_marker() == "o"]
+        assert (dots.get_xdata().tolist(), dots.get_ydata().tolist()) == ([0, end], [0.0, pytest.approx(0.3)])
+    assert not [line for line in draw_curves(collect([run, other])).axes[0].lines if line.get_marker() == "o"]
+
+
+def test_few_seeds_have_a_range_and_equal_ones_are_as_good(tmp_path, write_run):
+    runs = [write_run(tmp_path / name, num_seeds=4, config={"lr": lr}) for name, lr in (("a", 0.1), ("b", 0.2))]
+    text = write_report(collect(runs), tmp_path / "out", tex=True)[0].read_text()
+    assert "2 runs, 2 configurations of 4 seeds<" in text
+    assert text.count("(range)") == 2
+    assert '<th class="n">interval</th>' in text  # and not one of 95 %, which four seeds do not have
+    assert "as good" in text
+    assert "not shown to be better" not in text
+    tex = (tmp_path / "out" / "table.tex").read_text()
+    assert r"smax/3m & ippo (lr=0.1) & 4 & win rate & 0." in tex
+    assert r"IQM & interval & mean $\pm$ std" in tex
+    assert {line.count(" & ") for line in tex.splitlines() if "&" in line} == {8}
+    write_report(collect(runs), tmp_path / "out")
+    assert not (tmp_path / "out" / "table.tex").exists()
+
+
 def test_curves_without_an_episode_say_so(tmp_path, write_run):
     run = write_run(tmp_path / "a", env="mpe/tag", win_rate=False)
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -127,11 +158,22 @@ def test_curves_without_an_episode_say_so(tmp_path, write_run):
 def test_profiles_fall_from_one_to_zero(groups):
     figure = draw_profiles(groups)
     assert figure is not None
+    [legend] = [axes.get_legend() for axes in figure.axes]
+    names = ["ippo", "ippo, 95 % interval", "mappo", "mappo, 95 % interval"]
+    assert sorted(text.get_text() for text in legend.get_texts()) == names
+    assert len({band.get_hatch() for axes in figure.axes for band in axes.collections}) == 2
     for axes in figure.axes:
         for line in axes.lines:
             share = line.get_ydata()
             assert (share[0], share[-1]) == (1.0, 0.0)
             assert (np.diff(share) <= 0).all()
+
+
+def test_profiles_of_few_seeds_have_no_band(tmp_path, write_run):
+    """Between the least and the highest of four seeds, it would be anything from none to all of them."""
+    figure = draw_profiles(collect([write_run(tmp_path / "a", num_seeds=4)]))
+    assert figure is not None
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["ippo"]
 
 
 def test_runs_without_any_number_are_no_reason_to_fail(tmp_path, write_run):

@@ -23,7 +23,7 @@ HALF = 0.5 * (1 + np.cos(np.pi / 4))  # of a cosine, after a quarter
     ],
 )
 def test_values_over_a_run(schedule: str, expected: list[float]) -> None:
-    at = jax.jit(jax.vmap(lambda update: annealed(schedule, 3.0, update, 8)))
+    at = jax.jit(jax.vmap(lambda update: annealed(parse_schedule(schedule), 3.0, update, 8)))
     np.testing.assert_allclose(at(jnp.array([0, 2, 4, 8, 100])), expected, rtol=1e-6, atol=1e-7)
 
 
@@ -37,10 +37,10 @@ def test_a_ramp_takes_its_share_of_the_run(share: float, expected: list[float]) 
 
 def test_a_curve_of_ones_own_multiplies_the_initial_value() -> None:
     register_schedule("sawtooth", lambda progress: 1.0 - (4.0 * progress) % 1.0)
-    values = [float(annealed("sawtooth", 2.0, update, 8)) for update in range(5)]
+    values = [float(annealed(parse_schedule("sawtooth"), 2.0, update, 8)) for update in range(5)]
     np.testing.assert_allclose(values, [2.0, 1.0, 2.0, 1.0, 2.0])
     register_schedule("sawtooth", lambda progress: 0.0 * progress)  # a cell that is run again
-    assert float(annealed("sawtooth", 2.0, 0, 8)) == 0.0
+    assert float(annealed(parse_schedule("sawtooth"), 2.0, 0, 8)) == 0.0
 
 
 @pytest.mark.parametrize(

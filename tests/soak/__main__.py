@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument("--side-by-side", type=int, default=2, help="subjects at the same time")
     parser.add_argument("--kinds", nargs="+", default=[kind.name for kind in KINDS], help="train, sweep, search")
     flags = parser.parse_args()
-    scratch = Path(tempfile.mkdtemp(prefix="jaxrl-soak-"))
+    scratch = Path(tempfile.mkdtemp(prefix="jaxrl-soak[1]-"))
     kinds = [kind for kind in KINDS if kind.name in flags.kinds]
     soak = Soak(scratch, flags.faults, 60 * flags.minutes, flags.seed)
     print(f"In {scratch}: first the runs that nobody disturbs.", flush=True)

@@ -13,6 +13,7 @@ from jaxrl.algorithm import Algorithm
 from jaxrl.spaces import Box, Discrete
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.members import member_of
+from jaxrl.train.metrics import own_metrics
 from jaxrl.train.programs import member_keys
 
 EPISODES = 16
@@ -86,7 +87,8 @@ def test_numbers_of_the_info_are_those_at_the_end_of_each_episode() -> None:
     plain = evaluate(always(1), Told(), None, jax.random.key(3), EPISODES)
     np.testing.assert_array_equal(played.lengths, plain.lengths)
     assert plain.info == {}
-    assert played.summary()["info"] == {"left": 0.0, "action": 1.0}
+    summary = played.summary()
+    assert {name: summary[name] for name in own_metrics(summary)} == {"info/left": 0.0, "info/action": 1.0}
     np.testing.assert_array_equal(played.info["left"], np.zeros(EPISODES))  # not those of a later episode
 
 
@@ -176,6 +178,21 @@ def test_the_return_of_a_team_is_the_mean_over_agents_and_winning_is_optional() 
     assert played.summary()["returns"] == {"a": 3.0, "b": 0.0}  # they are of two kinds
     assert played.won is None
     assert "win_rate" not in played.summary()
+
+
+def test_environments_of_one_name_share_a_program() -> None:
+    traced = []
+
+    def act(obs: Any, carry: Any, key: Any, mask: Any, reset: Any) -> tuple[Any, Any]:
+        traced.append(obs.shape)
+        return jnp.zeros(obs.shape[0], jnp.int32), None
+
+    algo, counts = algorithm(act), []
+    for name in ("classic/cartpole?max_steps=2", "classic/cartpole?max_steps=2", "classic/cartpole?max_steps=3"):
+        played = evaluate(algo, jaxrl.make(name), None, jax.random.key(3), EPISODES)
+        assert played.lengths.tolist() == [int(name[-1])] * EPISODES
+        counts.append(len(traced))
+    assert counts[0] == counts[1] < counts[2]
 
 
 def test_endless_episodes_are_cut() -> None:

@@ -34,7 +34,7 @@ EVERY: dict[str, Any] = {"log_every": 1, "checkpoint_every_updates": 2}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs") / "whole"
+    return tmp_path_factory.mktemp("runs") / "hidden=[64,64]"
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +199,30 @@ def test_a_damaged_checkpoint_costs_some_time_and_nothing_else(
     assert [event["kind"] for event in read_rows(place / "events.jsonl")] == ["resumed"]
 
 
+@pytest.mark.parametrize(
+    ("forge", "sentence"),
+    [
+        (lambda extra: extra.pop("rows"), "checkpoints was changed by hand: 'rows'"),
+        (lambda extra: extra.update(seconds=[]), "checkpoints was changed by hand: float"),
+        (lambda extra: extra["rows"]["sums"].update(episodes=[1.0, 2.0]), "its rows have another number of members"),
+        (lambda extra: extra.update(metrics_size=-1), "no good sizes of the files of rows"),
+    ],
+)
+def test_a_forged_manifest_gets_a_sentence(
+    whole: Result, folder: Path, tmp_path: Path, forge: Callable[[Any], object], sentence: str
+) -> None:
+    """It has no hash of its own, as those of an earlier version."""
+    shutil.copytree(folder, tmp_path / "run")
+    file = tmp_path / "run" / "checkpoints" / "10" / "manifest" / "metadata"
+    manifest = json.loads(file.read_text())
+    del manifest["sha256"]
+    manifest["extra"]["rows"]["sums"]["episodes"] = 0.0
+    forge(manifest["extra"])
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match=sentence):
+        run(run_dir=tmp_path / "run", resume=True, search=SearchRun(programs=whole.programs), **EVERY)
+
+
 def test_rows_that_a_power_cut_has_taken_are_missed(
     whole: Result, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -252,7 +276,7 @@ def test_a_run_on_a_read_only_file_system_can_be_looked_at(
     assert runs.evaluate_run([place, "--episodes", "2"]) == 0
     assert watch.watch([place, "--once"]) == 0
     assert export.export([place, "--out", str(out / "csv")]) == 0
-    assert report.main([place, "--out", str(out / "report")]) == 0
+    assert report.report([place, "--out", str(out / "report")]) == 0
     assert (out / "report" / "report.html").exists()
     with pytest.raises(OSError, match=r"export cannot be made: the file system is read-only .* with --out"):
         export.export([place])

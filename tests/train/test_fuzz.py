@@ -16,7 +16,7 @@ import pytest
 import toy_algorithm as toy
 
 from jaxrl import algos
-from jaxrl.cli import EXIT_WRONG_INPUT, export, guarded, report, rerun, resume, runs, watch
+from jaxrl.cli import EXIT_WRONG_INPUT, export, guarded, report, runs, train, watch
 from jaxrl.train import fit as fit_module
 from jaxrl.train.fit import fit
 from jaxrl.train.programs import Programs
@@ -35,9 +35,9 @@ COMMANDS: dict[str, Callable[[str], int]] = {
     "render": lambda run: runs.render_run([run, "--out", f"{run}/film.html"]),
     "export": lambda run: export.export([run]),
     "watch": lambda run: watch.watch([run, "--once", "--width", "100"]),
-    "report": lambda run: report.main([run, "--out", f"{run}/report"]),
-    "resume": lambda run: resume.resume([run, "--quiet"]),
-    "rerun": lambda run: rerun.rerun_run([run, "--run-dir", f"{run}/again", "--quiet"]),
+    "report": lambda run: report.report([run, "--out", f"{run}/report"]),
+    "resume": lambda run: train.resume([run, "--quiet"]),
+    "rerun": lambda run: train.rerun_run([run, "--run-dir", f"{run}/again", "--quiet"]),
 }
 READERS = {
     "run.json": [*COMMANDS, "eval", "resume", "rerun"],

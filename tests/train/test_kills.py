@@ -114,7 +114,7 @@ def disturbed(shell: Shell, train: list[str], kills: int, rng: random.Random) ->
 
 def assert_same_run(one: Path, other: Path) -> None:
     """Bit for bit the same final states; the same rows, each once and in order."""
-    states = [jax.tree.leaves(load(path).state) for path in (one, other)]
+    states = [jax.tree.leaves(load(path, trust=True).state) for path in (one, other)]
     for a, b in zip(*states, strict=True):
         if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
             a, b = jax.random.key_data(a), jax.random.key_data(b)

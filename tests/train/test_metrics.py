@@ -71,7 +71,7 @@ def test_where_no_episode_ends_the_last_mean_is_repeated_for_each_member() -> No
     rows = maker.feed(update, 0.0, 3.0)
     assert [row["episodes"] for row in rows] == [[2, 0], [0, 1], [0, 0]]  # it is seen that they are repeated
     assert [row["return_mean"] for row in rows] == [[3.0, None], [3.0, 3.0], [3.0, 3.0]]
-    assert [row["info"]["damage"] for row in rows] == [[3.0, None], [3.0, 5.0], [3.0, 5.0]]
+    assert [row["info/damage"] for row in rows] == [[3.0, None], [3.0, 5.0], [3.0, 5.0]]
 
 
 def test_the_mean_to_repeat_survives_a_checkpoint() -> None:

@@ -10,7 +10,7 @@ import pytest
 from toy_runs import ALGO, CONFIG, run
 
 from jaxrl.algorithm import Algorithm, scan_updates
-from jaxrl.train.cost.estimate import estimate_cost
+from jaxrl.train.cost import estimate_cost
 
 SWAPPED = r"update returned \(dict, State\); return \(state, metrics\), a State and a dict\."
 

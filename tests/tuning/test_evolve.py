@@ -13,7 +13,7 @@ import pytest
 
 from jaxrl.algos import ppo
 from jaxrl.train.programs import initial_state
-from jaxrl.tuning.evolve import Member, evolve, population
+from jaxrl.tuning.pbt import Member, evolve, population
 from jaxrl.tuning.search_space import Choice, Range
 
 M, GENERATIONS, EVERY = 8, 3, 2

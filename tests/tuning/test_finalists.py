@@ -14,13 +14,13 @@ from jaxrl.algorithm import Algorithm
 from jaxrl.rl.devices import member_index
 from jaxrl.train.run import SearchRun
 from jaxrl.tuning import PBT, Task, Trial
-from jaxrl.tuning.evolve import Past
-from jaxrl.tuning.finalists import train_finalists
-from jaxrl.tuning.pbt import grown
+from jaxrl.tuning.pbt import Past, ancestors, distant, grown, train_finalists
 from jaxrl.tuning.search_space import Point
 
 CONFIG = echo.Config()
 EVERY = 9  # updates per generation
+# Members 0 to 2 descend from member 0, which had two children in the middle generation; 3 descends from itself.
+PARENT = np.array([[0, 0, 0], [1, 0, 1], [2, 0, 1], [3, 3, 3]])
 
 
 def task(budget: int = 8, algorithm: Any = echo) -> Task:
@@ -125,3 +125,20 @@ def test_finalists_are_healthy_members_of_different_lineages(scores: list[float]
 )
 def test_finalists_get_at_most_a_quarter_of_the_budget(budget: int, finalists: int, plan: tuple[int, int]) -> None:
     assert PBT(finalists=finalists).plan(task(budget)) == plan
+
+
+def test_a_line_of_parents() -> None:
+    parent = np.array([[0, 0, 2], [1, 1, 1], [2, 1, 2]])
+    assert ancestors(parent, 0) == [1, 2, 0]
+    assert ancestors(parent, 1) == [1, 1, 1]
+
+
+def test_the_most_distant_relatives_are_chosen_and_the_best_of_each_family() -> None:
+    assert distant(PARENT, [2, 1, 0, 3], 1) == [2]
+    assert distant(PARENT, [2, 1, 0, 3], 2) == [2, 3]  # two ancestors at first, though 1 and 0 are better than 3
+    assert distant(PARENT, [1, 2, 0, 3], 3) == [1, 0, 3]  # 2 is a child of 1
+
+
+def test_there_may_be_fewer_members_to_choose_from() -> None:
+    assert distant(PARENT, [2, 1, 0, 3], 9) == [2, 1, 0, 3]
+    assert distant(PARENT, [1], 2) == [1]

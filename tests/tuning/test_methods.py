@@ -1,10 +1,7 @@
-"""Random search, grids, successive halving, population-based training, Optuna: each finds what is known to be best."""
+"""Random search, grids, successive halving, population-based training: each finds what is known to be best."""
 
 import dataclasses
-import inspect
 import json
-import math
-import sys
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +12,12 @@ import numpy as np
 import pytest
 from searches import CONFIG, OPTIONS, RATES, UPDATES, learned, search, spent, task
 
-from jaxrl.errors import DivergedError, MissingExtraError
+from jaxrl.errors import DivergedError
 from jaxrl.train.fit import fit
 from jaxrl.train.live.progress import Progress
-from jaxrl.tuning import PBT, Grid, Halving, Optuna, Random, Task, Trial
+from jaxrl.tuning import PBT, Grid, Halving, Random, Task, Trial
+from jaxrl.tuning.methods import StoppedError, best_so_far
 from jaxrl.tuning.search_space import draws
-from jaxrl.tuning.task import StoppedError, best_so_far
 
 # Random and grid
 
@@ -199,90 +196,3 @@ def test_members_train_as_they_would_alone_until_they_breed(tmp_path: Path) -> N
         alone = fit(echo.make(config), config, eval_episodes=2, quiet=True).metrics["return_mean"]
         together = [row["return_mean"][m] for row in rows]
         np.testing.assert_array_equal(together[: UPDATES // 2], alone[: UPDATES // 2])
-
-
-# Optuna
-
-
-def test_optuna_is_asked_for_batches_and_repeats_itself(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    space: dict[str, Any] = {"lr": RATES, "width": [1, 2], "method": Optuna(batch=4), "budget": 6}
-    result = search(tmp_path / "search", **space)
-    assert len(result.trials) == 6
-    folders = {path.parent.name for path in (tmp_path / "search" / "tuning").glob("batch-*/group-*")}
-    assert folders == {"batch-000", "batch-004"}
-    assert result.best == max(result.trials, key=learned).point
-    assert search(**space).trials == result.trials
-
-
-def test_a_batch_of_optuna_is_spread_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default Optuna 4 asks for a batch that is one point with a little noise."""
-    optuna = pytest.importorskip("optuna")
-    made = inspect.unwrap(optuna.samplers.TPESampler.__init__)
-    monkeypatch.setitem(made.__kwdefaults__, "constant_liar", False)
-    result = search(method=Optuna(batch=8), budget=24)
-    for start in (8, 16):
-        rates = sorted(math.log10(trial.point["lr"]) for trial in result.trials[start : start + 8])
-        assert len(set(rates)) == 8
-        assert rates[-1] - rates[0] > 1.5
-
-
-def test_optuna_is_told_of_what_has_diverged() -> None:
-    pytest.importorskip("optuna")
-    result = search(method=Optuna(batch=2), budget=4, lr=[1e-4, 1e-3, 10.0, 20.0, 30.0])
-    assert any(trial.score == -math.inf for trial in result.trials)
-    assert result.best == {"lr": 1e-3}
-
-
-def test_optuna_tries_each_point_once_if_the_budget_pays_for_all() -> None:
-    """It would propose one of these four times, and another one never."""
-    pytest.importorskip("optuna")
-    for budget in (4, 8):
-        result = search(method="optuna", budget=budget, lr=[1e-4, 1e-3, 1e-2, 1e-1])
-        assert sorted(trial.point["lr"] for trial in result.trials) == [1e-4, 1e-3, 1e-2, 1e-1]
-
-
-@pytest.mark.parametrize("budget", [9, 13])
-def test_optuna_spends_its_budget_on_new_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
-    """Of listed values it proposes the good ones again: it is told what is known of them, and nothing is counted."""
-    optuna = pytest.importorskip("optuna")
-    told: list[tuple[str, float]] = []
-    tell = optuna.Study.tell
-
-    def noted(study: Any, trial: Any, *values: Any, **state: Any) -> Any:
-        told.append((repr(trial.params), values[0]))
-        return tell(study, trial, *values, **state)
-
-    monkeypatch.setattr(optuna.Study, "tell", noted)
-    space: dict[str, Any] = {"lr": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1], "width": [1, 2, 3], "method": Optuna(batch=4)}
-    result = search(tmp_path / "search", budget=budget, **space)
-    assert len({repr(trial.point) for trial in result.trials}) == len(result.trials) == budget
-    folders = sorted((tmp_path / "search" / "tuning").glob("batch-*/group-*/run.json"))
-    made = sum(about["timesteps"] * about["num_seeds"] for about in map(json.loads, map(Path.read_text, folders)))
-    assert made == spent(result.trials) == budget * 2 * UPDATES
-    assert len(told) > budget  # the repeats, too
-    assert len(set(told)) == len({params for params, _ in told})  # with the same score each time
-
-
-def test_where_optuna_proposes_nothing_new_the_batch_is_filled_up_by_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("optuna")
-    monkeypatch.setattr("jaxrl.tuning.optuna._REPEATS", 0)
-    rates = [10 ** (-6 + i / 2) for i in range(9)]
-    result = search(method=Optuna(batch=4), budget=6, lr=rates)
-    assert [trial.point for trial in result.trials] == draws(CONFIG, {"lr": rates}, 6)
-
-
-def test_steps_of_an_incumbent_are_those_that_were_trained() -> None:
-    pytest.importorskip("optuna")
-    rates = [10 ** (-6 + i / 2) for i in range(9)]
-    result = search(method=Optuna(batch=2), budget=8, lr=rates)
-    place = next(i for i, trial in enumerate(result.trials) if trial.point == result.best)
-    assert result.incumbents[-1].timesteps == (place + 1) * 2 * UPDATES
-    assert len({trial.point["lr"] for trial in result.trials}) == 8
-
-
-def test_without_optuna_the_line_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'jaxrl\[optuna\]'"):
-        search(tmp_path / "search", method="optuna")
-    assert not (tmp_path / "search").exists()

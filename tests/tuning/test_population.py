@@ -27,7 +27,7 @@ def results(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
         seen.append(fit(*args, **options))
         return seen[-1]
 
-    monkeypatch.setattr("jaxrl.tuning.task.fit", spy)
+    monkeypatch.setattr("jaxrl.tuning.methods.fit", spy)
     return seen
 
 
@@ -58,7 +58,7 @@ def test_run_json_has_the_devices_that_a_population_is_spread_over(monkeypatch: 
         shapes.append(options["mesh"])
         return fit(*args, **options)
 
-    monkeypatch.setattr("jaxrl.tuning.task.fit", spy)
+    monkeypatch.setattr("jaxrl.tuning.methods.fit", spy)
     jaxrl.search(echo, CONFIG, method=PBT(generations=2, finalists=1), budget=2, tuning_seeds=1, **OPTIONS, **SPACE)
     assert shapes == [MeshShape(data=1)]
 

@@ -17,13 +17,13 @@ import jaxrl
 from jaxrl.algorithm import Algorithm
 from jaxrl.algos import ppo, self_play, td3
 from jaxrl.cli import main
-from jaxrl.cli.search import outcome
+from jaxrl.cli.sweep import outcome
 from jaxrl.report import collect
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.intervals import ChunkSizer
-from jaxrl.tuning import PBT, Grid, Halving, Optuna, Random
+from jaxrl.tuning import PBT, Grid, Halving, Random
 
 # What is written
 
@@ -91,7 +91,7 @@ def test_a_stopped_search_goes_on_where_it_was(
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        for module in ("jaxrl.tuning.task", "jaxrl.tuning.search", "jaxrl.tuning.member_groups"):
+        for module in ("jaxrl.tuning.methods", "jaxrl.tuning.search", "jaxrl.tuning.member_groups"):
             patch.setattr(f"{module}.fit", lambda *args, **options: fit(*args, **options, callbacks=[on_row]))
         stopped = search(tmp_path / "search", method=method, budget=budget)
     assert stopped.stopped == "SIGTERM"
@@ -125,22 +125,17 @@ def test_a_signal_after_the_last_training_stops_the_search(tmp_path: Path, monke
         ({"tuning_seeds": [0, 5], "test_seeds": [5, 6]}, r"Seeds \[5\] are for tuning and for testing"),
         ({"method": "grit"}, "There is no search method 'grit'. Did you mean grid"),
         ({"budget": 0}, "budget must be a whole number of at least 1"),
-        ({"test_seeds": 0}, "test_seeds must be a number of at least 1"),
-        ({"lrr": [1.0]}, "has no hyperparameter 'lrr'"),
         ({"env": ["echo", "other"]}, "A search compares scores in one environment; use jaxrl sweep"),
         ({"total_timesteps": [36, 72]}, "A search compares runs of one length, which its budget counts; use jaxrl"),
         ({"method": "grid"}, "A grid is made of lists, but lr has a range"),
         ({"method": "grid", "lr": [0.1, 0.2], "budget": 1}, "more than the budget of 1"),
         ({"method": "halving", "width": [1, 2]}, "each value of width needs its own; search those with random"),
-        ({"method": "pbt", "width": [1, 2]}, "each value of width needs its own"),
         ({"method": "halving", "max_members": 4}, "more than max_members=4; lower the budget"),
         ({"method": Halving(eta=1)}, "eta must be at least 2"),
-        ({"method": PBT(generations=40)}, r"36 updates cannot be cut into 40 .*PBT\(generations=18\)"),
-        ({"method": PBT(generations=40)}, r"use at least total_timesteps=40 \(--total-timesteps 40\), or"),
+        ({"method": PBT(generations=40)}, r"36 updates .* into 40 .*total_timesteps=40 .*, or.*PBT\(generations=18\)"),
         ({"method": PBT(quantile=0.7)}, "a quantile above 0 and up to 0.5"),
         ({"method": PBT(finalists=0)}, "finalists must be at least 1"),
         ({"method": "pbt", "budget": 1, "tuning_seeds": 1}, "PBT needs a population"),
-        ({"method": Optuna(batch=0)}, "batch must be at least 1"),
     ],
 )
 def test_wrong_input_is_explained_before_anything_is_written(

@@ -213,7 +213,6 @@ def test_ranges_are_sampled_alike_every_time() -> None:
     ("space", "sentence"),
     [
         ({"gae_lambda": (0.9, 1.1)}, "gae_lambda must lie between 0 and 1, got 1.1"),
-        ({"clip_eps": (-0.05, 0.3)}, "clip_eps must not be negative, got -0.05"),
         ({"gamma": [0.9, 0.99, 1.01]}, "gamma must lie between 0 and 1, got 1.01"),
     ],
 )
@@ -231,7 +230,6 @@ def test_an_array_is_a_list_of_values() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"lrr": [1.0]}, "has no hyperparameter 'lrr'. Did you mean lr"),
         ({"learning_rate": [1.0]}, "has no hyperparameter 'learning_rate'. Did you mean lr?"),
         ({"seed": [1]}, r"seed is not a hyperparameter: say --num-seeds 8 \(in Python seeds=8 .* --tuning-seeds and"),
         ({"lr": 1.0}, r"lr must be a list of values such as \[1.0\], or a range"),
@@ -244,12 +242,9 @@ def test_an_array_is_a_list_of_values() -> None:
         ({"num_envs": (1, 8)}, "num_envs cannot be sampled from a range"),
         ({"num_envs": [4, 0]}, "num_envs must be at least 1, got 0"),
         ({"lr": (0.1, 0.2), "samples": 0}, "samples must be a whole number of at least 1"),
-        ({"lr": [1.0], "seeds": 0}, "seeds must be a number of at least 1"),
         ({"lr": [1.0], "seeds": [1, 1]}, "seeds must be .* different"),
         ({"lr": [1.0], "seeds": [0, 2**32]}, "seeds: each must be a whole number from 0 to 4294967295"),
         ({"lr": [1.0], "samples": 3}, "samples=3 has no effect without a range"),
-        ({"lr": [1.0], "max_members": 0}, "max_members must be a whole number of at least 1"),
-        ({"lr": [1.0], "eval_episodes": 0}, "eval_episodes must be a whole number of at least 1"),
         ({"lr": [1.0], "log_every": -1}, "log_every must be positive"),
         ({"lr": [1.0], "mesh": (2, 1)}, "mesh.member=2 cannot split 1 member"),
     ],
@@ -276,8 +271,8 @@ def test_the_command_takes_several_values_of_a_flag(capsys: pytest.CaptureFixtur
     flags += " --logger tensorboard --logger-per-seed"
     main(["sweep", "toy", *flags.split(), "--run-dir", "swept"])
     out = capsys.readouterr().out
-    best = next(line for line in out.splitlines() if "win rate" in line and "of seeds" in line)
-    assert best.split() == ["lr", "sizes", "win", "rate", "of", "seeds", "seeds", "diverged"]
+    best = next(line for line in out.splitlines() if "win rate" in line and "diverged" in line)
+    assert best.split() == ["lr", "sizes", "win", "rate", "range", "seeds", "diverged"]
     assert "jaxrl report swept" in out
     table = json.loads(Path("swept/sweep.json").read_text())["table"]
     assert [(row["sizes"], row["lr"], row["seed"]) for row in table] == [

@@ -78,7 +78,7 @@ def test_a_policy_sees_its_agents_and_remembers_its_episode(whole: bool):
         key_env, key_own = jax.random.split(jax.random.split(jax.random.clone(key))[0])
         begins = jnp.asarray(t % 4 == 0)
         obs = state.own[0].obs if begins else obs
-        action, carry = policy(obs, carry, key_own, reset=begins)
+        action, carry = policy(obs, carry, key_own, action_mask=jnp.ones((3, 5), bool)[rows], reset=begins)
         action = action[1:] if whole else action
         wanted = inner(key_env, state.env, jnp.concatenate([jnp.full(1, 2, jnp.int32), action]), env.default_params)
         _, state, *_, info = step(key, state, jnp.full(1, 2, jnp.int32), env.default_params)
@@ -138,17 +138,23 @@ def test_wins_of_the_first_team_are_not_told_to_the_second():
         assert ("won" in shape[-1]) == told
 
 
-def test_numbers_of_the_info_may_be_python_s_own():
+def test_learners_are_told_their_own_info_and_all_of_the_episode_s():
+    """Two numbers need not be one for each of two agents. Numbers may be Python's own."""
+
     class Told(type(team("probe/roles"))):
+        agent_info = ("each",)
+
         def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
             *stepped, info = super().step_env(key, state, action, params)
-            return *stepped, {**info, "sure": True, "each": jnp.arange(2)}
+            return *stepped, {**info, "sure": True, "each": {"x": jnp.arange(2)}, "place": jnp.array([7, 8])}
 
-    fixed = FixedPolicies(Told(), {".*_1": random_policy})
+    fixed: Any = FixedPolicies(Told(), {".*_1": random_policy})
     state = fixed.reset(jax.random.key(0))[1]
     info = fixed.step(jax.random.key(0), state, jnp.zeros(1, jnp.int32))[-1]
     assert info["sure"] is True
-    np.testing.assert_array_equal(info["each"], [0])
+    np.testing.assert_array_equal(info["each"]["x"], [0])
+    np.testing.assert_array_equal(info["place"], [7, 8])
+    assert fixed.agent_info == ("each",)
 
 
 @pytest.mark.parametrize(

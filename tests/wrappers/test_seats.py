@@ -43,7 +43,7 @@ def test_each_plays_as_if_it_were_alone(several: list[Any]):
     player = seated_player(env, several, PLAYS)
     assert [len(kin.policies) for kin in player.kin] == [2, 1, 1]
     assert player.sees.tolist() == [0, 1, 2]
-    act = jax.jit(lambda seat, key: act_from(player, seat, None, key))
+    act = jax.jit(lambda seat, key: act_from(player, seat, jnp.ones((3, 5), bool), key))
     keys = jax.random.split(jax.random.key(0), 16)
     obs = jax.random.normal(jax.random.key(1), (16, 3, 18))
     for member, policy in enumerate(several):
@@ -57,9 +57,9 @@ def test_each_plays_as_if_it_were_alone(several: list[Any]):
                 wanted = third(obs[t, 1:], jnp.ones(()), own[2])
             elif member == 2:
                 alone = policy.new_carry() if alone is None else alone
-                wanted, alone = policy(obs[t, 1:], alone, own[1], reset=begins)
+                wanted, alone = policy(obs[t, 1:], alone, own[1], action_mask=True, reset=begins)
             else:
-                wanted = policy(obs[t], (), own[0])[0][1:]
+                wanted = policy(obs[t], (), own[0], action_mask=True)[0][1:]
             np.testing.assert_array_equal(chosen, wanted)
 
 

@@ -3,6 +3,6 @@
 An algorithm's own `Config` adds its fields and defaults to some of them. `Hyperparams` are those of the PPO family.
 """
 
-from jaxrl.algos.config.on_policy import Hyperparams, OnPolicyConfig
+from jaxrl.algos.config.learning import Hyperparams, OnPolicyConfig
 
 __all__ = ["Hyperparams", "OnPolicyConfig"]

@@ -3,90 +3,72 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import flax.linen as nn
 
-from jaxrl.checked import COUNT, LAYERS, SIZES, Allowed, CheckedConfig, Effect
+from jaxrl.algos.config import rules
+from jaxrl.config import CheckedConfig, Name
 from jaxrl.entities import Entities
-from jaxrl.environment import Environment
-from jaxrl.fields import Name
 from jaxrl.nn.encoder import Encoder
-from jaxrl.nn.memory import Core, memory_core
-from jaxrl.nn.torso import is_picture
+from jaxrl.nn.memory import CORES, Core, memory_core
 from jaxrl.source_file import class_reference, load_named
 from jaxrl.spaces import Space
 
 __all__ = [
-    "CHOOSE_MEMORY",
     "ActivationName",
     "NetworkLayer",
     "beside_own_critics",
     "beside_q_heads",
-    "has_memory",
-    "needs_no_network",
+    "load_own",
+    "own_name",
 ]
 
 ActivationName = Literal["relu", "tanh", "silu", "gelu", "leaky_relu"]
 
-CHOOSE_MEMORY = "choose memory=gru, lstm, s5 or gtrxl"
-"""What to do about a field that has no effect without a memory."""
+
+def own_name(field: str, given: Any) -> Any:
+    """The name by which `load_own` finds a class or a function that a field was given; anything else stays as it is."""
+    if isinstance(given, str | None):
+        return given
+    if isinstance(given, type) or (field == "optimizer" and inspect.isfunction(given)):
+        return class_reference(given)
+    kind = type(given).__name__
+    what = "a function of the learning rate" if field == "optimizer" else "the class of a Flax module"
+    meant = {"network": "Wide", "memory": "Cell", "optimizer": "lion"}[field]
+    meant = kind if isinstance(given, nn.Module) else meant
+    raise ValueError(f"{field} must be {what}, as in {field}={meant}, or its name; got a {kind}.")
 
 
-def has_memory(config: Any, _: Any) -> bool:
-    """Whether the networks have a memory: a rule for `Effect`."""
-    return config.memory != "none"
+def load_own(field: str, name: str) -> Callable[..., Any]:
+    """The class of Flax modules that a field names.
 
-
-def _has_pictures(_: Any, env: Callable[[], Environment]) -> bool:
-    return is_picture(env().observation_space())
-
-
-_ENTITIES = "what entities it has, and for relations, where they are"
-
-
-def _has_entities(config: Any, env: Callable[[], Environment]) -> bool:
-    entities = env().entities
-    return entities is not None and (config.torso != "relations" or bool(entities.placed))
-
-
-def needs_no_network(field: str) -> Effect:
-    """The rule that a field has no effect with a `network`, unless it is one of `beside_network`."""
-
-    def works(config: Any, _: Any) -> bool:
-        return config.network is None or field in config.beside_network
-
-    return Effect(field, ("network",), works, "leave out network")
-
-
-def _network_name(network: Any) -> str | None:
-    """The name by which `_load_network` finds a class of modules; a name stays as it is."""
-    if isinstance(network, type):
-        return class_reference(network)
-    if isinstance(network, str | None):
-        return network
-    kind = type(network).__name__
-    meant = f"network={kind}" if isinstance(network, nn.Module) else "network=Wide"
-    raise ValueError(f"network must be the class of a Flax module, as in {meant}, or its name; got a {kind}.")
-
-
-def _load_network(name: str) -> Callable[..., Any]:
+    Raises:
+        UnknownNameError: There is none.
+        ValueError: The name is not that of code in a file or module.
+        TypeError: It is something else.
+    """
     place, colon, attribute = name.rpartition(":")
     if not colon:
-        raise ValueError(f"network must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
+        raise ValueError(f"{field} must be a class in a file or module, such as ./my_net.py:Net; got {name!r}.")
     found = load_named(place, attribute)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise TypeError(f"network={name!r} is not a class of Flax modules; derive it from flax.linen.Module.")
+        raise TypeError(f"{field}={name!r} is not a class of Flax modules; derive it from flax.linen.Module.")
+    return found
+
+
+def _check_complete(name: str, network: Any) -> None:
+    """Raise TypeError unless a network of the user's own can be made without arguments."""
     missing = [
         field.name
-        for field in dataclasses.fields(found)
+        for field in dataclasses.fields(network)
         if field.init and field.default is field.default_factory is dataclasses.MISSING
     ]
     if missing:
         raise TypeError(f"network={name!r} is made without arguments: give a default to {', '.join(missing)}.")
-    return found
 
 
 def beside_q_heads(head_hidden: tuple[int, ...]) -> tuple[str, ...]:
@@ -104,19 +86,20 @@ class NetworkLayer(CheckedConfig):
     """The networks."""
 
     torso: Literal["flat", "entities", "relations"] = "flat"
-    """What encodes observations: flat takes them as a whole; entities shares weights among the entities of a kind,
+    """Encoder of observations: flat takes them as a whole; entities shares weights among the entities of a kind,
     such as units, and computes the value of an action that points at one from its features; relations also tells each
     entity who is near it."""
     hidden: tuple[int, ...] = (64, 64)
     """Layers of the torso."""
     activation: ActivationName = "tanh"
     """Activation function between layers."""
-    memory: Literal["none", "gru", "lstm", "s5", "gtrxl"] = "none"
-    """Memory within an episode; none is feed-forward."""
+    memory: Literal["none", "gru", "lstm", "s5", "gtrxl"] | Name = "none"
+    """Memory within an episode; none is feed-forward. Or one of your own, ./FILE.py:CLASS, in Python also the class, a
+    Flax module that keeps the contract of `jaxrl.nn.memory`."""
     memory_size: int = 64
     """Number of features in the memory."""
     memory_window: int = 64
-    """How many steps each layer of gtrxl looks back."""
+    """Steps that each layer of gtrxl looks back."""
     head_hidden: tuple[int, ...] = ()
     """Layers of each head, after torso and memory."""
     layer_norm: bool = False
@@ -127,23 +110,14 @@ class NetworkLayer(CheckedConfig):
     """Torso of your own instead of hidden layers and convolutions, ./FILE.py:CLASS, in Python also the class: a Flax
     module that maps vectors or pictures to features."""
 
-    allowed: ClassVar[dict[str, Allowed]] = {
-        "hidden": LAYERS,
-        **dict.fromkeys(("head_hidden", "channels"), SIZES),
-        **dict.fromkeys(("memory_size", "memory_window"), COUNT),
-    }
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("memory_size", ("memory",), has_memory, CHOOSE_MEMORY),
-        Effect("memory_window", ("memory",), lambda config, _: config.memory == "gtrxl", "choose memory=gtrxl"),
-        Effect("torso", ("env",), _has_entities, f"choose an environment that tells {_ENTITIES}, such as smax/3m"),
-        Effect("channels", ("env",), _has_pictures, "choose an environment with pictures"),
-        *map(needs_no_network, ("torso", "channels", "hidden", "layer_norm", "activation")),
-    )
+    allowed, effects = rules.NETWORK
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "network", _network_name(self.network))
+        for name in ("network", "memory"):
+            object.__setattr__(self, name, own_name(name, getattr(self, name)))
         super().__post_init__()
-        self._core()  # raises ValueError unless the size suits the memory
+        if self.memory in CORES:  # a configuration executes no code of the user's own
+            self._core()  # raises ValueError unless the size suits the memory
         if self.torso != "flat" and getattr(self, "normalise_obs", False):
             raise ValueError(
                 f"torso={self.torso} takes entities whose features are all 0 for absent, and standardised they would "
@@ -156,7 +130,10 @@ class NetworkLayer(CheckedConfig):
         return ("activation",) if self.head_hidden else ()
 
     def _core(self) -> Callable[[], Core]:
-        return memory_core(self.memory, self.memory_size, self.memory_window)
+        own = self.memory not in CORES
+        return memory_core(
+            load_own("memory", self.memory) if own else self.memory, self.memory_size, self.memory_window
+        )
 
     def initial_carry(self, *batch_shape: int) -> Any:
         """The memory at the start of an episode: leaves with the axes `batch_shape` in front."""
@@ -182,7 +159,9 @@ class NetworkLayer(CheckedConfig):
             TypeError: It is no class of Flax modules, or one with fields that have no default.
         """
         c = self
-        network = _load_network(c.network) if own and c.network else None
-        layers = (hidden or c.hidden, c.activation, c._core())
+        network = load_own("network", c.network) if own and c.network else None
+        if c.network is not None and network is not None:
+            _check_complete(c.network, network)
+        layers = (hidden or c.hidden, c.activation, None if c.memory == "none" else c._core())
         entities = None if c.torso == "flat" else entities
         return partial(Encoder, *layers, space, c.layer_norm, c.channels, network, entities, c.torso == "relations")

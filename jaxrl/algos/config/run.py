@@ -1,44 +1,30 @@
-"""What the configurations of all algorithms have in common, in layers: the run, and who shares networks."""
+"""Layers of all configurations: the run, who shares networks, teams, and policies of continuous actions."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from jaxrl import registry
-from jaxrl.checked import (
-    COUNT,
-    NOT_NEGATIVE,
-    SHARE,
-    Allowed,
-    CheckedConfig,
-    Effect,
-    check_log_info,
-)
+from jaxrl.algos.config import rules
+from jaxrl.config import CheckedConfig, Effect, Name, Pairs
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.fields import Name, Pairs
-from jaxrl.methods import check_methods
+from jaxrl.nn.heads import policy_head
 from jaxrl.nn.sharing import number_param_sets
-from jaxrl.returned import check_agents, check_spaces
-from jaxrl.wrappers import OtherPlay, RandomParams, SharedReward, as_multi_agent
+from jaxrl.wrappers import OtherPlay, RandomParams, RewardFunction, SharedReward, as_multi_agent
+from jaxrl.wrappers.base import nested
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
 
-__all__ = ["RunLayer", "SharingLayer", "TeamLayer", "instead"]
+__all__ = ["ActorLayer", "RunLayer", "SharingLayer", "TeamLayer", "instead"]
 
 _MOST_UPDATES = 2**31 - 1  # they are counted in int32
 
 
-def _has_pool(config: Any, _: Any) -> bool:
-    return config.reset == "pool"
-
-
-def _is_shared(_: Any, env: Callable[[], Environment]) -> bool:
-    return as_multi_agent(env()).num_agents > 1
-
-
-def _has_symmetries(_: Any, env: Callable[[], Environment]) -> bool:
-    return env().symmetries is not None
+def _has_own_code(env: Environment) -> bool:
+    """True if an environment, one that it wraps or a reward is not the library's, so that it must be checked."""
+    kinds = [each.function if isinstance(each, RewardFunction) else type(each) for each in nested(env)]
+    return any(not getattr(kind, "__module__", "").startswith("jaxrl.") for kind in kinds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,15 +56,7 @@ class RunLayer(CheckedConfig):
     log_info: tuple[str, ...] = ()
     """Names of numbers in the environment's info to log: the mean, over episodes, of their values at the end."""
 
-    allowed: ClassVar[dict[str, Allowed]] = {
-        **dict.fromkeys(("total_timesteps", "num_envs", "num_steps", "num_shards"), COUNT),
-        "pool_refresh": SHARE,
-        "pool_size": NOT_NEGATIVE,
-    }
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("pool_size", ("reset",), _has_pool, "choose reset=pool"),
-        Effect("pool_refresh", ("reset",), _has_pool, "choose reset=pool"),
-    )
+    allowed, effects = rules.RUN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "env", registry.name_of(self.env))
@@ -110,7 +88,7 @@ class RunLayer(CheckedConfig):
         return self.pool_size or -(-128 // self.num_envs) * self.num_envs
 
     def warnings(self) -> list[str]:
-        """What the user should know when a run begins, one sentence each."""
+        """Sentences that the user should know when a run begins."""
         return []
 
     def check_sweepable(self) -> None:
@@ -124,14 +102,26 @@ class RunLayer(CheckedConfig):
             TypeError: It has no parameters, or they cannot be drawn like that; or a method or a space is wrong.
         """
         env = self._named_env()
-        check_spaces(env)
+        if _has_own_code(env):
+            from jaxrl.check.quick import quick_check  # the library's own need no check
+
+            quick_check(env)
         self.refuse_idle(env)
-        check_log_info(env, self.log_info)
+        self._check_log_info(env)
         return env
+
+    def _check_log_info(self, env: Environment) -> None:
+        if self.log_info:
+            from jaxrl.check.quick import check_log_info
+
+            check_log_info(env, self.log_info)
 
     def _named_env(self) -> Environment:
         env = registry.make(self.env)
-        check_methods(env)
+        if _has_own_code(env):
+            from jaxrl.check.quick import check_methods
+
+            check_methods(env)
         return RandomParams(env, registry.own_params(self.params)) if self.params else env
 
     def idle(
@@ -143,10 +133,10 @@ class RunLayer(CheckedConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SharingLayer(RunLayer):
-    """Which agents share which networks; put it before the layers of the algorithm."""
+    """The agents that share networks. As a base, it comes before the layers of the algorithm."""
 
     sharing: Literal["all", "roles", "none"] | tuple[int, ...] = "roles"
-    """Which agents share parameters: all, those with the same role, none, or a group number for each agent."""
+    """Agents that share parameters: all, those with the same role, none, or a group number for each agent."""
     policies: Pairs = ()
     """PATTERN=POLICY: the agents whose whole name matches the regular expression share the policy A, B or whatever
     name it has; or RUN, the folder of a run, random or scripted plays them and does not learn. Of a run with several
@@ -156,18 +146,14 @@ class SharingLayer(RunLayer):
     """Let every agent see and act under its own symmetry of the environment, drawn for each episode, such as renamed
     colours in Hanabi; see `jaxrl.wrappers.OtherPlay`."""
 
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("sharing", ("env",), _is_shared, "choose an environment with several agents"),
-        Effect("policies", ("env",), _is_shared, "choose an environment with several agents"),
-        Effect("other_play", ("env",), _has_symmetries, "choose an environment with symmetries, such as hanabi/2p"),
-    )
+    allowed, effects = rules.SHARING
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", as_pairs(self.policies))
         super().__post_init__()
 
     def warnings(self) -> list[str]:
-        """What the user should know when a run begins, one sentence each."""
+        """Sentences that the user should know when a run begins."""
         return super().warnings() + ambiguous_names(self.policies)
 
     def make_env(self) -> Environment:
@@ -178,10 +164,9 @@ class SharingLayer(RunLayer):
             TypeError: It has no agents, or does not say the team, the role and the spaces of each.
         """
         env = super().make_env()
-        check_agents(env)
         if self.policies:
             env = with_fixed(as_multi_agent(env), self.policies)
-            check_log_info(env, self.log_info)  # who won is told to the first team alone
+            self._check_log_info(env)  # who won is told to the first team alone
         return OtherPlay(as_multi_agent(env)) if self.other_play else env
 
     def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:
@@ -192,19 +177,37 @@ class SharingLayer(RunLayer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TeamLayer(RunLayer):
-    """Algorithms for teams; put it first among the bases."""
+    """Teams. It comes first among the bases."""
 
     shared_reward: bool = False
     """Make all agents one team, in which each gets the mean of what they earn; see `jaxrl.wrappers.SharedReward`."""
 
-    effects: ClassVar[tuple[Effect, ...]] = (
-        Effect("shared_reward", ("env",), _is_shared, "choose an environment with several agents"),
-    )
+    allowed, effects = rules.TEAM
 
     def make_env(self) -> MultiAgentEnvironment:
         """The environment that `env` names; a single-agent one becomes a team of one."""
         team = as_multi_agent(super().make_env())
         return as_multi_agent(SharedReward(team)) if self.shared_reward and team.num_agents > 1 else team
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorLayer(RunLayer):
+    """Policies of continuous actions."""
+
+    squash: bool = False
+    """Keep continuous actions within bounds by tanh, instead of letting the environment clip them."""
+
+    allowed, effects = rules.ACTOR
+
+    def make_env(self) -> Environment:
+        """The environment that `env` names.
+
+        Raises:
+            ValueError: There is none, or a field has no effect or makes no sense in it; the message says which.
+        """
+        env = super().make_env()
+        policy_head(env.action_space(), squash=self.squash)  # refuses what it cannot make
+        return env
 
 
 def instead(env: Environment, *fitting: str) -> str:

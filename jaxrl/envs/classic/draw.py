@@ -60,8 +60,8 @@ def draw_acrobot(states: Any, params: Any) -> Scene:
     return _scene("Acrobot", height, states.step, view, shapes, float(params.time_step) / 2)
 
 
-def draw_mountain_car(states: Any, params: Any) -> Scene:
-    """The car in its valley; the flag is the goal."""
+def draw_mountain_car(name: str, states: Any, params: Any) -> Scene:
+    """The car in its valley; the flag is the goal. The name is the caption."""
     x = _double(states.position)
     low, high, goal = float(params.min_position), float(params.max_position), float(params.goal_position)
     left, right, bottom = low - 0.1, high + 0.1, -0.45
@@ -88,7 +88,7 @@ def draw_mountain_car(states: Any, params: Any) -> Scene:
         wheel_x, wheel_y = place + wheel * up + side * 0.05 * along
         shapes.append(Circle(x=wheel_x, y=wheel_y, radius=wheel, fill=_JOINT, tip=tip))
     speed = np.array([f"velocity {value:+.3f}" for value in _double(states.velocity)])
-    return _scene("MountainCar", speed, states.step, (left, bottom, right, 0.62), shapes, 1 / 30)
+    return _scene(name, speed, states.step, (left, bottom, right, 0.62), shapes, 1 / 30)
 
 
 def draw_pendulum(states: Any, params: Any) -> Scene:

@@ -82,7 +82,7 @@ class MountainCar(Environment):
         return _observe(after), after, jnp.full((), -1.0, jnp.float32), arrived, truncated, {}
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw_mountain_car(states, self._params(params))
+        return draw_mountain_car(type(self).__name__, states, self._params(params))
 
 
 class MountainCarContinuous(Environment):
@@ -125,7 +125,7 @@ class MountainCarContinuous(Environment):
         return _observe(after), after, reward.astype(jnp.float32), arrived, truncated, {}
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
-        return draw_mountain_car(states, self._params(params))
+        return draw_mountain_car(type(self).__name__, states, self._params(params))
 
 
 def _drive(state: State, push: jax.Array, params: Params) -> tuple[State, jax.Array]:

@@ -9,19 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import MultiAgentEnvironment, Script, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.environment import MultiAgentEnvironment, Script, Step, Symmetries, as_arrays
+from jaxrl.envs.batching import same_key, uniform_rows
 from jaxrl.envs.hanabi import rules
-from jaxrl.envs.hanabi.colors import renamed_colors
-from jaxrl.envs.hanabi.draw import draw
-from jaxrl.envs.hanabi.game import Game
-from jaxrl.envs.hanabi.observe import global_state, observe, widths
+from jaxrl.envs.hanabi.draw import describe, draw
+from jaxrl.envs.hanabi.observe import global_state, observe, renamed_colors, widths
 from jaxrl.envs.hanabi.partner import iggi
-from jaxrl.envs.hanabi.rules import State
-from jaxrl.envs.hanabi.text import describe
+from jaxrl.envs.hanabi.rules import Game, State
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
-from jaxrl.symmetries import Symmetries
 
 __all__ = ["Hanabi", "Params"]
 
@@ -29,7 +25,7 @@ __all__ = ["Hanabi", "Params"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary without changing a shape."""
+    """The numbers that may vary without changing a shape."""
 
     information_tokens: Any
     """Information tokens at the start, and the most there can be; at most as many as the game has."""

@@ -1,19 +1,70 @@
-"""What the players see: the vector of the Hanabi learning environment, bit for bit."""
+"""The players' observation: that of the Hanabi learning environment, bit for bit, and how it looks in other colours.
+
+Many small sets of bits are written one after the other into words, then spread to an array of booleans: a loop over
+words is short and regular; joining dozens of small arrays is what takes the time otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.envs.hanabi.bits import Field, one_hot, spread, thermometer
-from jaxrl.envs.hanabi.game import Game
-from jaxrl.envs.hanabi.rules import State
+from jaxrl.environment import Symmetries
+from jaxrl.envs.hanabi.rules import Game, State
 
-__all__ = ["Seen", "global_state", "observe", "parts", "widths"]
+__all__ = [
+    "Field",
+    "Seen",
+    "global_state",
+    "observe",
+    "one_hot",
+    "parts",
+    "renamed_colors",
+    "spread",
+    "thermometer",
+    "widths",
+]
+
+Field = tuple[jax.Array, int]
+"""Whole numbers `[…]`, whose lowest bits count, and how many of them: at most 32."""
+
+_WORD = 32
+
+
+def one_hot(number: jax.Array, width: int) -> Field:
+    """Bit `number` alone; none if the number is negative."""
+    return jnp.where(number >= 0, 1 << jnp.maximum(number, 0), 0), width
+
+
+def thermometer(number: jax.Array, width: int) -> list[Field]:
+    """The first `number` bits."""
+    starts = range(0, width, 16)
+    return [((1 << jnp.clip(number - first, 0, 16)) - 1, min(16, width - first)) for first in starts]
+
+
+def spread(fields: Iterable[Field]) -> jax.Array:
+    """The bits of all fields, in order and each from the lowest: bool `[…, D]`, D the sum of the widths."""
+    words: list[jax.Array] = []
+    end = 0
+    for value, width in fields:
+        value = value.astype(jnp.uint32)
+        word, shift = divmod(end, _WORD)
+        if word == len(words):
+            words.append(value << shift)
+        else:
+            words[word] |= value << shift
+        if shift + width > _WORD:
+            words.append(value >> (_WORD - shift))
+        end += width
+    joined = jnp.stack(jnp.broadcast_arrays(*words), axis=-1)[..., None]
+    bits = (joined >> np.arange(_WORD, dtype=np.uint32)) & 1
+    return bits.reshape(*bits.shape[:-2], -1)[..., :end] != 0
 
 
 class Seen(NamedTuple):
@@ -45,7 +96,7 @@ class Seen(NamedTuple):
 
 
 def widths(game: Game) -> Seen:
-    """How many numbers each part has."""
+    """The numbers of each part."""
     players, size, kinds = game.players, game.hand_size, game.kinds
     return Seen(
         hands=(players - 1) * size * kinds,
@@ -74,7 +125,7 @@ def parts(game: Game, obs: Any) -> Seen:
 
 
 def observe(game: Game, state: State) -> jax.Array:
-    """What each player sees: bool `[N, D]`. Players are counted from the observer."""
+    """The observation of each player: bool `[N, D]`. Players are counted from the observer."""
     hands = _from_each(state.hands)
     return spread(
         [
@@ -115,7 +166,7 @@ def _hands(game: Game, hands: jax.Array, first: int) -> Iterator[Field]:
 
 
 def _board(game: Game, state: State) -> Iterator[Field]:
-    """How many cards are left to draw, the fireworks, and the tokens."""
+    """The number of cards that are left to draw, the fireworks, and the tokens."""
     yield from thermometer(game.cards - state.drawn, game.cards - game.dealt)
     for color in range(game.colors):
         yield one_hot(state.fireworks[color] - 1, game.ranks)
@@ -124,7 +175,7 @@ def _board(game: Game, state: State) -> Iterator[Field]:
 
 
 def _discards(game: Game, state: State) -> Iterator[Field]:
-    """How many of each card are gone."""
+    """The number of each card that are gone."""
     offsets = np.cumsum((0, *game.copies[:-1]))
     bits = (((1 << state.discards) - 1) << offsets).sum(1)  # [C]
     for color in range(game.colors):
@@ -159,8 +210,52 @@ def _last_move(game: Game, state: State) -> Iterator[Field]:
 
 
 def _knowledge(game: Game, possible: jax.Array, hinted: jax.Array) -> Iterator[Field]:
-    """What each player has been told about each of its own cards; both `[…, N, H]`."""
+    """The hints to each player about each of its own cards; both `[…, N, H]`."""
     for player in range(game.players):
         for card in range(game.hand_size):
             yield possible[..., player, card], game.kinds
             yield hinted[..., player, card], game.colors + game.ranks
+
+
+@functools.cache
+def renamed_colors(game: Game) -> Symmetries:
+    """All C! of them. What is called colour c under the symmetry p is p[c] in the game."""
+    orders = [np.array(order) for order in itertools.permutations(range(game.colors))]
+    return Symmetries(
+        np.stack([_observation(game, order) for order in orders]).astype(np.int32),
+        np.stack([_moves(game, order) for order in orders]).astype(np.int32),
+    )
+
+
+def _observation(game: Game, order: np.ndarray) -> np.ndarray:
+    """Where each of the D bits comes from."""
+    colors, ranks, kinds = game.colors, game.ranks, game.kinds
+    own = parts(game, np.arange(sum(widths(game))))
+
+    def of_kinds(bits: np.ndarray) -> np.ndarray:
+        """`[…, K]`, colour by colour."""
+        return bits.reshape(*bits.shape[:-1], colors, ranks)[..., order, :].reshape(bits.shape)
+
+    last, named = own.last.copy(), 2 * game.players + 4
+    last[named : named + colors] = last[named + order]
+    card = named + colors + ranks + 2 * game.hand_size
+    last[card : card + kinds] = of_kinds(last[card : card + kinds])
+    known = own.knowledge.copy()
+    known[..., :kinds] = of_kinds(known[..., :kinds])
+    known[..., kinds : kinds + colors] = known[..., kinds + order]
+    changed = own._replace(
+        hands=of_kinds(own.hands),
+        fireworks=own.fireworks[order],
+        discards=own.discards[order],
+        last=last,
+        knowledge=known,
+    )
+    return np.concatenate([np.ravel(part) for part in changed])
+
+
+def _moves(game: Game, order: np.ndarray) -> np.ndarray:
+    """Which move each of the A moves is."""
+    moves = np.arange(game.wait + 1)
+    hints = slice(game.first_color_hint, game.first_rank_hint)
+    moves[hints] = moves[hints].reshape(game.players - 1, game.colors)[:, order].ravel()
+    return moves

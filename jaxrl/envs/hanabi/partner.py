@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.envs.hanabi.game import Game
 from jaxrl.envs.hanabi.observe import parts
+from jaxrl.envs.hanabi.rules import Game
 
 __all__ = ["iggi"]
 
 
 class _View(NamedTuple):
-    """What one player knows. The other players are in the order in which they sit after this one."""
+    """The knowledge of one player. The other players are in the order in which they sit after this one."""
 
     hand: jax.Array  # bool [H, K]: what each own card can be
     others: jax.Array  # bool [N - 1, H, K]: the cards they hold, one-hot
@@ -76,7 +76,7 @@ def _move(game: Game, noise: jax.Array, obs: jax.Array, mask: jax.Array) -> jax.
 
 
 def _view(game: Game, obs: jax.Array) -> _View:
-    """What can be known from one player's observation `[D]`."""
+    """The knowledge in one player's observation `[D]`."""
     seen = parts(game, obs)
     ranks = np.arange(game.ranks)
     copies = np.array(game.copies)

@@ -30,7 +30,7 @@ class Drawable(Protocol):
     num_rays: int
 
     def rays(self, states: State, num_rays: int, params: Params) -> np.ndarray:
-        """How far rays in all directions get, in metres: `[F, A, R]`."""
+        """The reach of rays in all directions, in metres: `[F, A, R]`."""
         ...
 
 

@@ -10,16 +10,13 @@ import numpy as np
 
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.envs.batch_axis import batch_first, batch_last
-from jaxrl.envs.draws import same_key
-from jaxrl.envs.hide_and_seek import hands, observe, rules
-from jaxrl.envs.hide_and_seek.contacts import Surroundings
+from jaxrl.envs.batching import batch_first, batch_last, same_key
+from jaxrl.envs.hide_and_seek import observe, rules
 from jaxrl.envs.hide_and_seek.draw import draw
 from jaxrl.envs.hide_and_seek.geometry import fixed
-from jaxrl.envs.hide_and_seek.layouts import LAYOUTS
-from jaxrl.envs.hide_and_seek.physics import SUBSTEPS, Orders, substep
-from jaxrl.envs.hide_and_seek.senses import lidar, sight
-from jaxrl.envs.hide_and_seek.start import start
+from jaxrl.envs.hide_and_seek.layouts import LAYOUTS, start
+from jaxrl.envs.hide_and_seek.observe import lidar, sight
+from jaxrl.envs.hide_and_seek.physics import SUBSTEPS, Orders, Surroundings, substep
 from jaxrl.envs.hide_and_seek.world import Cast, Params, State, default_params
 from jaxrl.envs.options import one_of, whole
 from jaxrl.render.scene import Scene
@@ -213,7 +210,7 @@ class HideAndSeek(MultiAgentEnvironment):
         agents, objects = observe.agents_of(state), observe.objects_of(state)
         holds = jnp.zeros((self.num_agents, 0, *state.step.shape), bool)
         if self.cast.num_objects:
-            state, holds = hands.use(state, agents, objects, action[:, 3:] > 0, acting, self.cast, params)
+            state, holds = rules.use(state, agents, objects, action[:, 3:] > 0, acting, self.cast, params)
         middle = self.num_buckets // 2
         push = jnp.where(acting[:, None], (action[:, :3] - middle) / np.float32(middle), 0.0)
         force, turn = params.force, params.turn_force
@@ -226,7 +223,7 @@ class HideAndSeek(MultiAgentEnvironment):
         )
         state = rules.moved(state, agents, objects, params)
         if self.cast.num_objects:
-            state = hands.let_go(state, agents, objects, holds, params)
+            state = rules.let_go(state, agents, objects, holds, params)
         state = fixed(dataclasses.replace(state, sight=self._sight(state, params), step=state.step + 1))
         state = rules.counted(before, state, self.cast, params)
         truncated = state.step >= params.max_steps

@@ -57,7 +57,7 @@ def unit(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def contains(rect: Rect, x: Any, y: Any) -> Any:
-    """Whether a point lies in a rectangle."""
+    """True if a point lies in a rectangle."""
     x, y = rect.local(x, y)
     return (abs(x) < rect.half_x) & (abs(y) < rect.half_y)
 
@@ -113,7 +113,7 @@ def rect_out(rect: Rect, other: Rect) -> tuple[Any, Any, Any]:
 
 
 def blocks(rect: Rect, x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
-    """Whether a rectangle lies across a segment and contains neither of its ends; the same in both directions.
+    """True if a rectangle lies across a segment and contains neither of its ends; the same in both directions.
 
     Separating axes again. The ends enter symmetrically, so that not even rounding tells them apart.
     """
@@ -128,7 +128,7 @@ def blocks(rect: Rect, x0: Any, y0: Any, x1: Any, y1: Any) -> Any:
 
 
 def ray(rect: Rect, x: Any, y: Any, to_x: Any, to_y: Any) -> Any:
-    """How far a ray in the direction `(to_x, to_y)` gets from `(x, y)` until it enters a rectangle, or `FAR`."""
+    """The way of a ray in the direction `(to_x, to_y)` from `(x, y)` until it enters a rectangle, or `FAR`."""
     x, y = rect.local(x, y)
     if rect.cos is not None:
         to_x, to_y = rect.cos * to_x + rect.sin * to_y, rect.cos * to_y - rect.sin * to_x

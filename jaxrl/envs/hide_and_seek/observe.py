@@ -1,6 +1,6 @@
-"""What the networks read: one vector for each agent, and one of the whole world for a central critic.
+"""The sight of agents, and what networks read: a vector for each agent, and one of the world for a central critic.
 
-Batch axes come last: vectors are `[A, D, …]`.
+Agents see a cone with free lines of sight, and lidar all around. Batch axes come last: vectors are `[A, D, …]`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.entities import Entities, Group
-from jaxrl.envs.hide_and_seek.bodies import Agents, Objects
-from jaxrl.envs.hide_and_seek.geometry import FAR, Rect
-from jaxrl.envs.hide_and_seek.senses import lidar
-from jaxrl.envs.hide_and_seek.world import HALF_SIZES, HIDER, SEEKER, Cast, Params, State
+from jaxrl.envs.hide_and_seek.geometry import FAR, Rect, blocks, ray
+from jaxrl.envs.hide_and_seek.world import HALF_SIZES, HIDER, SEEKER, Agents, Cast, Objects, Params, State
 
 __all__ = [
     "OBJECT",
@@ -24,22 +22,26 @@ __all__ = [
     "agents_of",
     "entities",
     "global_state",
+    "in_cone",
+    "lidar",
+    "line_of_sight",
     "objects_of",
     "observation",
     "observation_size",
+    "sight",
     "state_entities",
     "walls_of",
 ]
 
 OWN = ("x", "y", "vx", "vy", "cos", "sin", "spin", "height", "holds", "prepares", "time_left", "is_seeker")
-"""What an agent knows of itself."""
+"""The numbers that an agent knows of itself."""
 OTHER = ("seen", "dx", "dy", "vx", "vy", "cos", "sin", "height", "is_mate")
-"""What it sees of another agent; all 0 if it does not see it."""
+"""The numbers that it sees of another agent; all 0 if it does not see it."""
 OBJECT = (
     *("seen", "dx", "dy", "vx", "vy", "cos", "sin", "half_length", "half_width"),
     *("is_ramp", "is_locked", "is_locked_by_us", "is_held_by_me"),
 )
-"""What it sees of an object; all 0 if it does not see it."""
+"""The numbers that it sees of an object; all 0 if it does not see it."""
 _SPEED, _SPIN = 0.5, 0.25  # scales that keep velocities around 1
 
 
@@ -84,7 +86,7 @@ def observation(state: State, cast: Cast, num_rays: int, params: Params) -> jax.
 
 
 def entities(cast: Cast, num_rays: int) -> Entities:
-    """What `observation` is made of: other agents and the objects of each kind, absent while they are not seen."""
+    """The entities in an observation: other agents and the objects of each kind, absent while they are not seen."""
     others, after = _blocks({"agent": cast.num_agents - 1}, (len(OTHER),), len(OWN) + num_rays)
     objects, after = _blocks(_counts(cast), (len(OBJECT),), after)
     return Entities(after, (*others, *objects))
@@ -110,7 +112,7 @@ def global_state(state: State, params: Params) -> jax.Array:
 
 
 def state_entities(cast: Cast, num_walls: int, num_doors: int) -> Entities:
-    """What `global_state` is made of: the agents of each team, the objects of each kind, walls and doors.
+    """The entities that `global_state` is made of: the agents of each team, the objects of each kind, walls and doors.
 
     Who sees whom is unused: it follows from the rest, and each of its numbers belongs to a pair, not to one entity.
     """
@@ -124,7 +126,7 @@ def state_entities(cast: Cast, num_walls: int, num_doors: int) -> Entities:
 
 
 def _counts(cast: Cast) -> dict[str, int]:
-    """How many objects of each kind there are, in their order."""
+    """The number of objects of each kind, in their order."""
     return {kind: cast.kinds.count(kind) for kind in HALF_SIZES}
 
 
@@ -199,3 +201,74 @@ def _clock(state: State, params: Params) -> tuple[Any, Any]:
 def _rows(values: np.ndarray, like: jax.Array) -> np.ndarray:
     """A constant for each agent, with as many batch axes as `like[A, …]` has."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def sight(agents: Agents, objects: Rect, walls: Rect, params: Params) -> jax.Array:
+    """Which agents and objects each agent sees, bool `[A, A + O, …]`; nobody sees itself."""
+    high = agents.height >= params.high
+    x, y = jnp.concatenate([agents.x, objects.x]), jnp.concatenate([agents.y, objects.y])
+    above = jnp.concatenate([high, jnp.zeros_like(objects.x, bool)])
+    free = line_of_sight(agents.x, agents.y, x, y, objects, walls) | high[:, None] | above
+    itself = np.eye(len(agents.x), len(x), dtype=bool)
+    itself = itself.reshape(*itself.shape, *(1,) * (agents.x.ndim - 1))
+    return free & in_cone(agents, x, y, params) & ~itself
+
+
+def line_of_sight(x: Any, y: Any, to_x: Any, to_y: Any, objects: Rect, walls: Rect) -> jax.Array:
+    """True where nothing lies between each viewer `[A, …]` and each target `[M, …]`, bool `[A, M, …]`.
+
+    Walls and objects block; what contains the viewer or the target's middle does not.
+    """
+    ends = x[:, None], y[:, None], to_x[None], to_y[None]
+    blocked = jnp.zeros(jnp.broadcast_shapes(ends[0].shape, ends[2].shape), bool)
+    for rects in (walls, objects):
+        for i in range(len(rects.x)):
+            blocked |= blocks(rects[i], *ends)
+    return ~blocked
+
+
+def in_cone(agents: Agents, x: jax.Array, y: jax.Array, params: Params) -> jax.Array:
+    """True where each target `[M, …]` is in the vision cone of each agent, bool `[A, M, …]`."""
+    dx, dy = x - agents.x[:, None], y - agents.y[:, None]
+    ahead = agents.cos[:, None] * dx + agents.sin[:, None] * dy
+    return ahead >= jnp.cos(params.half_vision) * jnp.sqrt(dx * dx + dy * dy) - 1e-5
+
+
+def lidar(agents: Agents, objects: Rect, walls: Rect, num_rays: int, params: Params) -> jax.Array:
+    """The reach of each of R rays, as a share of the range: `[A, R, …]`.
+
+    Ray k points in the direction 2 pi k / R of the world, not of the agent, as pushes do. Rays end at walls, objects
+    and agents; for an agent above them, only at agents and at the wall around the floor.
+    """
+    angle = 2 * np.pi * np.arange(num_rays) / num_rays
+    shape = (num_rays, *(1,) * (agents.x.ndim - 1))
+    to_x, to_y = (part.astype(np.float32).reshape(shape) for part in (np.cos(angle), np.sin(angle)))
+    x, y = agents.x[:, None], agents.y[:, None]
+    reached = params.lidar_range + jnp.zeros_like(x * to_x)
+    for rects in (walls, objects):
+        for i in range(len(rects.x)):
+            reached = jnp.minimum(reached, ray(rects[i], x, y, to_x, to_y))
+    reached = jnp.where(agents.height[:, None] >= params.high, params.lidar_range, reached)
+    reached = jnp.minimum(reached, _to_border(x, y, to_x, to_y, params))
+    for i in range(len(agents.x)):
+        to_disc = _to_disc(agents.x[i] - x, agents.y[i] - y, to_x, to_y, params)
+        itself = (np.arange(len(agents.x)) == i).reshape(-1, *(1,) * agents.x.ndim)
+        reached = jnp.minimum(reached, jnp.where(itself, params.lidar_range, to_disc))
+    return reached / params.lidar_range
+
+
+def _to_border(x: Any, y: Any, to_x: Any, to_y: Any, params: Params) -> Any:
+    """The way of rays from within the floor to the wall around it, at least 0."""
+    half = params.floor / 2 - params.border
+    middle = params.floor / 2
+    along_x = (half - (x - middle) * np.sign(to_x)) / np.maximum(abs(to_x), 1e-6)
+    along_y = (half - (y - middle) * np.sign(to_y)) / np.maximum(abs(to_y), 1e-6)
+    return jnp.maximum(jnp.minimum(along_x, along_y), 0.0)
+
+
+def _to_disc(dx: Any, dy: Any, to_x: Any, to_y: Any, params: Params) -> Any:
+    """The way of rays to an agent whose middle is `(dx, dy)` away."""
+    along, across = dx * to_x + dy * to_y, dx * to_y - dy * to_x
+    square = params.agent_radius**2 - across * across
+    hit = (square > 0) & (along > 0)
+    return jnp.where(hit, jnp.maximum(along - jnp.sqrt(jnp.maximum(square, 0.0)), 0.0), params.lidar_range)

@@ -1,16 +1,34 @@
-"""The parts of hide-and-seek: agents, objects, walls, and the constants that they obey."""
+"""The parts of hide-and-seek: agents, objects, walls, the constants that they obey, and both as physics takes them."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from functools import reduce
+from operator import add, or_
+from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import as_arrays
+from jaxrl.envs.hide_and_seek.geometry import Rect
 
-__all__ = ["HALF_SIZES", "HIDER", "SEEKER", "Cast", "Kind", "Params", "State", "Tally", "default_params"]
+__all__ = [
+    "HALF_SIZES",
+    "HIDER",
+    "SEEKER",
+    "Agents",
+    "Cast",
+    "Kind",
+    "Objects",
+    "Params",
+    "State",
+    "Tally",
+    "any_of",
+    "default_params",
+    "total",
+]
 
 HIDER, SEEKER = 0, 1  # the two teams
 Kind = Literal["box", "long", "ramp"]
@@ -62,7 +80,7 @@ class Cast:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """What has happened in this episode; P = 2 phases, preparation and hunt; G = 2 groups, boxes and ramps."""
+    """The tally of this episode; P = 2 phases, preparation and hunt; G = 2 groups, boxes and ramps."""
 
     seen: jax.Array
     """float32, steps of the hunt in which a seeker saw a hider."""
@@ -152,7 +170,7 @@ class Params:
     grip_length: Any = 1.5
     """A grip breaks beyond this many times the reach."""
     climb_step: Any = 0.2
-    """How much higher than itself a ramp's floor an agent can step on; the whole ramp rises by 1."""
+    """The height above itself to which an agent can step on a ramp's floor; the whole ramp rises by 1."""
     high: Any = 0.9
     """The height from which an agent walks over walls and boxes and looks over them."""
     fall_speed: Any = 2.0
@@ -161,7 +179,7 @@ class Params:
     """Half the angle of the vision cone, in radians; pi for a look all around."""
     lidar_range: Any = 6.0
     leave_penalty: Any = 10.0
-    """What a team loses per step for each of its agents that stands on or beyond the wall around the floor."""
+    """The loss of a team per step for each of its agents that stands on or beyond the wall around the floor."""
     object_size: Any = None
     """float32 `[O, 2]`, half the length and width of each object."""
     object_mass: Any = None
@@ -175,3 +193,40 @@ def default_params(cast: Cast, max_steps: int, preparation: int) -> Params:
     return as_arrays(
         Params(max_steps=max_steps, preparation=preparation, object_size=sizes, object_mass=masses),
     )
+
+
+class Agents(NamedTuple):
+    """The A agents, fields `[A, …]`."""
+
+    x: jax.Array
+    y: jax.Array
+    vx: jax.Array
+    vy: jax.Array
+    cos: jax.Array
+    sin: jax.Array
+    spin: jax.Array
+    height: jax.Array
+
+
+class Objects(NamedTuple):
+    """The O objects, fields `[O, …]`."""
+
+    x: jax.Array
+    y: jax.Array
+    cos: jax.Array
+    sin: jax.Array
+
+    def rect(self, params: Params) -> Rect:
+        """Their shapes."""
+        size = jnp.asarray(params.object_size)
+        return Rect(self.x, self.y, size[:, 0], size[:, 1], self.cos, self.sin)
+
+
+def total(rows: Any) -> Any:
+    """The sum over the first axis, row by row: XLA fuses that into one loop over the batch."""
+    return reduce(add, [rows[i] for i in range(len(rows))])
+
+
+def any_of(rows: Any) -> Any:
+    """True if any of the first axis is true, likewise."""
+    return reduce(or_, [rows[i] for i in range(len(rows))])

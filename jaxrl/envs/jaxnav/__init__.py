@@ -1,9 +1,8 @@
 """Robots that find their way by lidar: `jaxrl.make("jaxnav/random")` and `jaxrl.make("jaxnav/corner2")`."""
 
 from jaxrl.envs.jaxnav.env import JaxNav
-from jaxrl.envs.jaxnav.maps import MAPS, Map, NamedMap, parse_map
-from jaxrl.envs.jaxnav.random_map import RandomMap
-from jaxrl.envs.jaxnav.world import Params, State
+from jaxrl.envs.jaxnav.maps import MAPS, Map, NamedMap, RandomMap, parse_map
+from jaxrl.envs.jaxnav.rules import Params, State
 from jaxrl.registry import register
 
 __all__ = ["MAPS", "JaxNav", "Map", "NamedMap", "Params", "RandomMap", "State", "parse_map"]

@@ -9,11 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import same_key
+from jaxrl.envs.batching import same_key
 from jaxrl.envs.jaxnav.draw import draw
-from jaxrl.envs.jaxnav.geometry import FARTHEST, distance_to_squares, distance_to_walls, wrapped
-from jaxrl.envs.jaxnav.rules import advance, reward
-from jaxrl.envs.jaxnav.world import Params, State
+from jaxrl.envs.jaxnav.rules import (
+    FARTHEST,
+    Params,
+    State,
+    advance,
+    distance_to_squares,
+    distance_to_walls,
+    reward,
+    wrapped,
+)
 from jaxrl.envs.options import number, one_of, whole
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
@@ -47,6 +54,8 @@ class JaxNav(MultiAgentEnvironment):
     Reward: see `Params`. Terminated once every robot has arrived or crashed; won if all have arrived.
     """
 
+    agent_info = ("arrived", "crashed")
+
     def __init__(
         self,
         num_agents: int,
@@ -65,7 +74,7 @@ class JaxNav(MultiAgentEnvironment):
         self._default_params = as_arrays(Params(max_steps=whole("max_steps", max_steps)))
 
     def level(self, key: jax.Array, params: Params) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """How an episode starts: position `[N, 2]`, heading `[N]`, goal `[N, 2]`, walls `[H, W]`. Consumes `key`."""
+        """The start of an episode: position `[N, 2]`, heading `[N]`, goal `[N, 2]`, walls `[H, W]`. Consumes `key`."""
         raise NotImplementedError
 
     @property
@@ -133,7 +142,7 @@ class JaxNav(MultiAgentEnvironment):
         return np.linspace(-np.pi, np.pi, self.num_beams).astype(np.float32)
 
     def lidar(self, state: State, params: Params) -> jax.Array:
-        """How far the beams get before a wall or another robot, metres, `[N, R]`."""
+        """The way of the beams before a wall or another robot, metres, `[N, R]`."""
 
         def scan(own: jax.Array, position: jax.Array, heading: jax.Array) -> jax.Array:
             angle = heading + self.beam_angles

@@ -23,7 +23,7 @@ GAMES: dict[str, tuple[tuple[float, ...], ...]] = {
     # A win by scissors counts double, so that the equilibrium is uneven: (1/2, 1/4, 1/4).
     "dear_scissors": ((0, -1, 1), (1, 0, -2), (-1, 2, 0)),
 }
-"""What the first player wins and the second loses, by their actions."""
+"""The sum that the first player wins and the second loses, by their actions."""
 
 _THREE = ("rock", "paper", "scissors")
 
@@ -31,7 +31,7 @@ _THREE = ("rock", "paper", "scissors")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What can vary between games."""
+    """The numbers that can vary between games."""
 
     payoff: Any
     """float32 `[A, A]`: the first player's reward by both players' actions; the second gets its negative."""

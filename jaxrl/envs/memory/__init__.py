@@ -6,14 +6,10 @@
 
 from typing import Any
 
-from jaxrl.envs.memory.autoencode import Autoencode
 from jaxrl.envs.memory.bandit import MultiarmedBandit
-from jaxrl.envs.memory.battleship import Battleship
-from jaxrl.envs.memory.concentration import Concentration
+from jaxrl.envs.memory.boards import Battleship, Concentration, MineSweeper
+from jaxrl.envs.memory.card_games import Autoencode, CountRecall, HigherLower, RepeatFirst, RepeatPrevious
 from jaxrl.envs.memory.control import PartialCartPole, PartialPendulum
-from jaxrl.envs.memory.count import CountRecall, HigherLower
-from jaxrl.envs.memory.minesweeper import MineSweeper
-from jaxrl.envs.memory.repeat import RepeatFirst, RepeatPrevious
 from jaxrl.registry import register
 
 __all__ = [

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.envs.batching import same_key, uniform_rows
 from jaxrl.envs.memory.cards import one_hot
 from jaxrl.envs.memory.draw import draw_bandit
 from jaxrl.envs.options import flag, whole
@@ -22,7 +22,7 @@ __all__ = ["MultiarmedBandit", "Params", "State"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary."""
+    """The numbers that may vary."""
 
     max_steps: Any
     lowest: Any = 0.0
@@ -39,7 +39,7 @@ class State:
     chance: jax.Array
     """float32 `[A]`: the probability that each arm pays."""
     paid: jax.Array
-    """Whether the last pull paid."""
+    """True if the last pull paid."""
     pulled: jax.Array
     """int32: the arm that was pulled last, -1 before the first pull."""
     step: jax.Array

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.envs.batching import same_key, uniform_rows
 
 __all__ = ["COLORS", "RANKS", "SUITS", "CardGame", "deal", "graded", "one_hot"]
 
@@ -44,7 +44,7 @@ def graded(action: jax.Array, answer: jax.Array) -> jax.Array:
 
 
 class CardGame(Environment):
-    """What the games with cards share.
+    """The part that the games with cards share.
 
     Args:
         num_cards: Cards in all.
@@ -65,7 +65,7 @@ class CardGame(Environment):
         return deal(jnp.asarray(self.full_deck()), uniform_rows(key, 1, 1)[0])
 
     def stepped(self, after: Any, num_answers: int, num_steps: int) -> Step:
-        """What a step returns that led to the state `after`.
+        """The results of a step that led to the state `after`.
 
         Args:
             after: With `right`, whether the answer was, and `step`.
@@ -81,7 +81,7 @@ class CardGame(Environment):
         return f"{last}{self.sight(state)}"
 
     def sight(self, state: Any) -> str:
-        """What the observation of a state shows, in words."""
+        """The observation of a state, in words."""
         raise NotImplementedError
 
     def next_card(self, key: jax.Array, left: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
 _BOARD, _INK, _DIM, _AROUND = "#1c2738", "#e6edf7", "#6b7a94", "#0f141d"
 _OPEN = "#3b4d6b"
 _RIGHT, _WRONG = "#57ab5a", "#e5534b"
+_LEGIBLE = 0.023  # of the width: 11 pixels of 480 for the smallest text
 _KINDS = ("#4da3ff", "#f2cc60", "#4dd0c8", "#ff8f6b")
 _FILLS = {2: ("#a3b1c8", "#f0716a"), 4: _KINDS}  # of black and red, and of suits; kinds of other cards look alike
 _MOST = 9
@@ -65,7 +67,7 @@ def draw_count_recall(name: str, states: Any, kinds: tuple[str, ...], each: int)
     card, dealt = np.asarray(states.card), each - np.asarray(states.left)[:, 0]
     width = max(1.1 * len(kinds), 4.4)
     shapes = [*_card(0.3, 0.0, card[:, 0], kinds), *_card(width - 1.3, 0.0, card[:, 1], kinds)]
-    for x, text in ((0.8, "dealt"), (width - 0.8, "how many?")):
+    for x, text in ((0.8, "dealt"), (width - 0.8, "asked")):
         shapes.append(Text(x=x, y=1.6, text=text, size=0.22, fill=_DIM))
     for i, kind in enumerate(kinds):
         x, asked = (i + 0.5) * width / len(kinds), card[:, 1] == i
@@ -227,6 +229,8 @@ def _scene(name: str, states: Any, shapes: list[Shape], view: tuple[float, float
     text = _counts("{} right, {} wrong", np.cumsum(right > 0), np.cumsum(right < 0), states)
     x, y = view[2] - 0.15, view[3] - 0.12
     mark = Circle(x=x, y=y, radius=0.08, fill=np.where(right > 0, _RIGHT, _WRONG), alpha=np.where(right == 0, 0.0, 1.0))
+    least = _LEGIBLE * (view[2] - view[0])
+    shapes = [replace(shape, size=max(shape.size, least)) if isinstance(shape, Text) else shape for shape in shapes]
     return Scene(len(right), view, (*shapes, mark), _captions(name, text, states), _AROUND, step_seconds=0.4)
 
 

@@ -53,7 +53,7 @@ class Board:
     ramp_timer: jax.Array
     """Steps until it gets harder."""
     level: jax.Array
-    """How often it got harder."""
+    """The number of times that it got harder."""
 
 
 class Asterix(RampedGame):

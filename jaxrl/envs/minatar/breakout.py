@@ -28,11 +28,11 @@ class Board:
     last_x: jax.Array
     last_y: jax.Array
     right: jax.Array
-    """Whether the ball moves to the right; otherwise to the left."""
+    """True if the ball moves to the right; otherwise to the left."""
     down: jax.Array
-    """Whether the ball moves down; otherwise up."""
+    """True if the ball moves down; otherwise up."""
     struck: jax.Array
-    """Whether the last step met a brick; the ball then flies through the next one without breaking it."""
+    """True if the last step met a brick; the ball then flies through the next one without breaking it."""
     bricks: jax.Array
     """`[3]`: what is left of rows 1 to 3, whole numbers whose bit c stands for column c."""
 

@@ -14,6 +14,8 @@ _BOARD, _GRID, _AROUND = "#141b27", "#1d2736", "#0f141d"
 _WHOLE, _SMALL, _BAR = (0.04, 0.04, 0.92, 0.92), (0.32, 0.32, 0.36, 0.36), (0.04, 0.3, 0.92, 0.4)
 _PLAYER, _ENEMY, _GOOD, _TRAIL = "#4da3ff", "#e5534b", "#f2cc60", "#6b7a94"
 
+_OWN = ("player", "paddle", "chicken", "cannon", "front", "back")  # what the agent moves
+
 _LOOKS = {
     "player": (_PLAYER, _WHOLE),
     "paddle": (_PLAYER, (0.04, 0.5, 0.92, 0.42)),
@@ -58,6 +60,7 @@ def draw_cells(name: str, channels: tuple[str, ...], cells: np.ndarray, fact: An
     behind = [channel for channel in channels if channel == "brick"]  # the ball flies through some of them
     trails = [channel for channel in channels if channel not in _LOOKS]
     order = [*behind, *trails, *(channel for channel in channels if channel in _LOOKS and channel not in behind)]
+    order.sort(key=lambda channel: channel in _OWN)  # on top, so that a collision shows who collides
     for channel in order:
         shown = cells[..., channels.index(channel)]
         color, (left, bottom, width, height) = _LOOKS.get(channel, (_TRAIL, _SMALL))

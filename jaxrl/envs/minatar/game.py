@@ -1,4 +1,4 @@
-"""What the five games share: actions that stick, the clock, observations of a channel for each kind of thing."""
+"""The base of the five games: actions that stick, the clock, observations of a channel for each kind of thing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import Environment, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.envs.batching import same_key, uniform_rows
 from jaxrl.envs.minatar.draw import draw_cells
 from jaxrl.envs.options import flag, part, whole
 from jaxrl.render.scene import Scene
@@ -47,7 +47,7 @@ COLUMNS = np.arange(10, dtype=np.int32)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary in every game."""
+    """The numbers that may vary in every game."""
 
     sticky_action_prob: Any = 0.1
     """Probability that a step repeats the action of the step before, whatever the agent chooses."""
@@ -57,10 +57,10 @@ class Params:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RampParams(Params):
-    """What may vary in a game that gets harder as it goes on."""
+    """The numbers that may vary in a game that gets harder as it goes on."""
 
     difficulty_ramping: Any = True
-    """Whether it does."""
+    """True if it does."""
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +71,7 @@ class State:
     board: Any
     """The game's own state."""
     last_action: jax.Array
-    """What the last step did, of the six actions, which a sticky action repeats; at first nothing."""
+    """The action of the last step, of the six actions, which a sticky action repeats; at first nothing."""
     step: jax.Array
 
 
@@ -88,13 +88,13 @@ class Game(Environment):
     """
 
     channels: ClassVar[tuple[str, ...]]
-    """What each channel shows."""
+    """The names of the channels."""
     minimal_actions: ClassVar[tuple[int, ...]]
     """Those of the six actions that have an effect."""
     start_draws: ClassVar[int] = 0
-    """How many random numbers the start needs."""
+    """The number of random draws that the start needs."""
     step_draws: ClassVar[int] = 0
-    """How many random numbers a step needs."""
+    """The number of random draws that a step needs."""
 
     def __init__(
         self, *, use_minimal_action_set: bool = True, sticky_action_prob: float = 0.1, max_steps: int = 5000
@@ -129,7 +129,7 @@ class Game(Environment):
         raise NotImplementedError
 
     def planes(self, board: Any) -> Sequence[jax.Array]:
-        """What each channel shows: C arrays `[10]`, a whole number for each row, whose bit c stands for column c."""
+        """The names of the channels: C arrays `[10]`, a whole number for each row, whose bit c stands for column c."""
         raise NotImplementedError
 
     def fact(self, boards: Any) -> Any:

@@ -49,13 +49,13 @@ class Board:
     """The player's column: that of the submarine's front."""
     y: jax.Array
     right: jax.Array
-    """Whether the submarine looks to the right."""
+    """True if the submarine looks to the right."""
     oxygen: jax.Array
     """Steps it lasts."""
     saved: jax.Array
     """Divers on board. After the bonus for six it is -1, as in the package."""
     at_surface: jax.Array
-    """Whether the submarine has been at the surface since the step before."""
+    """True if the submarine has been at the surface since the step before."""
     bullets: Things
     """The player's, `[2]`."""
     divers: Things
@@ -85,7 +85,7 @@ class Board:
     shot_timer: jax.Array
     """Steps until the player can fire."""
     level: jax.Array
-    """How often it got harder."""
+    """The number of times that it got harder."""
 
 
 class Seaquest(RampedGame):

@@ -39,7 +39,7 @@ class Board:
     aliens: jax.Array
     """`[10]`."""
     right: jax.Array
-    """Whether the aliens move to the right; otherwise to the left."""
+    """True if the aliens move to the right; otherwise to the left."""
     bullets: jax.Array
     """`[10]`: the cannon's, which fly up."""
     alien_bullets: jax.Array
@@ -53,7 +53,7 @@ class Board:
     shot_timer: jax.Array
     """Steps until the cannon can fire."""
     level: jax.Array
-    """How often it got harder."""
+    """The number of times that it got harder."""
 
 
 class SpaceInvaders(RampedGame):
@@ -146,7 +146,7 @@ def _nearest_alien(aliens: jax.Array, column: jax.Array) -> tuple[jax.Array, jax
 
 
 def _has(row: jax.Array, column: Any) -> jax.Array:
-    """Whether there is something in that column of a row."""
+    """True if there is something in that column of a row."""
     return (row >> column) & 1 != 0
 
 

@@ -18,11 +18,11 @@ class Things:
     """K places, `[K]` each."""
 
     there: jax.Array
-    """Whether there is something in this place; if not, the rest means nothing."""
+    """True if there is something in this place; if not, the rest means nothing."""
     x: jax.Array
     y: jax.Array
     right: jax.Array
-    """Whether it moves to the right; otherwise to the left."""
+    """True if it moves to the right; otherwise to the left."""
 
 
 def nothing(places: int) -> Things:

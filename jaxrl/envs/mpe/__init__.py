@@ -2,18 +2,11 @@
 
 from typing import Any
 
-from jaxrl.envs.mpe.adversary import SimpleAdversary
-from jaxrl.envs.mpe.crypto import SimpleCrypto
+from jaxrl.envs.mpe.adversarial import SimpleAdversary, SimpleCrypto, SimplePush
+from jaxrl.envs.mpe.cooperative import Simple, SimpleReference, SimpleSpeakerListener, SimpleSpread
 from jaxrl.envs.mpe.env import ParticleEnv
-from jaxrl.envs.mpe.facmac import SimpleFacmac
-from jaxrl.envs.mpe.push import SimplePush
-from jaxrl.envs.mpe.reference import SimpleReference
-from jaxrl.envs.mpe.simple import Simple
-from jaxrl.envs.mpe.speaker_listener import SimpleSpeakerListener
-from jaxrl.envs.mpe.spread import SimpleSpread
-from jaxrl.envs.mpe.tag import SimpleTag
+from jaxrl.envs.mpe.pursuit import SimpleFacmac, SimpleTag, SimpleWorldComm
 from jaxrl.envs.mpe.world import Agent, Landmark, Params, State, World
-from jaxrl.envs.mpe.world_comm import SimpleWorldComm
 from jaxrl.registry import register
 
 __all__ = ["SCENARIOS", "Agent", "Landmark", "Params", "ParticleEnv", "State", "World"]

@@ -23,6 +23,7 @@ _TRAIL = 10  # steps
 _NAME = 0.023  # height of names, as a fraction of the picture's width
 _SINGLE = 1.4  # half the side of what pictures of single states show
 _SLOWER = 1.5  # than real time
+_WORD, _WORD_GAP = 0.055, 0.012  # the side of a word's cell, and what is between two
 
 
 class Drawable(Protocol):
@@ -45,7 +46,7 @@ def draw(env: Drawable, states: State, params: Params) -> Scene:
     """The episode `states` (NumPy leaves `[F, …]`) as a scene."""
     position = np.asarray(states.position, np.float64)
     size = np.asarray(params.size, np.float64)
-    view = _view(position, size)
+    view = _view(position, size, env.world)
     ground, marks = _landmarks(env, position, size)
     layers = _field(view), ground, _trails(env, position, size), _agents(env, states, position, size)
     layers += marks, _goals(env, states, position, size), _words(env, states, size)
@@ -61,11 +62,13 @@ def draw(env: Drawable, states: State, params: Params) -> Scene:
     )
 
 
-def _view(position: np.ndarray, size: np.ndarray) -> tuple[float, float, float, float]:
-    """A square around everything in all frames; for single states, always the same."""
+def _view(position: np.ndarray, size: np.ndarray, world: World) -> tuple[float, float, float, float]:
+    """A square around everything in all frames, words too; for single states, always the same."""
     if len(position) == 1:
         return -_SINGLE, -_SINGLE, _SINGLE, _SINGLE
-    edge = size[:, None] + 0.1
+    edge = np.repeat(size[:, None] + 0.1, 2, axis=1)
+    for speaker in world.speakers:
+        edge[speaker] = np.maximum(edge[speaker], (world.words * (_WORD + _WORD_GAP) / 2, size[speaker] + _WORD + 0.06))
     low, high = np.minimum((position - edge).min((0, 1)), -1.1), np.maximum((position + edge).max((0, 1)), 1.1)
     middle, half = (low + high) / 2, (high - low).max() / 2
     left, bottom, right, top = *(middle - half), *(middle + half)
@@ -176,7 +179,7 @@ def _goals(env: Drawable, states: State, position: np.ndarray, size: np.ndarray)
 def _words(env: Drawable, states: State, size: np.ndarray) -> list[Shape]:
     """Above each speaker, one cell per word, brighter for louder words."""
     position, message = np.asarray(states.position, np.float64), np.asarray(states.message, np.float64)
-    side, gap = 0.055, 0.012
+    side, gap = _WORD, _WORD_GAP
     left = -((side + gap) * env.world.words - gap) / 2
     shapes: list[Shape] = []
     for row, speaker in enumerate(env.world.speakers):

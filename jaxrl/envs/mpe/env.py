@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.entities import Entities, Group
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.envs.mpe import actions, physics
+from jaxrl.envs.mpe import physics
 from jaxrl.envs.mpe.draw import draw
 from jaxrl.envs.mpe.features import join
 from jaxrl.envs.mpe.world import Params, State, World, default_params
@@ -32,7 +32,7 @@ class ParticleEnv(MultiAgentEnvironment):
 
     Args:
         world: The bodies.
-        action_type: `"discrete"` or `"continuous"`, see `actions.space_of`.
+        action_type: `"discrete"` or `"continuous"`, see `physics.space_of`.
         max_steps: Steps after which an episode is truncated; it never ends otherwise.
         rules: The default of `params.rules`, the numbers of the scenario's own rules.
         choices: The number of possible values of each number drawn into `state.goal`.
@@ -53,7 +53,7 @@ class ParticleEnv(MultiAgentEnvironment):
         self.choices = choices
         self.action_type = one_of("action_type", action_type, ("discrete", "continuous"))
         self.agents = tuple(agent.name for agent in world.agents)
-        self.action_names = actions.action_names(world)
+        self.action_names = physics.action_names(world)
         self._default_params = default_params(world, rules, whole("max_steps", max_steps))
         state = jax.eval_shape(self._start, abstract_key(), self._default_params)
         self._sizes = [vector.shape[0] for vector in jax.eval_shape(self.observe, state, self._default_params)]
@@ -103,11 +103,11 @@ class ParticleEnv(MultiAgentEnvironment):
         return Entities(max(self._sizes), groups, reaches=_REACHES) if groups else None
 
     def action_space(self, params: Params | None = None) -> Space:
-        return actions.widest(self.world, self.action_type)
+        return physics.widest(self.world, self.action_type)
 
     @property
     def agent_action_spaces(self) -> dict[str, Space]:
-        return {agent.name: actions.space_of(agent, self.action_type) for agent in self.world.agents}
+        return {agent.name: physics.space_of(agent, self.action_type) for agent in self.world.agents}
 
     def reset_env(self, key: jax.Array, params: Params) -> tuple[jax.Array, State]:
         state = self._start(key, params)
@@ -122,7 +122,7 @@ class ParticleEnv(MultiAgentEnvironment):
 
     @property
     def has_action_mask(self) -> bool:
-        """Whether actions are discrete."""
+        """True if actions are discrete."""
         return self.action_type == "discrete"
 
     def action_mask(self, state: State, params: Params | None = None) -> jax.Array:
@@ -144,7 +144,7 @@ class ParticleEnv(MultiAgentEnvironment):
 
     def advance(self, state: State, action: jax.Array, scripted: jax.Array, params: Params) -> State:
         """The world one step later, given the agents' `action[N]` (or `[N, A]`) and the scripted agents' force."""
-        decode = actions.decode_discrete if self.action_type == "discrete" else actions.decode_continuous
+        decode = physics.decode_discrete if self.action_type == "discrete" else physics.decode_continuous
         direction, message = decode(self.world, self.action_space(params).clip(action))
         own = direction * params.accel[: len(self.agents), None]
         force = jnp.concatenate([own, scripted]) if self.world.scripted else own

@@ -43,7 +43,7 @@ def nearest(points: jax.Array, to: jax.Array) -> jax.Array:
 
 
 def touches(points: jax.Array, sizes: jax.Array, to: jax.Array, to_sizes: jax.Array) -> jax.Array:
-    """How many bodies at `to[B, 2]` each body at `points[A, 2]` overlaps: float32 `[A]`. Sizes are radii."""
+    """The number of bodies at `to[B, 2]` that each body at `points[A, 2]` overlaps: float32 `[A]`. Sizes are radii."""
     hits = [distance(points, to[i]) < sizes + to_sizes[i] for i in range(len(to))]
     return sum((hit.astype(jnp.float32) for hit in hits), jnp.zeros(len(points), jnp.float32))
 

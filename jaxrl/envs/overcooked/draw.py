@@ -1,21 +1,37 @@
-"""Pictures: the kitchen from above, with what lies on counters, is in pots and in hands."""
+"""The kitchen from above, with what lies on counters, is in pots and in hands; and the same in letters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from jaxrl.envs.overcooked.items import DISH, ITEMS, ONION, SOUP, TOMATO
-from jaxrl.envs.overcooked.layout import TILES, Layout
+from jaxrl.envs.overcooked.layout import DISH, ITEMS, NOTHING, ONION, SOUP, TILES, TOMATO, Layout
 from jaxrl.envs.overcooked.rules import State
 from jaxrl.render.scene import Caption, Circle, Line, Rect, Scene, Shape, Text, Tip
 
-__all__ = ["BROTH", "PLATE", "center", "cook", "dishes", "draw", "film", "ground", "hatch", "heap", "pot"]
+__all__ = [
+    "BROTH",
+    "CHINA",
+    "Thing",
+    "board",
+    "center",
+    "cook",
+    "cooking",
+    "dishes",
+    "draw",
+    "film",
+    "ground",
+    "hatch",
+    "heap",
+    "lettered",
+    "pot",
+]
 
 _FLOOR, _SEAM, _AROUND = "#e9dcc3", "#d8c8a8", "#0f141d"
-_COUNTER, _EDGE, _METAL, PLATE = "#a9774c", "#8d5f3a", "#4b5563", "#f7f9fb"
+_COUNTER, _EDGE, _METAL, CHINA = "#a9774c", "#8d5f3a", "#4b5563", "#f7f9fb"
 _ONION, _TOMATO, BROTH, _SERVING = "#e8b93b", "#dc4a3d", "#8a4b1f", "#5f9e6e"
 _COOKS = ("#3b82f6", "#22a06b", "#a855f7", "#ec4899", "#f97316", "#14b8a6", "#64748b", "#eab308", "#ef4444")
 _FACING = np.array([(0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0)])  # up, down, right, left; y goes up
@@ -46,7 +62,7 @@ def draw(layout: Layout, states: State) -> Scene:
 
 
 def _tile(layout: Layout, cell: int, tile: str) -> Iterator[Shape]:
-    """What never changes in a cell."""
+    """The parts of a cell that never change."""
     x, y = center(layout, cell)
     tip = Tip(TILES[tile], {})
     yield from ground(x, y, tile == " ", tip)
@@ -76,13 +92,13 @@ def heap(x: float, y: float, color: str, tip: Tip) -> Iterator[Shape]:
 def dishes(x: float, y: float, tip: Tip) -> Iterator[Shape]:
     """A pile of dishes."""
     for height in (-0.14, 0.0, 0.14):
-        yield Circle(x=x, y=y + height, radius=0.24, fill=PLATE, stroke=_METAL, stroke_width=0.03, tip=tip)
+        yield Circle(x=x, y=y + height, radius=0.24, fill=CHINA, stroke=_METAL, stroke_width=0.03, tip=tip)
 
 
 def hatch(x: float, y: float, tip: Tip) -> Iterator[Shape]:
     """Where soups are served."""
     yield Rect(x=x - 0.38, y=y - 0.38, width=0.76, height=0.76, fill=_SERVING, corner=0.1, tip=tip)
-    yield Circle(x=x, y=y, radius=0.2, fill=_SERVING, stroke=PLATE, stroke_width=0.04, tip=tip)
+    yield Circle(x=x, y=y, radius=0.2, fill=_SERVING, stroke=CHINA, stroke_width=0.04, tip=tip)
 
 
 def pot(x: float, y: float, timer: Any, done: Any, inside: Iterator[Shape], tip: Tip) -> Iterator[Shape]:
@@ -126,7 +142,7 @@ def _item(x: Any, y: Any, item: Any, size: float) -> Iterator[Shape]:
     """Whatever lies or is held there in each frame, `[F]`."""
     on_plate = (item == DISH) | (item >= SOUP)
     plate = on_plate.astype(float)
-    yield Circle(x=x, y=y, radius=0.3 * size, fill=PLATE, stroke=_METAL, stroke_width=0.03, alpha=plate)
+    yield Circle(x=x, y=y, radius=0.3 * size, fill=CHINA, stroke=_METAL, stroke_width=0.03, alpha=plate)
     yield Circle(x=x, y=y, radius=0.22 * size, fill=BROTH, alpha=(item >= SOUP).astype(float))
     for kind, color in ((ONION, _ONION), (TOMATO, _TOMATO)):
         alpha = (item == kind).astype(float)
@@ -149,3 +165,78 @@ def center(layout: Layout, cell: Any) -> tuple[Any, Any]:
 
 def texts(form: str, numbers: Any) -> np.ndarray:
     return np.array([form.format(number) for number in np.asarray(numbers).tolist()])
+
+
+_HEADINGS = "^v><"  # up, down, right, left
+_SIGNS = {NOTHING: "", DISH: "d", ONION: "o", TOMATO: "t"}
+
+
+class Thing(NamedTuple):
+    """A thing in a cell or in hands."""
+
+    sign: str
+    """Up to three characters, or two in hands."""
+    words: str
+
+
+def board(layout: Layout, state: State) -> str:
+    """One state as text: a line per row and one that explains the characters.
+
+    A cell is the character of its layout, or a cook's number and where it looks; behind it is what lies or is held
+    there, and what is in a pot. To the right of a row the same stands in words.
+    """
+    state = jax.tree.map(np.asarray, state)
+    things = {cell: _thing(item) for cell, item in enumerate(state.counters.tolist()) if item}
+    pots = zip(layout.cells("P").tolist(), state.contents.tolist(), state.timer.tolist(), strict=True)
+    for cell, contents, timer in pots:
+        inside = Thing("o" * (contents & 3) + "t" * (contents >> 2), _in_words(contents))
+        things[cell] = cooking(inside, timer) if timer >= 0 else inside
+    return lettered(layout, state, things, [_thing(item) for item in state.held.tolist()], TILES)
+
+
+def cooking(inside: Thing, steps: int) -> Thing:
+    """A pot that cooks for some steps more, or, after 0 of them, is done."""
+    return Thing("~", f"{inside.words}, steps left {steps}") if steps else Thing("!", f"{inside.words}, done")
+
+
+def lettered(
+    layout: Layout, state: Any, things: Mapping[int, Thing], held: Sequence[Thing], tiles: Mapping[str, str]
+) -> str:
+    """The rows of a kitchen of C cells and N cooks, and a line that explains the characters.
+
+    Args:
+        layout: The kitchen.
+        state: One state, NumPy leaves, with `position` and `direction`, `[N]` each.
+        things: What is in some of the cells, by their numbers, 0 to C - 1.
+        held: What each cook holds, `[N]`.
+        tiles: What the characters of the layout mean.
+    """
+    cells = ["." if tile == " " else tile for tile in layout.tiles.tolist()]
+    notes = [""] * len(cells)
+    for cell, thing in things.items():
+        notes[cell] = f"{tiles[cells[cell]]}: {thing.words}"
+        cells[cell] += thing.sign
+    cooks = zip(state.position.tolist(), state.direction.tolist(), held, strict=True)
+    for number, (cell, direction, thing) in enumerate(cooks):
+        notes[cell] = f"agent_{number} holds {thing.words}"
+        cells[cell] = f"{number}{_HEADINGS[direction]}{thing.sign}"
+    lines = []
+    for first in range(0, len(cells), layout.width):
+        row = slice(first, first + layout.width)
+        drawn, told = "".join(f"{cell:5}" for cell in cells[row]), "; ".join(filter(None, notes[row]))
+        lines.append(f"  {drawn} {told}".rstrip())
+    known = [f"{'.' if tile == ' ' else tile} {meaning}" for tile, meaning in tiles.items() if tile in layout.tiles]
+    return "\n".join([*lines, f"  {', '.join(known)}"])
+
+
+def _thing(item: int) -> Thing:
+    """The thing that lies or is held there."""
+    return Thing("s", f"a soup of {_in_words(item & 15)}") if item >= SOUP else Thing(_SIGNS[item], ITEMS[item])
+
+
+def _in_words(contents: int) -> str:
+    """Contents in words, such as `2 onions and 1 tomato`."""
+    onions, tomatoes = contents & 3, contents >> 2
+    parts = [f"{onions} onion{'s' * (onions > 1)}"] * (onions > 0)
+    parts += [f"{tomatoes} tomato{'es' * (tomatoes > 1)}"] * (tomatoes > 0)
+    return " and ".join(parts) or "empty"

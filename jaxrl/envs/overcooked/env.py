@@ -10,19 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import same_key
-from jaxrl.envs.options import one_of, whole
-from jaxrl.envs.overcooked.board import board
-from jaxrl.envs.overcooked.draw import draw
-from jaxrl.envs.overcooked.items import ORDERS, value_of
-from jaxrl.envs.overcooked.layout import COOKS, TILES, find_layout
+from jaxrl.envs.batching import same_key
+from jaxrl.envs.options import TextMap, one_of, whole
+from jaxrl.envs.overcooked.draw import board, draw
+from jaxrl.envs.overcooked.layout import COOKS, ORDERS, TILES, find_layout, value_of
 from jaxrl.envs.overcooked.observe import channels, grid, highest, vector, vector_size
-from jaxrl.envs.overcooked.rules import INTERACT, Params, State, cook, move, work, worth_a_dish
-from jaxrl.envs.overcooked.shaping import Shaping
-from jaxrl.envs.overcooked.start import Start, begin
+from jaxrl.envs.overcooked.rules import INTERACT, Params, Shaping, Start, State, begin, cook, move, work, worth_a_dish
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
-from jaxrl.text_map import TextMap
 
 __all__ = ["Overcooked"]
 
@@ -43,7 +38,7 @@ class Overcooked(MultiAgentEnvironment):
         cooking: `"auto"`: a pot starts with its third ingredient; `"by_hand"`: interact with an empty hand starts it,
             however little is in it.
         observe: `"grid"` or `"vector"`.
-        start: `"fixed"`, `"facing"` or `"random"`, see `start.begin`.
+        start: `"fixed"`, `"facing"` or `"random"`, see `rules.begin`.
         orders: The soups that are worth a reward, `o` for an onion and `t` for a tomato, separated by commas.
         shaping: `params_at`, and so training, begins with this weight of the shaped reward …
         shaping_until: … and lets it fall to 0 until this share of the training. Evaluation is without it.
@@ -55,6 +50,7 @@ class Overcooked(MultiAgentEnvironment):
     """
 
     intended = ("same_start",)  # as in the original; start="facing" and start="random" differ
+    agent_info = ("shaped_reward", "served")
 
     action_names = ("up", "down", "right", "left", "stay", "interact")
 
@@ -101,7 +97,7 @@ class Overcooked(MultiAgentEnvironment):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """What each channel of the picture shows."""
+        """The names of the picture's channels."""
         return channels(self.num_agents)
 
     @property
@@ -160,5 +156,5 @@ class Overcooked(MultiAgentEnvironment):
         return draw(self.layout, states)
 
     def board(self, state: State) -> str:
-        """One state in letters, see `board.board`."""
+        """One state in letters, see `draw.board`."""
         return board(self.layout, state)

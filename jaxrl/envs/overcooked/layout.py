@@ -1,18 +1,79 @@
-"""Kitchens as text, and what the rules need to know of each cell."""
+"""Kitchens as text, what the rules need to know of each cell, and the numbers of the things in them.
+
+A soup is `SOUP` plus its contents, and contents, also those of a pot, are the onions plus four times the tomatoes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence, Set
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from jaxrl.envs.overcooked.items import DISH, ONION, TOMATO
+from jaxrl.envs.options import as_rows
 from jaxrl.errors import UnknownNameError, nearest
-from jaxrl.text_map import as_rows
 
-__all__ = ["COOKS", "LAYOUTS", "TILES", "Layout", "find_layout", "parse_layout", "read_rows"]
+__all__ = [
+    "COOKS",
+    "DISH",
+    "FULL",
+    "ITEMS",
+    "LAYOUTS",
+    "NOTHING",
+    "ONION",
+    "ORDERS",
+    "SOUP",
+    "TILES",
+    "TOMATO",
+    "Layout",
+    "amount",
+    "as_contents",
+    "find_layout",
+    "parse_layout",
+    "read_rows",
+    "value_of",
+]
+
+NOTHING, DISH, ONION, TOMATO = range(4)
+ITEMS = {NOTHING: "nothing", DISH: "a dish", ONION: "an onion", TOMATO: "a tomato"}
+"""The names of the items other than soups."""
+SOUP = 16
+FULL = 3  # ingredients in a pot
+ORDERS = "ooo"
+
+
+def amount(contents: Any) -> Any:
+    """The number of ingredients."""
+    return (contents & 3) + (contents >> 2)
+
+
+def as_contents(item: Any) -> Any:
+    """The contents that an onion or a tomato adds."""
+    return 1 << 2 * (item - ONION)
+
+
+def value_of(orders: str, reward: float) -> np.ndarray:
+    """The reward for a soup by its contents, float32 `[16]`: that one for what is ordered, 0 for all else.
+
+    Args:
+        orders: Soups separated by commas, each up to three letters, `o` for an onion and `t` for a tomato.
+        reward: That for each of them.
+
+    Raises:
+        ValueError: Something else stands there.
+    """
+    if not isinstance(orders, str):
+        raise ValueError(f"orders must be soups such as 'ooo' or 'ooo,oot', got {orders!r}.")
+    value = np.zeros(16, np.float32)
+    for soup in orders.split(","):
+        if not 1 <= len(soup) <= FULL or set(soup) - {"o", "t"}:
+            raise ValueError(
+                f"orders must be soups such as 'ooo' or 'ooo,oot', up to three letters each, got {soup!r}."
+            )
+        value[soup.count("o") + 4 * soup.count("t")] = reward
+    return value
+
 
 # Carroll et al. 2019, https://arxiv.org/abs/1910.05789
 LAYOUTS = {
@@ -54,7 +115,7 @@ LAYOUTS = {
 """The five layouts of the papers."""
 
 TILES = {"P": "pot", "X": "counter", "O": "onions", "T": "tomatoes", "D": "dishes", "S": "serving", " ": "floor"}
-"""What the characters of a layout mean, besides the cooks' numbers; in the order of an observation's channels."""
+"""The meaning of the characters of a layout, besides the cooks' numbers; in the order of an observation's channels."""
 
 COOKS = "123456789"
 """The characters of the cooks."""

@@ -1,4 +1,4 @@
-"""What a cook sees: the kitchen as a picture with a channel for each kind of thing, or as a vector.
+"""The observation of a cook: the kitchen as a picture with a channel for each kind of thing, or as a vector.
 
 The picture is that of overcooked-ai (https://arxiv.org/abs/1910.05789), with 26 channels for two cooks.
 """
@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.envs.overcooked.items import DISH, ONION, SOUP, TOMATO
-from jaxrl.envs.overcooked.layout import TILES, Layout
+from jaxrl.envs.overcooked.layout import DISH, ONION, SOUP, TILES, TOMATO, Layout
 from jaxrl.envs.overcooked.rules import Params, State, pick
 
 __all__ = ["channels", "grid", "highest", "vector", "vector_size"]
@@ -34,7 +33,7 @@ _STATIC = tuple(tile for tile in TILES if tile != " ")
 
 
 def channels(num_agents: int) -> tuple[str, ...]:
-    """What each channel of the picture shows: 5 N + 16 names."""
+    """The names of the picture's channels: 5 N + 16 names."""
     cooks = ["self", *(f"cook {rank} after self" for rank in range(1, num_agents))]
     facing = [f"{cook} facing {where}" for cook in cooks for where in ("up", "down", "right", "left")]
     return (*cooks, *facing, *(TILES[tile] for tile in _STATIC), *(name for name, *_ in _THINGS), "urgent")

@@ -1,19 +1,21 @@
-"""What happens in a step: cooks use what they face, one after the other; then all move; then pots cook.
+"""The events of a step: cooks use what they face, one after the other; then all move; then pots cook.
 
-The rules are those of overcooked-ai (Carroll et al. 2019, https://arxiv.org/abs/1910.05789).
+The rules are those of overcooked-ai (Carroll et al. 2019, https://arxiv.org/abs/1910.05789). Also how an episode
+starts, and the shaped rewards, which fade while an agent trains.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.envs.overcooked.items import DISH, FULL, NOTHING, ONION, SOUP, TOMATO, amount, as_contents
-from jaxrl.envs.overcooked.layout import Layout
+from jaxrl.config import typed
+from jaxrl.envs.batching import uniform_rows
+from jaxrl.envs.overcooked.layout import DISH, FULL, NOTHING, ONION, SOUP, TOMATO, Layout, amount, as_contents
 
 __all__ = [
     "DOWN",
@@ -23,10 +25,14 @@ __all__ = [
     "STAY",
     "UP",
     "Params",
+    "Shaping",
+    "Start",
     "State",
     "Work",
+    "begin",
     "cook",
     "move",
+    "one_of",
     "pick",
     "work",
     "worth_a_dish",
@@ -39,7 +45,7 @@ _IDLE = -1
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary."""
+    """The numbers that may vary."""
 
     value: Any
     """float32 `[16]`: the reward for a soup by its contents."""
@@ -59,7 +65,7 @@ class Params:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    """A kitchen of N cooks, P pots and C cells; items and contents are numbers as in `items`."""
+    """A kitchen of N cooks, P pots and C cells; items and contents are numbers as in `layout`."""
 
     position: jax.Array
     """int32 `[N]`: each cook's cell, counted row by row."""
@@ -80,7 +86,7 @@ class State:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a cook's hands do in a step."""
+    """The work of a cook's hands in a step."""
 
     reward: jax.Array
     """For the whole team."""
@@ -145,7 +151,7 @@ def pick(where: jax.Array, values: Any) -> jax.Array:
 
 
 def worth_a_dish(state: State) -> jax.Array:
-    """How many pots have something in them, and are not full without cooking."""
+    """The number of pots that have something in them, and are not full without cooking."""
     return jnp.sum((state.contents > 0) & ~((state.timer == _IDLE) & (amount(state.contents) == FULL)))
 
 
@@ -169,3 +175,79 @@ def cook(by_hand: bool, state: State, params: Params) -> State:
     if not by_hand:
         timer = jnp.where((timer == _IDLE) & (amount(state.contents) == FULL), params.cook_time, timer)
     return dataclasses.replace(state, timer=jnp.where(timer > 0, timer - 1, timer))
+
+
+Start = Literal["fixed", "facing", "random"]
+
+
+def begin(layout: Layout, start: Start, key: jax.Array, params: Params) -> State:
+    """A new episode. Consumes `key`.
+
+    Args:
+        layout: The kitchen.
+        start: `"fixed"`: cooks at their places, facing up, with empty hands. `"facing"`: facing anywhere. `"random"`:
+            cooks anywhere, with anything in their hands, and pots in any state of an onion soup.
+        key: For what is drawn.
+        params: The parameters.
+    """
+    n, pots = len(layout.starts), len(layout.cells("P"))
+    zeros = jnp.zeros(n, jnp.int32)
+    position, direction, held = jnp.asarray(layout.starts), zeros, zeros
+    contents, timer = jnp.zeros(pots, jnp.int32), jnp.full(pots, -1, jnp.int32)
+    if start != "fixed":
+        draws = uniform_rows(key, 3 * n + pots)
+        direction = (4 * draws[:n]).astype(jnp.int32)
+        if start == "random":
+            position = _places(layout, draws[n : 2 * n])
+            items = np.array([0, ONION, DISH, SOUP + FULL], np.int32)
+            held = jnp.asarray(items)[(4 * draws[2 * n : 3 * n]).astype(jnp.int32)]
+            # Up to three onions that wait, or a soup with any time left.
+            status = (draws[3 * n :] * (params.cook_time + FULL + 1)).astype(jnp.int32)
+            contents, timer = jnp.minimum(status, FULL), jnp.maximum(status - FULL, 0)
+            timer = jnp.where(status < FULL, -1, timer)
+    counters = jnp.zeros(len(layout.tiles), jnp.int32)
+    none = jnp.zeros((), jnp.int32)
+    return State(position, direction, held, counters, contents, timer, delivered=none, step=none)
+
+
+def _places(layout: Layout, draws: jax.Array) -> jax.Array:
+    """Different cells of the floor, int32 `[N]`, given `draws[N]`."""
+    floor = layout.cells(" ")
+    free, places = jnp.ones(len(floor), bool), []
+    for i in range(len(layout.starts)):
+        taken = one_of(free, draws[i])
+        places.append(pick(taken, floor))
+        free &= ~taken
+    return jnp.stack(places)
+
+
+def one_of(allowed: jax.Array, draw: jax.Array) -> jax.Array:
+    """One of those that are allowed, all with the same probability: bool `[K]` from bool `[K]` and a draw in [0, 1)."""
+    ranks = jnp.cumsum(allowed, dtype=jnp.int32) - 1
+    return allowed & (ranks == (draw * (ranks[-1] + 1)).astype(jnp.int32))
+
+
+@dataclasses.dataclass(frozen=True)
+class Shaping:
+    """The weight of shaped rewards in training. Evaluation is without them.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    begin: float
+    """The weight at first."""
+    until: float
+    """The share of the training after which it is 0."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("shaping", self.begin), ("shaping_until", self.until)):
+            typed(name, float, value)
+        if self.begin < 0 or not 0 < self.until <= 1:
+            given = f"got {self.begin!r} and {self.until!r}"
+            raise ValueError(f"shaping must be at least 0 and shaping_until above 0 and at most 1, {given}.")
+
+    def params_at(self, params: Any, progress: jax.Array) -> Any:
+        """`params` with the weight that belongs to `progress`, from 0 to 1."""
+        weight = self.begin * jnp.maximum(1 - progress / self.until, 0)
+        return dataclasses.replace(params, shaping=weight.astype(jnp.float32))

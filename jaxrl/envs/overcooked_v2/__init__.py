@@ -1,8 +1,7 @@
 """Overcooked's second version: `jaxrl.make("overcooked_v2/two_rooms")`, or JaxMARL's id `"overcooked_v2"`."""
 
 from jaxrl.envs.overcooked_v2.env import OvercookedV2
-from jaxrl.envs.overcooked_v2.kitchens import KITCHENS
-from jaxrl.envs.overcooked_v2.layout import Kitchen, parse_kitchen
+from jaxrl.envs.overcooked_v2.layout import KITCHENS, Kitchen, parse_kitchen
 from jaxrl.envs.overcooked_v2.rules import Params, State
 from jaxrl.registry import register
 

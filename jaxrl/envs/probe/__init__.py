@@ -31,6 +31,7 @@ from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, TeamProbe
 from jaxrl.envs.probe.single import (
     ActionMask,
     ActionReward,
+    Chain,
     ConstantReward,
     ContinuousAction,
     Discounting,
@@ -39,10 +40,12 @@ from jaxrl.envs.probe.single import (
     MultiDiscreteAction,
     ObservationAction,
     ObservationReward,
+    OffPolicy,
+    Overestimation,
+    Stale,
     Truncation,
 )
 from jaxrl.envs.probe.team import Credit, Death, HiddenState, Levers, Roles, TwoStep
-from jaxrl.envs.probe.values import Chain, OffPolicy, Overestimation, Stale
 from jaxrl.registry import register
 
 __all__ = ["GAMMA", "PROBES", "Case", "Probe", "Solution", "State", "TeamProbe"]

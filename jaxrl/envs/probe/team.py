@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.environment import Step
+from jaxrl.environment import Step, Symmetries
 from jaxrl.envs.probe.base import GAMMA, Case, Solution, State, TeamProbe, coin, outcome
 from jaxrl.spaces import Discrete
-from jaxrl.symmetries import Symmetries
 
 __all__ = ["Credit", "Death", "HiddenState", "Levers", "Roles", "TwoStep"]
 

@@ -1,8 +1,16 @@
 """SMAX, simplified multi-agent combat: `jaxrl.make("smax/3m")`, or your own battle with `jaxrl.make("smax", …)`."""
 
 from jaxrl.envs.smax.env import SMAX, EnemyPolicy, Params, State
-from jaxrl.envs.smax.scenarios import SCENARIOS, Scenario, parse_army
-from jaxrl.envs.smax.units import UNIT_NAMES, UNIT_TYPES, UnitStats, UnitType, default_unit_stats
+from jaxrl.envs.smax.units import (
+    SCENARIOS,
+    UNIT_NAMES,
+    UNIT_TYPES,
+    Scenario,
+    UnitStats,
+    UnitType,
+    default_unit_stats,
+    parse_army,
+)
 from jaxrl.registry import register
 
 __all__ = [

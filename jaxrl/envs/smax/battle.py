@@ -1,6 +1,10 @@
-"""The kernel: one battle, or B at once, from spawn to spawn, independent of agents.
+"""The kernel: one battle, or B at once, from spawn to spawn; what each team sees and orders; what a step is worth.
 
 All arrays have the units first and a batch axis, if there is one, last: `[N, …]`.
+
+Team 0 is the allies. Team 1, the enemies, see and act mirrored: own units first, left and right swapped, opponents
+numbered the way allies number theirs. So a policy cannot tell which side it plays, and one can play both. JaxMARL 0.2
+(`options.jaxmarl`) instead shows the enemies the unmirrored map and the list of all units in reverse order.
 """
 
 from __future__ import annotations
@@ -11,17 +15,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.batching import uniform_rows
+from jaxrl.envs.smax import dynamics, observe, orders
 from jaxrl.envs.smax import orders as orders_of
-from jaxrl.envs.smax import spawn
 from jaxrl.envs.smax.dynamics import Bodies, Orders, inside, run_ticks
 from jaxrl.envs.smax.observe import Surroundings
-from jaxrl.envs.smax.scenarios import Scenario
-from jaxrl.envs.smax.scripted import Memory, Sometimes
-from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
-from jaxrl.envs.smax.units import UnitStats, stats_of
+from jaxrl.envs.smax.orders import Memory, Sometimes, TeamOrders
+from jaxrl.envs.smax.state import Options, Params, State, bodies_of, field_of
+from jaxrl.envs.smax.units import Scenario, UnitStats, stats_of
 
-__all__ = ["TICKS", "Battle"]
+__all__ = ["TICKS", "Battle", "acting", "decode", "enemies", "masks", "observe_team", "outcome"]
 
 TICKS = 8  # physics ticks per step
 SPAWN_ROWS = 1 << 20  # where a spawn's draws begin in the stream of a key; a step's draws come before
@@ -34,7 +37,7 @@ class Battle:
     scenario: Scenario
     num_types: int
     jaxmarl: bool = False
-    """Whether to repeat JaxMARL 0.2's faults: spawns and pushes off the map, surplus enemies of the first type."""
+    """True to repeat JaxMARL 0.2's faults: spawns and pushes off the map, surplus enemies of the first type."""
 
     @property
     def num_allies(self) -> int:
@@ -58,16 +61,16 @@ class Battle:
         types = jnp.broadcast_to(types, (num_units, *key.shape))
         if self.scenario.spawn == "sides":
             uniform = uniform_rows(key, 3 * num_units, SPAWN_ROWS).reshape(3, num_units, *key.shape)
-            x, y = spawn.sides(uniform[:2], self.num_allies, field)
+            x, y = dynamics.sides(uniform[:2], self.num_allies, field)
             kind = uniform[2]
         else:
-            uniform = uniform_rows(key, 4 * num_units + spawn.NUM_SMACV2_DRAWS, SPAWN_ROWS)
+            uniform = uniform_rows(key, 4 * num_units + dynamics.NUM_SMACV2_DRAWS, SPAWN_ROWS)
             rows, extra = uniform[: 4 * num_units].reshape(4, num_units, *key.shape), uniform[4 * num_units :]
-            x, y = spawn.smacv2(rows[:3], extra, self.num_allies, field, in_map=not self.jaxmarl)
+            x, y = dynamics.smacv2(rows[:3], extra, self.num_allies, field, in_map=not self.jaxmarl)
             kind = rows[3]
         if self.scenario.random_types:
-            types = spawn.random_types(kind, self.num_allies, self.num_types, surplus=not self.jaxmarl)
-        return spawn.new_bodies(x, y, self.stats(types, params), field, in_map=not self.jaxmarl), types
+            types = dynamics.random_types(kind, self.num_allies, self.num_types, surplus=not self.jaxmarl)
+        return dynamics.new_bodies(x, y, self.stats(types, params), field, in_map=not self.jaxmarl), types
 
     def fight(
         self,
@@ -145,3 +148,124 @@ class Battle:
             memory=memory,
             step=step,
         )
+
+
+def observe_team(battle: Battle, options: Options, team: int, state: State, params: Params) -> jax.Array:
+    """The observations of the M units of a team, `[M, D, …]`."""
+    size = (params.map_width, params.map_height)
+    count = (battle.num_allies, battle.num_enemies)[team]
+    surroundings = battle.surroundings(state, params)
+    if team == 1 and not options.jaxmarl:
+        surroundings = observe.mirror(surroundings, battle.num_allies, params.map_width)
+    if options.observation_type == "conic":
+        own = slice(battle.num_allies, None) if team == 1 and options.jaxmarl else slice(None, count)
+        return observe.conic(surroundings, own, params.see_enemy_actions, size, jaxmarl=options.jaxmarl)
+    if team == 1 and options.jaxmarl:
+        return observe.unit_list(observe.flip(surroundings), count, params.see_enemy_actions, size)[::-1]
+    return observe.unit_list(surroundings, count, params.see_enemy_actions, size)
+
+
+def acting(battle: Battle, state: State) -> jax.Array:
+    """Which units are alive, and not the script's where it plays some of the battles: bool `[N, …]`."""
+    if not isinstance(state.memory, orders_of.Sometimes):
+        return state.alive
+    return state.alive.at[battle.num_allies :].set(state.alive[battle.num_allies :] & ~state.memory.plays)
+
+
+def masks(battle: Battle, options: Options, state: State, params: Params) -> tuple[jax.Array, jax.Array]:
+    """Which discrete actions the allies and the enemies can choose: bool `[A, 5 + E, …]`, `[E, 5 + A, …]`."""
+    reach = battle.stats(state.unit_type, params).range
+    of_allies, of_enemies = observe.in_range(bodies_of(state), reach, battle.num_allies)
+    acts = acting(battle, state)[:, None]
+
+    def mask(acts: jax.Array, shootable: jax.Array) -> jax.Array:
+        return jnp.concatenate([jnp.repeat(acts, 4, axis=1), jnp.ones_like(acts), shootable & acts], axis=1)
+
+    of_enemies = of_enemies[:, ::-1] if options.jaxmarl else of_enemies
+    return mask(acts[: battle.num_allies], of_allies), mask(acts[battle.num_allies :], of_enemies)
+
+
+def decode(
+    battle: Battle, options: Options, team: int, action: jax.Array, state: State, uniform: jax.Array, params: Params
+) -> TeamOrders:
+    """A team's orders from actions `[M, …]` (continuous `[M, 4, …]`); `uniform[2, N, …]` are draws in [0, 1)."""
+    split = battle.num_allies
+    own, other = (slice(None, split), slice(split, None))[:: -1 if team else 1]
+    num_opponents = (battle.num_enemies, battle.num_allies)[team]
+    if options.action_type == "continuous":
+        bodies = bodies_of(state)
+        us, them = (jax.tree.map(lambda v, rows=rows: v[rows], bodies) for rows in (own, other))
+        last = orders_of.last_targets(state.attack, split)[team]
+        if options.jaxmarl:
+            return orders_of.continuous_jaxmarl(action, us, them, last, uniform[:, own])
+        if team == 1:
+            action = action.at[:, 3].set(0.5 - action[:, 3])
+        reach = battle.stats(state.unit_type, params).range[own]
+        return orders_of.continuous(action, us, them, reach, last)
+    orders = orders_of.discrete(action, num_opponents)
+    if team == 0:
+        return orders
+    if options.jaxmarl:
+        return orders._replace(target=jnp.where(orders.target >= 0, num_opponents - 1 - orders.target, -1))
+    return orders._replace(move_x=-orders.move_x)
+
+
+def enemies(
+    battle: Battle, options: Options, state: State, action: jax.Array, uniform: jax.Array, params: Params
+) -> tuple[TeamOrders, orders_of.Memory | orders.Sometimes | None]:
+    """The enemies' orders, from their `action[E, …]` or the script, and the script's memory; draws as in `decode`."""
+    if state.memory is None:
+        return decode(battle, options, 1, action, state, uniform, params), None
+    if isinstance(state.memory, orders_of.Memory):
+        return _scripted_enemies(battle, options, state.memory, state, uniform, params)
+    own, plays = state.memory
+    by_script, own = _scripted_enemies(battle, options, own, state, uniform, params)
+    chosen = decode(battle, options, 1, action, state, uniform, params)
+    orders = jax.tree.map(lambda script, other: jnp.where(plays, script, other), by_script, chosen)
+    return orders, orders_of.Sometimes(own, plays)
+
+
+def _scripted_enemies(
+    battle: Battle, options: Options, memory: orders_of.Memory, state: State, uniform: jax.Array, params: Params
+) -> tuple[TeamOrders, orders_of.Memory]:
+    """The orders of the scripted enemies and their memory; `uniform[2, N, …]` are draws in [0, 1)."""
+    allies, enemies = slice(None, battle.num_allies), slice(battle.num_allies, None)
+    bodies, stats = bodies_of(state), battle.stats(state.unit_type, params)
+    move, target, memory = orders_of.decide(
+        memory,
+        jax.tree.map(lambda v: v[enemies], bodies),
+        jax.tree.map(lambda v: v[allies], bodies),
+        stats.range[enemies],
+        stats.sight[enemies],
+        uniform[:, enemies],
+        shoots=options.enemy_shoots,
+        attack_mode=options.attack_mode,
+    )
+    walk = orders_of.discrete(move, battle.num_allies)
+    stays = target >= 0
+    walk = walk._replace(move_x=jnp.where(stays, 0.0, walk.move_x), move_y=jnp.where(stays, 0.0, walk.move_y))
+    return walk._replace(target=target), memory
+
+
+def outcome(
+    battle: Battle, options: Options, before: Bodies, after: Bodies, stats: UnitStats, step: jax.Array, params: Params
+) -> tuple[jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
+    """`(reward[N, …], terminated, truncated, info)` of a step; `step` already includes it."""
+    selfplay = options.mode == "selfplay"
+    allies, enemies = slice(None, battle.num_allies), slice(battle.num_allies, None)
+    dead = after.health <= 0
+    allies_dead, enemies_dead = dead[allies].all(0), dead[enemies].all(0)
+    won, lost = enemies_dead & ~allies_dead, allies_dead & ~enemies_dead
+    hurt = (before.health - after.health) / stats.health
+    dealt, taken = hurt[enemies].mean(0), hurt[allies].mean(0)
+    gain = dealt * params.damage_reward + jnp.where(won, params.won_battle_bonus, 0.0)
+    reward = jnp.broadcast_to(gain - taken * params.damage_cost, (battle.num_allies, *gain.shape))
+    if selfplay:
+        loss = taken * params.damage_reward + jnp.where(lost, params.won_battle_bonus, 0.0)
+        theirs = loss - params.own_losses * gain - dealt * params.damage_cost
+        theirs = jnp.broadcast_to(theirs, (battle.num_enemies, *gain.shape))
+        reward = jnp.concatenate([reward - params.own_losses * loss, theirs])
+    decided = allies_dead | enemies_dead
+    if options.jaxmarl:  # one more step, and the clock ends an episode as if it were decided
+        return reward, decided | (step > params.max_steps), jnp.zeros_like(decided), {"won": won}
+    return reward, decided, (step >= params.max_steps) & ~decided, {"won": won}

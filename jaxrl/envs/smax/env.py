@@ -13,19 +13,15 @@ import numpy as np
 
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.envs.batch_axis import batch_first, batch_last, map_batch
-from jaxrl.envs.draws import same_key, uniform_rows
-from jaxrl.envs.smax import conic, observe, scripted, teams
+from jaxrl.envs.batching import batch_first, batch_last, map_batch, same_key, uniform_rows
+from jaxrl.envs.smax import battle, observe
 from jaxrl.envs.smax import orders as orders_of
-from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle
+from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle, outcome
 from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.dynamics import Orders
-from jaxrl.envs.smax.options import EnemyPolicy, Options, army, default_params
 from jaxrl.envs.smax.orders import FIRST_ATTACK, action_names
-from jaxrl.envs.smax.outcome import outcome
-from jaxrl.envs.smax.scenarios import Scenario
-from jaxrl.envs.smax.state import Params, State, bodies_of, field_of
-from jaxrl.envs.smax.units import UnitType, all_types
+from jaxrl.envs.smax.state import EnemyPolicy, Options, Params, State, army, bodies_of, default_params, field_of
+from jaxrl.envs.smax.units import Scenario, UnitType, all_types
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Space
 
@@ -140,7 +136,7 @@ class SMAX(MultiAgentEnvironment):
         return other
 
     def observation_space(self, params: Any = None) -> Box:
-        others = self.num_units - 1 if self.options.observation_type == "unit_list" else conic.NUM_SLOTS
+        others = self.num_units - 1 if self.options.observation_type == "unit_list" else observe.NUM_SLOTS
         kinds = len(self.unit_names)
         return Box(-1.0, 1.0, (others * (observe.NUM_OTHER_BASE + kinds) + observe.NUM_OWN_BASE + kinds,))
 
@@ -245,14 +241,14 @@ class SMAX(MultiAgentEnvironment):
         params = self._params(params)
         if self.options.action_type == "continuous":
             raise TypeError("Continuous actions have no mask; make the environment with action_type='discrete'.")
-        ally, enemy = teams.masks(self.battle, self.options, state, params)
+        ally, enemy = battle.masks(self.battle, self.options, state, params)
         if not self.selfplay:
             return ally
         most = max(ally.shape[1], enemy.shape[1])
         return jnp.concatenate([jnp.pad(m, ((0, 0), (0, most - m.shape[1]))) for m in (ally, enemy)])
 
     def agent_mask(self, state: State, params: Params | None = None) -> jax.Array:
-        return teams.acting(self.battle, state)[: self.num_agents]
+        return battle.acting(self.battle, state)[: self.num_agents]
 
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[12 N]`: see `observe.global_state`."""
@@ -265,8 +261,8 @@ class SMAX(MultiAgentEnvironment):
         bodies, types = self.battle.spawn(key, params)
         memory, share = None, self.options.script_share
         if self._scripted or share:
-            own = scripted.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field_of(params))
-            memory = scripted.Sometimes(own, uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < share) if share else own
+            own = orders_of.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field_of(params))
+            memory = orders_of.Sometimes(own, uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < share) if share else own
         return self.battle.pack(bodies, types, None, memory, jnp.zeros(key.shape, jnp.int32))
 
     def _advance(
@@ -290,24 +286,24 @@ class SMAX(MultiAgentEnvironment):
             key, key_policy = pair[..., 0], pair[..., 1]
         draws = uniform_rows(key, 3 * self.num_units).reshape(3, self.num_units, *key.shape)
         action = self.action_space().clip(action)
-        allies = teams.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
+        allies = battle.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
         theirs = action[self.num_allies :] if key_policy is None else self._policy_actions(key_policy, state, params)
-        enemies, memory = teams.enemies(self.battle, self.options, state, theirs, draws[1:], params)
+        enemies, memory = battle.enemies(self.battle, self.options, state, theirs, draws[1:], params)
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:
         """The actions of the enemy policy, `[E, …]`, clipped like the agents' actions."""
         assert self.enemy_policy is not None
-        obs = teams.observe_team(self.battle, self.options, 1, state, params)
+        obs = battle.observe_team(self.battle, self.options, 1, state, params)
         discrete = self.options.action_type == "discrete"
-        mask = teams.masks(self.battle, self.options, state, params)[1] if discrete else None
+        mask = battle.masks(self.battle, self.options, state, params)[1] if discrete else None
         act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
         return self.options.action_space(self.num_allies).clip(act(obs, mask, key))
 
     def _observe(self, state: State, params: Params) -> jax.Array:
         """The agents' observations, `[N, D, …]`."""
         sides = range(2 if self.selfplay else 1)
-        return jnp.concatenate([teams.observe_team(self.battle, self.options, side, state, params) for side in sides])
+        return jnp.concatenate([battle.observe_team(self.battle, self.options, side, state, params) for side in sides])
 
     @property
     def _scripted(self) -> bool:

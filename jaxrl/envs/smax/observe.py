@@ -1,10 +1,12 @@
-"""Observations of a battle: the unit list (for agents) and the global state (for central critics).
+"""Observations of a battle: the unit list and the sorted view (for agents), the global state (for central critics).
 
-Arrays are `[N, …]` with batch axes after the units, as in `dynamics`. The layout is JaxMARL's.
+Arrays are `[N, …]` with batch axes after the units, as in `dynamics`. The layouts are JaxMARL's. The sorted view,
+`conic`, has 32 sections of a circle with two units in each, so its size does not depend on the number of units.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,8 +21,10 @@ from jaxrl.envs.smax.units import UnitStats
 __all__ = [
     "NUM_OTHER_BASE",
     "NUM_OWN_BASE",
+    "NUM_SLOTS",
     "Surroundings",
     "blocks",
+    "conic",
     "entities",
     "flip",
     "global_state",
@@ -85,7 +89,7 @@ def unit_list(
 
 
 def entities(num_mates: int, num_opponents: int, num_types: int, first_attack: int | None) -> Entities:
-    """What `unit_list` is made of, for teams of these sizes; `first_attack` is the action that attacks opponent 0."""
+    """The entities in a `unit_list` for teams of these sizes; `first_attack` is the action that attacks opponent 0."""
     size, mates = NUM_OTHER_BASE + num_types, num_mates - 1
     ally = Group("ally", mates, ((0, size),), place=(1, 2))
     enemy = Group("enemy", num_opponents, ((mates * size, size),), first_attack, place=(1, 2))
@@ -149,7 +153,7 @@ def global_state(surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, u
 
 
 def state_entities(num_allies: int, num_enemies: int, num_types: int) -> Entities:
-    """What `global_state` is made of, for teams of these sizes; the labels at its end say nothing new."""
+    """The entities that `global_state` is made of, for teams of these sizes; the labels at its end say nothing new."""
     size, units = NUM_OWN_BASE + num_types, num_allies + num_enemies
     scale = (1.0, _PER_PLACE, _PER_PLACE, 1.0, *(1.0,) * num_types)
     ally = Group("ally", num_allies, ((0, size),), scale=scale, place=(1, 2))
@@ -197,3 +201,58 @@ def _with_type(surroundings: Surroundings, rows: list[jax.Array]) -> jax.Array:
 
 def _health_fraction(surroundings: Surroundings) -> jax.Array:
     return surroundings.bodies.health / surroundings.stats.health
+
+
+_SECTIONS = 32
+_PER_SECTION = 2
+NUM_SLOTS = _SECTIONS * _PER_SECTION
+
+
+def conic(
+    surroundings: Surroundings,
+    observers: slice,
+    see_actions: jax.Array,
+    size: tuple[jax.Array, jax.Array],
+    *,
+    jaxmarl: bool = False,
+) -> jax.Array:
+    """The observations of `observers` (one whole team): `[M, 64 * 13 + 10, …]` for six types.
+
+    Section s covers the directions from `2 pi s / 32 - pi` on, counter-clockwise from the left; it contains the blocks
+    (see `observe.unit_list`) of the first two visible units, by index. The own block comes last.
+
+    `jaxmarl` repeats faults of JaxMARL 0.2: unit 0 is never seen, dead units are, and units exactly between two
+    sections are not.
+    """
+    num_units = surroundings.bodies.x.shape[0]
+    me = jax.tree.map(lambda leaf: leaf[observers], surroundings)
+    own_row = np.arange(num_units)[observers]
+    is_mate = np.isin(np.arange(num_units), own_row)
+    seen = blocks(surroundings, me, lambda values: values[None], is_mate, see_actions, see_dead=jaxmarl)
+
+    dx, dy = surroundings.bodies.x[None] - me.bodies.x[:, None], surroundings.bodies.y[None] - me.bodies.y[:, None]
+    sight = me.stats.sight[:, None]
+    visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
+    visible &= _column(np.arange(num_units) != own_row[:, None], dx.ndim)
+    angle = jnp.arctan2(dy, dx)[:, :, None]
+    edges = 2 * math.pi * (np.arange(_SECTIONS + 1) / _SECTIONS) - math.pi
+    edges[-1] += 0.0 if jaxmarl else 1.0  # so that straight left is in the last section
+    lower, upper = (_column(e.astype(np.float32)[None, None], dx.ndim + 1) for e in (edges[:-1], edges[1:]))
+    if jaxmarl:
+        visible &= _column(np.arange(num_units)[None] > 0, dx.ndim)
+        stands_in = (angle > lower) & (angle < upper)
+    else:
+        visible &= surroundings.alive[None]
+        stands_in = (angle >= lower) & (angle < upper)
+
+    # How many units up to this one are in each section, [M, N, S, …].
+    taken = jnp.cumsum(visible[:, :, None] & stands_in, axis=1)
+    slots = [jnp.argmax(taken == rank + 1, axis=1) for rank in range(_PER_SECTION)]
+    index = jnp.stack(slots, axis=2).reshape(me.alive.shape[0], NUM_SLOTS, 1, *dx.shape[2:])
+    filled = jnp.stack([taken[:, -1] > rank for rank in range(_PER_SECTION)], axis=2).reshape(index.shape)
+    chosen = jnp.where(filled, jnp.take_along_axis(seen, index, axis=1), 0.0)
+    return jnp.concatenate([chosen.reshape(chosen.shape[0], -1, *dx.shape[2:]), own_features(me, size)], axis=1)
+
+
+def _column(values: np.ndarray, ndim: int) -> np.ndarray:
+    return values.reshape(values.shape + (1,) * (ndim - values.ndim))

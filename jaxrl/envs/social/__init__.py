@@ -1,8 +1,8 @@
 """Social games: `jaxrl.make("coin_game")`, `"switch_riddle"`, `"storm/stag_hunt"`."""
 
 from jaxrl.envs.social.coin_game import CoinGame
-from jaxrl.envs.social.matrices import MATRICES
 from jaxrl.envs.social.storm import Storm
+from jaxrl.envs.social.storm_rules import MATRICES
 from jaxrl.envs.social.switch_riddle import SwitchRiddle
 from jaxrl.registry import register
 

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.envs.batching import same_key, uniform_rows
 from jaxrl.envs.options import flag, table, whole
-from jaxrl.envs.social.board import coin_game_board
-from jaxrl.envs.social.draw import draw_coin_game
+from jaxrl.envs.social.draw import coin_game_board, draw_coin_game
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
@@ -30,7 +29,7 @@ _DRAWS = 8  # two for each player and each coin
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary."""
+    """The numbers that may vary."""
 
     payoff: Any
     """float32 `[2, 3]`: what each player gets for taking red's coin, for taking blue's, and for losing its own."""

@@ -1,15 +1,16 @@
-"""Pictures of the social games, from an episode's states (NumPy leaves `[F, …]`)."""
+"""The social games as pictures, from an episode's states (NumPy leaves `[F, …]`), and in letters for terminals."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxrl.envs.social.storm_rules import COIN_CELLS, SIZE, STEPS
 from jaxrl.render.scene import Caption, Circle, Line, Polygon, Rect, Scene, Shape, Text, Tip
 
-__all__ = ["draw_coin_game", "draw_storm", "draw_switch_riddle"]
+__all__ = ["coin_game_board", "draw_coin_game", "draw_storm", "draw_switch_riddle", "storm_board"]
 
 _BOARD, _GRID, _AROUND, _INK, _DIM = "#141b27", "#2a374b", "#0f141d", "#0f141d", "#6b7a94"
 _RED, _BLUE, _LIGHT, _DARK = "#e5534b", "#4da3ff", "#f2cc60", "#3b4557"
@@ -36,7 +37,8 @@ def draw_coin_game(states: Any, inner_steps: int, max_steps: int) -> Scene:
         coin, player = things[:, 2 + number], things[:, number]
         tip = Tip(f"{name}'s coin", {})
         x, y = coin[:, 1] + 0.5 + side, coin[:, 0] + 0.72
-        shapes.append(Circle(x=x, y=y, radius=0.13, fill=_BOARD, stroke=color, stroke_width=0.07, tip=tip))
+        ring = Circle(x=x, y=y, radius=0.13, fill=_BOARD, stroke=color, stroke_width=0.07, tip=tip, jump=True)
+        shapes.append(ring)
         x, y = player[:, 1] + 0.5 + side, player[:, 0] + 0.3
         shapes.append(Circle(x=x, y=y, radius=0.2, fill=color, tip=Tip(name, {})))
     taken = np.asarray(states.taken)
@@ -88,7 +90,6 @@ def draw_storm(name: str, states: Any) -> Scene:
     position, frozen = np.asarray(states.position), np.asarray(states.frozen)
     frames, n = frozen.shape
     shapes = [*_board(SIZE), *_beams(np.asarray(states.beams)), *_coins(states)]
-    size = 0.24 * min(1.0, 3 / np.shape(states.inventory)[2])  # the numbers of all kinds have to fit into a player
     for i in range(n):
         x, y = position[:, i, 0] + 0.5, SIZE - 0.5 - position[:, i, 1]
         color = np.where(frozen[:, i] > 0, _DIM, _PLAYERS[i])
@@ -96,9 +97,11 @@ def draw_storm(name: str, states: Any) -> Scene:
         angle = np.arctan2(-step[:, 1], step[:, 0])
         held = np.asarray(states.inventory)[:, i]
         text = np.array([" ".join(map(str, row)) for row in held.tolist()])
+        size = min(0.28, 2 / max(map(len, text.tolist())))  # about as wide as a cell
         tip = Tip(f"agent_{i}", {"coins by kind": text, "frozen": frozen[:, i]})
-        shapes.append(Polygon(x=x, y=y, radius=0.46, sides=3, angle=angle, fill=color, tip=tip))
-        shapes.append(Text(x=x, y=y, text=text, size=size, fill=_INK))
+        jump = np.append(np.abs(np.diff(position[:, i], axis=0)).sum(1) > 1, False)  # back at a start
+        shapes.append(Polygon(x=x, y=y, radius=0.46, sides=3, angle=angle, fill=color, tip=tip, jump=jump))
+        shapes.append(Text(x=x, y=y - 0.36, text=text, size=size, fill="#ffffff", jump=jump))
     pair = np.array([f"{number} frozen" for number in (frozen > 0).sum(1).tolist()])
     steps = np.array([f"step {t}" for t in np.asarray(states.step).tolist()])
     captions = (Caption(name), Caption(pair), Caption(steps))
@@ -142,3 +145,45 @@ def _coins(states: Any) -> list[Shape]:
         )
         for i, cell in enumerate(COIN_CELLS.tolist())
     ]
+
+
+_HEADINGS = "v>^<"  # those of `STEPS`; y goes down
+_KINDS = "abcdefghijkl"
+_THINGS = "RBrb"
+
+
+def coin_game_board(state: Any) -> str:
+    """One state as text: three rows, the upper one first, and a line that explains the letters."""
+    cells = [["", "", ""] for _ in range(3)]
+    for letter, (row, column) in zip(_THINGS, np.asarray(state.things).tolist(), strict=True):
+        cells[2 - row][column] += letter
+    rows = ["  " + "".join(f"{cell or '.':5}" for cell in row).rstrip() for row in cells]
+    return "\n".join(
+        [*rows, "  R red, B blue, r red's coin, b blue's coin; a step over an edge leads to the other side"]
+    )
+
+
+def storm_board(state: Any) -> str:
+    """One state as text: eight rows with what the players in them hold, and a line that explains the characters.
+
+    A player is its number and where it looks.
+    """
+    state = jax.tree.map(np.asarray, state)
+    bits = state.beams[:, None] >> np.arange(32, dtype=np.uint32) & 1
+    cells = np.where(bits.reshape(-1), "* ", ". ").reshape(SIZE, SIZE)  # [x, y]
+    for cell, kind in zip(COIN_CELLS[state.there].tolist(), state.kind[state.there].tolist(), strict=True):
+        cells[divmod(cell, SIZE)] = _KINDS[kind]
+    notes = [[] for _ in range(SIZE)]
+    for number, (x, y) in enumerate(state.position.tolist()):
+        cells[x, y] = f"{number}{_HEADINGS[state.direction[number]]}"
+        notes[y].append(_player(number, state.inventory[number].tolist(), int(state.frozen[number])))
+    drawn = ["".join(f"{cell:3}" for cell in row) for row in cells.T.tolist()]
+    rows = [f"  {row}  {'; '.join(told)}".rstrip() for row, told in zip(drawn, notes, strict=True)]
+    coins = [f"{letter} coin of kind {kind}" for kind, letter in enumerate(_KINDS[: state.inventory.shape[1]])]
+    return "\n".join([*rows, f"  {', '.join(coins)}, * lit by a zap"])
+
+
+def _player(number: int, held: list[int], frozen: int) -> str:
+    """The things that a player holds, such as `agent_0 holds 2 a, 0 b`."""
+    coins = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in enumerate(held))
+    return f"agent_{number} holds {coins}" + (f", frozen, steps left {frozen}" if frozen else "")

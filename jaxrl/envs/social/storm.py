@@ -11,16 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.auto_reset import select
-from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays, select
+from jaxrl.envs.batching import same_key, uniform_rows
 from jaxrl.envs.options import flag, whole
 from jaxrl.envs.social import storm_rules as rules
-from jaxrl.envs.social.board import storm_board
-from jaxrl.envs.social.draw import draw_storm
-from jaxrl.envs.social.matrices import MATRICES, as_payoff
-from jaxrl.envs.social.storm_rules import COIN_CELLS, SIZE, SPAWN_CELLS, Params, State
-from jaxrl.envs.social.storm_view import VIEW, facts, planes
+from jaxrl.envs.social.draw import draw_storm, storm_board
+from jaxrl.envs.social.storm_rules import (
+    COIN_CELLS,
+    MATRICES,
+    SIZE,
+    SPAWN_CELLS,
+    VIEW,
+    Params,
+    State,
+    as_payoff,
+    facts,
+    planes,
+)
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 

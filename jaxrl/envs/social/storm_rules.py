@@ -1,6 +1,11 @@
 """The rules of STORM: moving, collecting, zapping, and coming back (see `jaxrl.envs.social.storm` for the game).
 
-A cell is a number from 0 to 63, x * 8 + y, and a set of cells is a board: two words of 32 bits, uint32 `[2]`.
+A cell is a number from 0 to 63, x * 8 + y, and a set of cells is a board: two words of 32 bits, uint32 `[2]`. A player
+sees the 5 x 5 cells ahead, turned with the player, and which players are ready to meet.
+
+Payoffs are two tables each, of the row player and of the column player, for K choices each. The prisoners' dilemma has
+the numbers of JaxMARL's STORM; stag hunt, chicken and Bach or Stravinsky have those of Melting Pot 2.0 (Agapiou et al.
+2022, https://arxiv.org/abs/2211.13746); the others are the textbook's.
 """
 
 from __future__ import annotations
@@ -12,27 +17,76 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs import options
+
 __all__ = [
     "COIN_CELLS",
     "FORWARD",
     "INTERACT",
     "LEFT",
+    "MATRICES",
     "RIGHT",
     "SIZE",
     "SPAWN_CELLS",
     "STAY",
     "STEPS",
+    "VIEW",
     "Params",
     "State",
+    "as_payoff",
     "board_of",
     "collect",
+    "facts",
     "holds",
     "match",
     "move",
     "place",
+    "planes",
     "respawn",
     "targets",
 ]
+
+Table = tuple[tuple[float, ...], ...]
+
+
+def _symmetric(table: Table) -> tuple[Table, Table]:
+    """Both players have the same choices and payoffs: the column player's table is the transposed one."""
+    return table, tuple(zip(*table, strict=True))
+
+
+MATRICES: dict[str, tuple[Table, Table]] = {
+    "prisoners_dilemma": _symmetric(((3, 0), (5, 1))),
+    "stag_hunt": _symmetric(((4, 0), (2, 2))),
+    "chicken": _symmetric(((3, 2), (5, 0))),
+    "coordination": _symmetric(((1, 0), (0, 1))),
+    "bach_or_stravinsky": (((3, 0), (0, 2)), ((2, 0), (0, 3))),
+    "matching_pennies": (((1, -1), (-1, 1)), ((-1, 1), (1, -1))),
+    "rock_paper_scissors": _symmetric(((0, -1, 1), (1, 0, -1), (-1, 1, 0))),
+}
+"""Rows and columns are the kinds of coins; in the dilemmas the first kind stands for cooperation."""
+
+
+def as_payoff(value: Any, places: int) -> np.ndarray:
+    """`value` as a table float32 `[2, K, K]`; one `[K, K]` table stands for a symmetric game.
+
+    Args:
+        value: What the user gave.
+        places: Of coins; K must divide their number, so that there are as many coins of each kind.
+
+    Raises:
+        ValueError: It is not such a table.
+    """
+    table = options.table("payoff", value)
+    if table.ndim == 2:
+        table = np.stack([table, table.T]) if table.shape[0] == table.shape[1] else table
+    kinds = table.shape[-1] if table.ndim else 0
+    if table.shape != (2, kinds, kinds) or kinds < 2 or places % kinds:
+        raise ValueError(
+            f"payoff must be two square tables, [2, K, K], or one for a symmetric game, with K "
+            f"kinds of coins, at least 2, that divide the {places} places; got the shape {np.shape(value)}."
+        )
+    return table
+
 
 SIZE = 8
 LEFT, RIGHT, FORWARD, INTERACT, STAY = range(5)
@@ -52,7 +106,7 @@ SPAWN_CELLS = np.array([x * SIZE + y for x, y in _SPAWNS], np.int32)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary."""
+    """The numbers that may vary."""
 
     payoff: Any
     """float32 `[2, K, K]`: what the row player and the column player get, for each pair of pure inventories."""
@@ -98,7 +152,7 @@ def board_of(cells: jax.Array | np.ndarray, there: Any = True) -> jax.Array:
 
 
 def holds(board: jax.Array, cells: Any) -> jax.Array:
-    """Whether each of the cells `[…]`, 0 to 63, is on the board: bool `[…]`."""
+    """True where each of the cells `[…]`, 0 to 63, is on the board: bool `[…]`."""
     word = jnp.where(cells >= 32, board[1], board[0])
     return (word >> (cells % 32).astype(jnp.uint32)) & 1 != 0
 
@@ -203,3 +257,47 @@ def respawn(again: jax.Array, cells: jax.Array, coins: jax.Array, luck: jax.Arra
         result.append(jnp.where(again[i], jnp.sum(jnp.where(here, SPAWN_CELLS, 0), dtype=jnp.int32), cells[i]))
         free &= ~(here & again[i])
     return jnp.stack(result)
+
+
+VIEW = 5
+_SIDE, _AHEAD = (grid.reshape(-1) for grid in np.meshgrid(np.arange(VIEW) - VIEW // 2, np.arange(VIEW), indexing="ij"))
+
+
+def _others(n: int) -> np.ndarray:
+    """Int `[N, N]`: for each player itself first, then the others in their order."""
+    return np.array([[i, *(j for j in range(n) if j != i)] for i in range(n)])
+
+
+def planes(state: State, kinds: int) -> jax.Array:
+    """Bool `[N, 5, 5, N + K + 6]`: cells by how far to the side and how far ahead, and what is in them.
+
+    That is: myself, each of the others, a coin of each kind, a wall, a beam, and if another player is there, the
+    quarter turns from my direction to its own, 0 to 3, one-hot.
+    """
+    n = len(state.direction)
+    ahead, side = (jnp.asarray(STEPS)[(state.direction + turn) % 4][:, None] for turn in (0, 1))
+    seen = state.position[:, None] + _AHEAD[:, None] * ahead + _SIDE[:, None] * side  # [N, 25, 2]
+    inside = jnp.all((seen >= 0) & (seen < SIZE), -1)
+    cell = jnp.clip(place(seen), 0, SIZE * SIZE - 1)
+
+    order = _others(n)
+    player = inside[:, :, None] & (cell[:, :, None] == place(state.position)[order][:, None])  # [N, 25, N]
+    turns = (state.direction[order] - state.direction[:, None]) % 4  # [N, N]
+    looks = [jnp.any(player[:, :, 1:] & (turns[:, None, 1:] == turn), -1) for turn in range(4)]
+    coins = [board_of(COIN_CELLS, state.there & (state.kind == kind)) for kind in range(kinds)]
+    things = [inside & holds(board, cell) for board in (*coins, state.beams)]
+    rest = jnp.stack([*things[:-1], ~inside, things[-1], *looks], -1)
+    return jnp.concatenate([player, rest], -1).reshape(n, VIEW, VIEW, -1)
+
+
+def facts(state: State) -> jax.Array:
+    """float32 `[N, N (K + 1)]`: my coins by kind, whether I am ready; for each of the others whether it is ready, and
+    while it is frozen its coins by kind.
+    """
+    n, kinds = state.inventory.shape
+    held = state.inventory.astype(jnp.float32)
+    ready = (held.sum(1, keepdims=True) > 0).astype(jnp.float32)
+    shown = jnp.where(state.frozen[:, None] > 0, held, 0)
+    own = jnp.concatenate([held, ready], 1)
+    others = jnp.concatenate([ready, shown], 1)[_others(n)[:, 1:]]
+    return jnp.concatenate([own, others.reshape(n, (n - 1) * (kinds + 1))], 1)

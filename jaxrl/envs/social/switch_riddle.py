@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.config import typed
 from jaxrl.environment import MultiAgentEnvironment, Step, as_arrays
-from jaxrl.envs.draws import same_key, uniform_rows
+from jaxrl.envs.batching import same_key, uniform_rows
 from jaxrl.envs.options import flag, one_of, whole
 from jaxrl.envs.social.draw import draw_switch_riddle
-from jaxrl.fields import typed
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Discrete
 
@@ -25,14 +25,14 @@ NOTHING, SWITCH, TELL = range(3)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What may vary."""
+    """The numbers that may vary."""
 
     reward_all_live: Any
     """For telling when everybody has been in the room."""
     reward_all_die: Any
     """For telling too early."""
     initial_bulb: Any
-    """Whether the light is on at first."""
+    """True if the light is on at first."""
     max_steps: Any
 
 

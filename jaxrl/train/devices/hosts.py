@@ -8,10 +8,16 @@ that took different paths would wait for each other forever. With one process, n
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
+import select
+import socket
+import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +42,8 @@ __all__ = [
 
 HEARTBEAT_SECONDS = 60
 """A host that is silent for this long counts as dead, and the processes that wait for it end."""
+JOIN_SECONDS, PATIENCE_SECONDS = 300.0, 10.0
+"""The seconds that processes wait for each other at the start, and after which they say for whom."""
 
 T = TypeVar("T")
 
@@ -53,18 +61,28 @@ def join(coordinator: str | None = None, num_processes: int | None = None, proce
 
     Raises:
         ValueError: Only some of the three are given, or none is given and the environment does not provide them.
-        RuntimeError: The others cannot be reached, or JAX is already using devices.
+        TimeoutError: Not all have come within `JOIN_SECONDS`.
+        RuntimeError: JAX is already using devices.
     """
     given = (coordinator, num_processes, process_id)
-    if any(value is None for value in given) and any(value is not None for value in given):
-        raise ValueError("coordinator, num_processes and process_id go together: give all three, or none of them.")
     # JAX's own SIGTERM handler would replace the one that saves.
     jax.config.update("jax_enable_preemption_service", False)
-    detection = None if coordinator is None else "deactivate"
+    if coordinator is not None and num_processes is not None and process_id is not None:
+        _meet(coordinator, num_processes, process_id)
+    elif any(value is not None for value in given):
+        raise ValueError("coordinator, num_processes and process_id go together: give all three, or none of them.")
+    # In a thread of its own: where somebody is missing, JAX ends the whole process, with no sentence, a little later.
+    joining = futures.ThreadPoolExecutor(1).submit(
+        jax.distributed.initialize,
+        *given,
+        cluster_detection_method=None if coordinator is None else "deactivate",
+        initialization_timeout=int(JOIN_SECONDS) + 30,
+        heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+    )
     try:
-        jax.distributed.initialize(
-            *given, cluster_detection_method=detection, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
-        )
+        joining.result(JOIN_SECONDS)
+    except TimeoutError:
+        raise TimeoutError(f"Not all processes of this run have come within {JOIN_SECONDS:g} seconds.") from None
     except ValueError as error:
         if coordinator is not None:
             raise
@@ -74,6 +92,75 @@ def join(coordinator: str | None = None, num_processes: int | None = None, proce
         ) from error
 
 
+def _meet(coordinator: str, num_processes: int, process_id: int) -> None:
+    """Wait until all processes are there, at the address where JAX's own service begins afterwards.
+
+    Raises:
+        ValueError: The address or the numbers cannot be right.
+        TimeoutError: Somebody is missing; the message says who, as a line on stderr does after a while.
+    """
+    host, _, port = coordinator.rpartition(":")
+    if not (host and port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise ValueError(f"The coordinator is HOST:PORT of process 0, such as 10.0.0.1:1234, got {coordinator!r}.")
+    if not 0 <= process_id < num_processes:
+        raise ValueError(f"The process id is from 0 to {num_processes - 1}, got {process_id}.")
+    began, told = time.monotonic(), False
+    waits = _hosted(int(port), num_processes) if process_id == 0 else _as_guest(host.strip("[]"), int(port), process_id)
+    for missing in waits:
+        waited = time.monotonic() - began
+        if waited > JOIN_SECONDS:
+            raise TimeoutError(f"{missing} within {JOIN_SECONDS:g} seconds.")
+        if waited > PATIENCE_SECONDS and not told:
+            told = True
+            print(f"jaxrl: {missing} yet. Waits up to {JOIN_SECONDS:g} seconds.", file=sys.stderr, flush=True)
+
+
+def _hosted(port: int, num_processes: int) -> Iterator[str]:
+    """Process 0's part: who has not come, several times a second until all have; all others are told, too."""
+    guests: dict[socket.socket, int] = {}  # 0 until it has said which process it is
+    try:
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
+    except OSError as error:
+        raise OSError(f"Process 0 cannot listen at port {port}: {error.strerror}. Name another one.") from error
+    with contextlib.closing(server), contextlib.ExitStack() as held:
+        while missing := sorted(set(range(1, num_processes)) - set(guests.values())):
+            several, who = len(missing) > 1, ", ".join(map(str, missing))
+            text = f"Process{'es' * several} {who} of {num_processes} {'have' if several else 'has'} not come"
+            yield text
+            _tell(guests, text)
+            for one in select.select([server, *guests], (), (), 0.2)[0]:
+                if one is server:
+                    guests[held.enter_context(server.accept()[0])] = 0
+                    continue
+                del guests[one]  # it has gone, unless it says which process it is
+                with contextlib.suppress(OSError, ValueError):
+                    guests[one] = int(one.recv(16))
+        _tell(guests, "go")
+
+
+def _tell(guests: Iterable[socket.socket], text: str) -> None:
+    for guest in guests:
+        with contextlib.suppress(OSError):
+            guest.sendall(f"{text}\n".encode())
+
+
+def _as_guest(host: str, port: int, process_id: int) -> Iterator[str]:
+    """The other processes' part: who has not come, until process 0 says that all have."""
+    while True:
+        missing = f"Process 0 does not answer at {host}:{port}"
+        yield missing
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0) as server:
+            server.sendall(f"{process_id}\n".encode())
+            while said := server.recv(1 << 16):
+                if said.endswith(b"go\n") or b"\0" in said:  # the latter is JAX's own service, which waits for this one
+                    return
+                missing = said.decode(errors="replace").splitlines()[-1]
+                yield missing
+        time.sleep(0.2)
+
+
 def leave() -> None:
     """Wait until all processes get here, then disconnect."""
     exchange(None)
@@ -81,7 +168,7 @@ def leave() -> None:
 
 
 def is_main() -> bool:
-    """Whether this is process 0, the one that writes files and prints."""
+    """True if this is process 0, the one that writes files and prints."""
     return jax.process_index() == 0
 
 

@@ -15,6 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from jaxrl.algorithm import Role, field_names, map_fields
 from jaxrl.rl.devices import AXIS, MEMBER
+from jaxrl.train.devices import hosts
 
 __all__ = ["MeshShape", "check_replicas", "choose_mesh", "choose_shape", "everywhere", "place", "spread"]
 
@@ -57,6 +58,7 @@ def choose_shape(
     Raises:
         ValueError: See `choose_mesh`.
     """
+    # A number that was asked for has to divide what it splits.
     member, data = shape or MeshShape()
     for name, count, whole, what in (("member", member, members, "members"), ("data", data, shards, "shards")):
         if whole == 1 < count:
@@ -64,6 +66,7 @@ def choose_shape(
         if count < 0 or (count and whole % count):
             fits = ", ".join(map(str, _divisors(whole)))
             raise ValueError(f"mesh.{name}={count} does not divide the {whole} {what}; use one of {fits}.")
+    # The largest product that fits; of two, the one that splits more members.
     members_on, shards_on = [member] if member else _divisors(members), [data] if data else _divisors(shards)
     pairs = [(m, d) for m in members_on for d in shards_on if m * d <= devices]
     member, data = max(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]), default=(members_on[0], shards_on[0]))
@@ -72,6 +75,7 @@ def choose_shape(
             f"mesh.member={member} times mesh.data={data} needs {member * data} devices, but only {devices} are "
             f"visible. On a CPU, XLA_FLAGS=--xla_force_host_platform_device_count={member * data} makes as many."
         )
+    # Every process has to take part.
     if processes > 1 and member * data < devices:
         raise ValueError(
             f"The {processes} processes of this run have {devices} devices, and none may be left out, but {members} "
@@ -133,7 +137,7 @@ def spread(update: Callable[[Any], Any], state: Any, mesh: Mesh | None, members:
 
 
 def _is_possible(update: Callable[[Any], Any], state: Any) -> bool:
-    """Whether an update of the whole state can be traced."""
+    """True if an update of the whole state can be traced."""
     try:
         jax.eval_shape(update, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state))
     except (TypeError, ValueError):
@@ -142,14 +146,16 @@ def _is_possible(update: Callable[[Any], Any], state: Any) -> bool:
 
 
 def check_replicas(state: Any, metrics: Any) -> None:
-    """Raise ValueError unless all devices agree on what is not split: learned and replicated fields, and metrics.
+    """Raise ValueError unless all devices of all hosts agree on what is not split: learned and replicated fields, and
+    metrics. All processes must call it.
 
-    Otherwise an algorithm that forgets a sum over devices would train each of them on its part of the data alone.
-    Rounding may differ.
+    Otherwise an algorithm that forgets a sum over devices would train each of them on its part of the data alone, and
+    hosts that began with other parameters would each learn with their own. Rounding may differ.
     """
     whole = [(name, value) for name, role, value in _fields(state) if role in ("learned", "replicated")]
+    seen: dict[str, list[float]] = {}
     for name, value in [*whole, ("the metrics", metrics)]:
-        for leaf in jax.tree.leaves(value):
+        for i, leaf in enumerate(jax.tree.leaves(value)):
             first: dict[str, Any] = {}
             for shard in leaf.addressable_shards:
                 if not _alike(shard.data, first.setdefault(str(shard.index), shard.data)):
@@ -158,6 +164,28 @@ def check_replicas(state: Any, metrics: Any) -> None:
                         f"learns by itself: combine gradients, statistics and metrics by psum or pmean of "
                         f"jaxrl.rl.devices, or train on one device with --mesh.data 1."
                     )
+            if jax.process_count() > 1:
+                seen |= {f"{name}\0{i}{index}": _sums(data) for index, data in first.items()}
+    _check_hosts(seen, type(state).__name__)
+
+
+def _check_hosts(seen: dict[str, list[float]], of: str) -> None:
+    """Raise ValueError in all processes if two of them have other sums for the same part of a field."""
+    first: dict[str, list[float]] = {}
+    for own in hosts.exchange(seen):
+        for part, sums in own.items():
+            then = first.setdefault(part, sums)
+            if not np.allclose(then, sums, rtol=1e-3, atol=1e-3 * then[0] + 1e-6, equal_nan=True):
+                raise ValueError(
+                    f"After the first updates {part.partition(chr(0))[0]} of {of} differ between hosts, so each learns "
+                    f"by itself: they began with other parameters, or their devices and libraries are not the same."
+                )
+
+
+def _sums(data: jax.Array) -> list[float]:
+    """The sum of an array's absolute values, its sum, and one with a weight for each place; for keys, of their data."""
+    numbers = np.asarray(_numbers(data), np.float64).ravel()
+    return [float(np.abs(numbers).sum()), float(numbers.sum()), float(numbers @ np.cos(np.arange(numbers.size)))]
 
 
 def _fields(state: Any) -> Iterator[tuple[str, Role, Any]]:
@@ -174,14 +202,17 @@ def _fields(state: Any) -> Iterator[tuple[str, Role, Any]]:
 
 
 def _alike(a: jax.Array, b: jax.Array) -> bool:
-    """Whether two arrays are equal up to rounding; NaN equals itself."""
+    """True if two arrays are equal up to rounding; NaN equals itself."""
     if a is b:
         return True
-    if jax.numpy.issubdtype(a.dtype, jax.dtypes.prng_key):
-        a, b = jax.random.key_data(a), jax.random.key_data(b)
+    a, b = _numbers(a), _numbers(b)
     if not jax.numpy.issubdtype(a.dtype, jax.numpy.inexact):
         return np.array_equal(a, b)
     return np.allclose(a, b, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
+def _numbers(data: jax.Array) -> jax.Array:
+    return jax.random.key_data(data) if jax.numpy.issubdtype(data.dtype, jax.dtypes.prng_key) else data
 
 
 def _check_split(state: Any, devices: int, members: int) -> None:

@@ -8,11 +8,16 @@ folder: Orbax's manager removes the temporary folders of a save that another pro
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import json
+import logging
 import re
 import shutil
-from collections.abc import Callable
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -25,11 +30,16 @@ from jaxrl.algorithm import without_replay
 from jaxrl.errors import CheckpointError
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.disk import why
-from jaxrl.train.folder.echoes import silence_echoes
 from jaxrl.train.folder.json_file import read_json, to_json
+from jaxrl.train.folder.json_lines import RowCheck
 
-__all__ = ["CheckpointReader", "Checkpoints", "Restored"]
-
+__all__ = [
+    "CheckpointReader",
+    "Checkpoints",
+    "Restored",
+    "make_manifest",
+    "read_manifest",
+]
 
 _OVERHEAD = 100_000
 """The approximate bytes that Orbax writes besides the arrays."""
@@ -61,7 +71,7 @@ class CheckpointReader:
     def __init__(self, folder: str | Path, say: Callable[[str], None] = print) -> None:
         self.folder = Path(folder).absolute()
         self._say = say
-        silence_echoes()
+        _silence_orbax()
 
     @property
     def updates(self) -> list[int]:
@@ -100,28 +110,27 @@ class CheckpointReader:
                 if not (self.folder / str(update)).exists():
                     continue  # the running training has removed it
                 damaged += 1
-                first_line = (str(error).strip() or repr(error)).splitlines()[0]
                 self._say(
-                    f"The checkpoint {self.folder / str(update)} is damaged, so an older one is used: {first_line}"
+                    f"The checkpoint {self.folder / str(update)} is damaged, so an older one is used: {_said(error)}"
                 )
         if damaged:
             raise CheckpointError(f"None of the {damaged} checkpoints in {self.folder} is intact.")
         raise CheckpointError(f"There is no checkpoint in {self.folder}.")
 
     def _read(self, update: int, target: Any) -> Restored:
+        # What was saved has to be what is wanted, apart from the replay buffer.
         step = self.folder / str(update)
-        manifest = read_json(step / "manifest" / "metadata")
-        if manifest.get("sha256", _digest(manifest)) != _digest(manifest):
-            raise ValueError("the content of its manifest is not what was saved")
-        if manifest["leaves"].keys() == _describe(without_replay(target)).keys():
+        manifest = read_manifest(step)
+        if manifest["leaves"].keys() == describe(without_replay(target)).keys():
             target = without_replay(target)
-        _compare(manifest["leaves"], _describe(target), step)
+        compare(manifest["leaves"], describe(target), step)
+        # The arrays; a number stands for those that are empty, see `_write`.
         shapes = jax.tree.map(hosts.plain, target)
         places = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype) if x.size else np.zeros(1, np.float32), shapes)
-        place: Any = step / "state"  # Orbax's annotation asks for another kind of path, but this one works
         handler = ocp.StandardCheckpointHandler(multiprocessing_options=_alone())
         try:
-            arrays = handler.restore(place, args=ocp.args.StandardRestore(places))
+            with _for_orbax(step) as place:
+                arrays = handler.restore(place / "state", args=ocp.args.StandardRestore(places))
         except ValueError as error:
             if "tree structures do not match" not in str(error):
                 raise
@@ -132,7 +141,8 @@ class CheckpointReader:
         finally:
             handler.close()
         arrays = jax.tree.map(lambda x, shape: x if shape.size else np.zeros(shape.shape, shape.dtype), arrays, shapes)
-        for name, leaf in _manifest(target, arrays).items():
+        # Orbax reads flipped bytes without an error, so the hashes decide.
+        for name, leaf in hashed(target, arrays).items():
             if leaf["sha256"] != manifest["leaves"][name]["sha256"]:
                 raise ValueError(f"the content of {name} is not what was saved")
         return Restored(update, arrays, manifest["extra"])
@@ -141,8 +151,9 @@ class CheckpointReader:
 class Checkpoints(CheckpointReader):
     """Writes and reads the checkpoints of the run that this process trains.
 
-    Saving is synchronous: when `save` returns, the checkpoint is complete on disk. Use it as a context manager. With
-    several processes, all must call `save` and `restore`; only process 0 touches the folder.
+    Saving is synchronous: when `save` returns, the checkpoint is complete on disk, and the first one has been read
+    back. Use it as a context manager. With several processes, all must call `save` and `restore`; only process 0
+    touches the folder.
 
     Args:
         folder: Created when the first checkpoint is saved. No other process may save there.
@@ -156,6 +167,7 @@ class Checkpoints(CheckpointReader):
         super().__init__(folder, say)
         self._keep = keep
         self._checkpointer: Any = None
+        self._readable = False  # whether a checkpoint of this process has been read back
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -178,29 +190,36 @@ class Checkpoints(CheckpointReader):
             CheckpointError: Nothing was written (full disk, no permission …); older checkpoints are untouched.
         """
         arrays = jax.tree.map(hosts.fetch, state)  # NumPy arrays: the same on any number of devices and hosts
-        facts = {"update": update, "leaves": _manifest(state, arrays), "extra": extra or {}}
-        manifest = json.loads(to_json(facts))  # as it will be read
+        manifest, shapes = make_manifest(update, state, arrays, extra), jax.eval_shape(lambda: state)
+        hosts.on_main(lambda: self._write(update, arrays, manifest, shapes), CheckpointError)
+        return self.folder / str(update)
+
+    def _write(self, update: int, arrays: Any, manifest: dict[str, Any], shapes: Any) -> None:
+        folder = self.folder / str(update)
         content = ocp.args.Composite(
             # Orbax refuses empty arrays, so a single number stands in for them.
             state=ocp.args.StandardSave(jax.tree.map(lambda x: x if x.size else np.zeros(1, np.float32), arrays)),
-            manifest=ocp.args.JsonSave({**manifest, "sha256": _digest(manifest)}),
+            manifest=ocp.args.JsonSave(manifest),
         )
-        needed = _OVERHEAD + sum(array.nbytes for array in jax.tree.leaves(arrays))
-        hosts.on_main(lambda: self._write(update, content, needed), CheckpointError)
-        return self.folder / str(update)
-
-    def _write(self, update: int, content: ocp.args.Composite, needed: int) -> None:
-        folder = self.folder / str(update)
+        # Replace what is at this update or later, and leave nothing behind if that fails.
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._sweep()
             for later in [there for there in self.updates if there >= update]:
                 shutil.rmtree(self.folder / str(later))
-            self._orbax().save(folder, args=content)
+            with _for_orbax(self.folder) as place:
+                self._orbax().save(place / str(update), args=content)
         except Exception as error:
             self._sweep()
-            reason = why(error, self.folder, needed)
+            reason = why(error, self.folder, _OVERHEAD + sum(array.nbytes for array in jax.tree.leaves(arrays)))
             raise CheckpointError(f"The checkpoint {folder} could not be written: {reason}.") from error
+        try:
+            if not self._readable:  # whatever spoils one spoils all, and would only be seen when they are needed
+                self._read(update, shapes)
+        except Exception as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CheckpointError(f"The checkpoint {folder} was written but cannot be read: {_said(error)}") from error
+        self._readable = True
         for old in self.updates[: -self._keep]:
             shutil.rmtree(self.folder / str(old), ignore_errors=True)
 
@@ -217,9 +236,50 @@ class Checkpoints(CheckpointReader):
             shutil.rmtree(path, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def _for_orbax(folder: Path) -> Iterator[Any]:
+    """A path of a folder that Orbax, which finds the parts of a checkpoint by a pattern, does not take for one."""
+    if not set(str(folder)) & set("*?[]\\"):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="jaxrl-") as place:
+        alias = Path(place) / "checkpoints"
+        alias.symlink_to(folder, target_is_directory=True)
+        yield alias
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error: Orbax adds many."""
+    return (str(error).strip() or repr(error)).splitlines()[0]
+
+
 def _alone() -> Any:
     """Options that keep Orbax in process 0 from waiting for the others."""
     return ocp.options.MultiprocessingOptions(0, {0}, barrier_sync_key_prefix="main")
+
+
+def make_manifest(update: int, state: Any, arrays: Any, extra: dict[str, Any] | None) -> dict[str, Any]:
+    """The content for `read_manifest`; numbers in the JSON-able `extra` that are not finite become None."""
+    content = json.loads(to_json({"update": update, "leaves": hashed(state, arrays), "extra": extra or {}}))
+    return {**content, "sha256": _digest(content)}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a checkpoint: `update`, `leaves` (dtype, shape and hash by name) and `extra`.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged, or not one that `Checkpoints` writes.
+    """
+    manifest = read_json(folder / "manifest" / "metadata")
+    if manifest.get("sha256", _digest(manifest)) != _digest(manifest):
+        raise ValueError("the content of its manifest is not what was saved")
+    extra = manifest.get("extra")
+    if not isinstance(manifest.get("leaves"), dict) or not isinstance(extra, dict):
+        raise ValueError("its manifest does not say what is in it")
+    if "evaluation" in extra:
+        RowCheck("return_mean")(extra["evaluation"])
+    return manifest
 
 
 def _digest(manifest: dict[str, Any]) -> str:
@@ -228,21 +288,21 @@ def _digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _describe(tree: Any) -> dict[str, dict[str, Any]]:
+def describe(tree: Any) -> dict[str, dict[str, Any]]:
     """Map leaf names to dtype and shape; the values are not read."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(p): {"dtype": str(x.dtype), "shape": list(x.shape)} for p, x in leaves}
 
 
-def _manifest(state: Any, arrays: Any) -> dict[str, dict[str, Any]]:
+def hashed(state: Any, arrays: Any) -> dict[str, dict[str, Any]]:
     """Map leaf names to dtype, shape and the hash of the bytes in `arrays`."""
-    manifest = _describe(state)
+    manifest = describe(state)
     for entry, array in zip(manifest.values(), jax.tree.leaves(arrays), strict=True):
         entry["sha256"] = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
     return manifest
 
 
-def _compare(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]], folder: Path) -> None:
+def compare(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]], folder: Path) -> None:
     """Raise CheckpointError if the checkpoint has other leaves, dtypes or shapes than wanted."""
     for name in [*wanted, *saved]:
         there, here = (_words(leaves.get(name)) for leaves in (saved, wanted))
@@ -260,3 +320,21 @@ def _compare(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]]
 
 def _words(leaf: dict[str, Any] | None) -> str:
     return "absent" if leaf is None else f"{leaf['dtype']}{leaf['shape']}"
+
+
+@functools.cache
+def _silence_orbax() -> None:
+    """From now on, let Orbax's threads not print the errors that it raises too.
+
+    If one array of several cannot be written or read, every thread logs the error that the caller gets anyway, and
+    TensorStore finds the event loop closed under each of the other arrays, also a moment after the caller got it.
+    """
+    logging.getLogger("absl").addFilter(lambda record: "_SignalingThread.run() raised" not in record.getMessage())
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        orphan = unraisable.object is None and unraisable.exc_type is RuntimeError
+        if not (orphan and str(unraisable.exc_value) == "Event loop is closed"):
+            before(unraisable)
+
+    sys.unraisablehook = hook

@@ -1,5 +1,4 @@
-"""Whether a request begins a run, continues one, or asks for one that has ended: the one rule of `fit`, sweeps and
-searches.
+"""The one rule of `fit`, sweeps and searches for what a request does: begin a run, continue one, or find it at its end.
 
 A folder continues only the run that it holds, see `same_run`. The decision is made under the folder's lock, and nothing
 that was learned is ever deleted: what an interrupted run has left without a checkpoint is set aside.
@@ -9,39 +8,40 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jaxrl.errors import CheckpointError, DivergedError
+from jaxrl.errors import CheckpointError, DivergedError, shell_path
 from jaxrl.train.callbacks import goal_sentence
 from jaxrl.train.devices import hosts
 from jaxrl.train.folder.checkpoint import CheckpointReader
 from jaxrl.train.folder.json_file import DamagedFileError, read_json
+from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.provenance import changes
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import run_differences
-from jaxrl.train.folder.set_aside import begin_anew
 from jaxrl.train.folder.sources import keep_sources
-from jaxrl.train.folder.trust import vouch
-from jaxrl.train.folder.typable import typable
+from jaxrl.train.folder.trust import remember_class, vouch
 from jaxrl.wrappers.players import runs_near
 
 __all__ = [
     "Begun",
     "Resume",
     "Stage",
-    "check_unfinished",
     "decide",
-    "ended",
-    "entered",
+    "finished_message",
     "goal_reached",
     "is_finished",
+    "left_to_do",
+    "open_run",
     "read_about",
 ]
 
-_KEPT = ("changed", "command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
+_LASTING = ("changed", "command", "initial_state", "lengthened", "rollout_share", "sources", "trust_id")
 """The entries of run.json that a continued run keeps, besides its notes."""
 
 _LENGTH, _POLICIES = "total_timesteps", "policies"
@@ -51,7 +51,7 @@ Resume = Literal[True, False, "auto"]
 
 
 class Stage(enum.Enum):
-    """How far the run in a folder is."""
+    """The progress of the run in a folder."""
 
     FRESH = "nothing to go on from"
     UNFINISHED = "a checkpoint to go on from"
@@ -66,11 +66,11 @@ class Begun(NamedTuple):
     about: dict[str, Any]
     """For run.json."""
     continues: bool
-    """Whether it goes on from the newest good checkpoint."""
+    """True if it goes on from the newest good checkpoint."""
     longer_than: int | None = None
     """The `total_timesteps` that it had before, if it is made longer now."""
     changed: Sequence[str] = ()
-    """What its numbers depend on besides its config and is no longer what it was, one sentence each."""
+    """The changes since then that its numbers depend on besides its config, one sentence each."""
 
     @property
     def path(self) -> Path | None:
@@ -79,7 +79,7 @@ class Begun(NamedTuple):
 
 
 def decide(folder: RunFolder, config: Any, about: Mapping[str, Any], longer: bool = False) -> Stage:
-    """How far a run is in a folder.
+    """The progress of a run in a folder.
 
     Args:
         folder: It need not exist.
@@ -105,7 +105,7 @@ def decide(folder: RunFolder, config: Any, about: Mapping[str, Any], longer: boo
 
 
 def is_finished(before: Mapping[str, Any], config: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a run has made all its updates or reached its goal.
+    """True if a run has made all its updates or reached its goal.
 
     Args:
         before: The content of run.json.
@@ -118,7 +118,7 @@ def is_finished(before: Mapping[str, Any], config: Any, options: Mapping[str, An
 
 
 def goal_reached(before: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether a finished run has reached the goal that is asked for.
+    """True if a finished run has reached the goal that is asked for.
 
     Args:
         before: The content of run.json.
@@ -128,9 +128,9 @@ def goal_reached(before: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
     return bool(reached) and goal is not None and reached["score"] >= goal
 
 
-def ended(folder: RunFolder) -> str:
+def finished_message(folder: RunFolder) -> str:
     """A message that the run in a folder is finished, and what to type to play it or to go on."""
-    about, place = folder.read(), typable(folder.path)
+    about, place = folder.read(), shell_path(folder.path)
     steps = about.get("timesteps", 0)
     reached = about.get("goal")
     said = f"{goal_sentence(reached)} " if reached else ""
@@ -142,18 +142,17 @@ def ended(folder: RunFolder) -> str:
     return f"{said}, {higher}`jaxrl resume {place} --total-timesteps {more}` makes it longer."
 
 
-def check_unfinished(run_dir: Path, config: Any, about: Mapping[str, Any]) -> None:
-    """Raise unless there is something left to do.
+def left_to_do(run_dir: Path, config: Any, about: Mapping[str, Any]) -> bool:
+    """True if there is something left to train.
 
     Raises:
-        FileExistsError: The run in the folder has ended, or is another one.
+        FileExistsError: The run in the folder has diverged, or is another one.
     """
     folder = RunFolder(run_dir)
     stage = decide(folder, config, about)
-    if stage is Stage.FINISHED:
-        raise FileExistsError(f"{ended(folder)} To train again name another folder with --run-dir.")
     if stage is Stage.DIVERGED:
         raise FileExistsError(_diverged(folder))
+    return stage is not Stage.FINISHED
 
 
 def read_about(file: Path) -> dict[str, Any]:
@@ -169,7 +168,7 @@ def read_about(file: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def entered(run_dir: str | Path | None, config: Any, about: dict[str, Any], resume: Resume) -> Iterator[Begun]:
+def open_run(run_dir: str | Path | None, config: Any, about: dict[str, Any], resume: Resume) -> Iterator[Begun]:
     """Lock the folder of a run and decide what happens in it. All processes must call it; the first one decides.
 
     Args:
@@ -186,6 +185,7 @@ def entered(run_dir: str | Path | None, config: Any, about: dict[str, Any], resu
         DivergedError: It has diverged.
         OSError: Nothing can be written in the folder.
     """
+    remember_class(about["config_class"], type(config))
     if run_dir is None:
         yield Begun(None, about, False)
         return
@@ -196,6 +196,7 @@ def entered(run_dir: str | Path | None, config: Any, about: dict[str, Any], resu
 
 
 def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: dict[str, Any], resume: Resume) -> Begun:
+    # The folder has to be one that may be written, and nobody else may write in it.
     holds = (folder.path / "run.json").is_file()
     opened = RunFolder.reopen if resume is True or (resume and holds) else RunFolder.create
     opened(folder.path)
@@ -203,6 +204,7 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
     if not resume:
         RunFolder.create(folder.path)  # once more: another process may have been quicker
         return _begun(folder, config, about)
+    # What holds nothing to go on from is refused, or begins anew where that is allowed.
     stage = decide(folder, config, about, longer=resume is True)
     if stage is Stage.DIVERGED:
         raise DivergedError(_diverged(folder))
@@ -217,7 +219,7 @@ def _enter(held: contextlib.ExitStack, folder: RunFolder, config: Any, about: di
             f"folder with --run-dir."
         )
     if stage is Stage.FRESH:
-        begin_anew(folder)
+        _begin_anew(folder)
         return _begun(folder, config, about)
     return _going_on(folder, config, about)
 
@@ -244,7 +246,7 @@ def _continued(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     """The new content of run.json, which keeps its notes and what it says of the run's beginning."""
     names = dict.fromkeys([*before.get("notes", ()), *about.get("notes", ())])
     noted = {name: about.get(name, before.get(name)) for name in names}
-    kept = {name: before[name] for name in _KEPT if name in before}
+    kept = {name: before[name] for name in _LASTING if name in before}
     notes = {**noted, "notes": list(names)} if names else {}
     met = {_POLICIES: before["config"][_POLICIES]} if before["config"].get(_POLICIES) else {}
     config = {**about["config"], **met}  # as it was typed, wherever the run is continued
@@ -267,7 +269,7 @@ def _longer(before: Mapping[str, Any], config: Any) -> dict[str, int]:
 
 def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differing: Sequence[str]) -> str:
     """A message that a folder holds another run, and what to type."""
-    place, longer = typable(folder.path), _longer(before, config)
+    place, longer = shell_path(folder.path), _longer(before, config)
     if longer and all(text.startswith(f"{_LENGTH} is") for text in differing):
         other = f", or make that one longer with `jaxrl resume {place} --total-timesteps {longer[_LENGTH]}`"
     elif before["status"] != "finished":
@@ -282,10 +284,40 @@ def _another(folder: RunFolder, config: Any, before: Mapping[str, Any], differin
 def _diverged(folder: RunFolder) -> str:
     """A message about how the run ended, and what to type."""
     about = folder.read()
-    ended = f"The run in {folder.path} has ended: {about.get('error', 'it has diverged.')}"
+    said = f"The run in {folder.path} has ended: {about.get('error', 'it has diverged.')}"
     if not CheckpointReader(folder.checkpoints).updates:
-        return f"{ended} It has no checkpoint to go on from: name another folder with --run-dir."
+        return f"{said} It has no checkpoint to go on from: name another folder with --run-dir."
     return (
-        f"{ended} To go on from the last good checkpoint without the updates that are not finite, type: "
-        f"jaxrl resume {typable(folder.path)} --on-nan skip"
+        f"{said} To go on from the last good checkpoint without the updates that are not finite, type: "
+        f"jaxrl resume {shell_path(folder.path)} --on-nan skip"
     )
+
+
+def _begin_anew(folder: RunFolder) -> None:
+    """Free the folder: set the files of an interrupted run aside, and say so."""
+    if not (folder.path / "run.json").is_file():
+        return
+    place = _set_aside(folder)
+    kept = f"; what it had written is in {place}" if place else ""
+    print(f"{folder.path} was interrupted before its first checkpoint, so it begins anew{kept}.", file=sys.stderr)
+
+
+def _set_aside(folder: RunFolder) -> Path | None:
+    """The folder inside that holds the files now; None if nothing had been learned.
+
+    The files that show that there is a run move last: if the process is killed on the way, it is set aside next time.
+    """
+    if not folder.metrics.size and not folder.best.exists():
+        shutil.rmtree(folder.checkpoints, ignore_errors=True)
+        folder.evaluations.path.unlink(missing_ok=True)
+        (folder.path / "run.json").unlink()
+        return None
+    number = 1
+    while (place := folder.path / f"interrupted-{number}").exists():
+        number += 1
+    files = [file for file in folder.path.iterdir() if file.name != LOCK and not file.name.startswith("interrupted-")]
+    place.mkdir()
+    last = (folder.best.name, folder.metrics.path.name, "run.json")
+    for file in sorted(files, key=lambda file: last.index(file.name) if file.name in last else -1):
+        file.rename(place / file.name)
+    return place

@@ -6,12 +6,13 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from jaxrl.display import data_size
 
-__all__ = ["check_writable", "refuse_link", "why", "writing"]
+__all__ = ["check_writable", "refuse_link", "refuse_links", "why", "writing"]
 
 _REASONS = {
     "the disk is full": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
@@ -72,15 +73,27 @@ def writing(out: Path, flag: str = "--out") -> Iterator[None]:
         raise OSError(f"{out} cannot be written: {why(error, out.parent)}. Name another place with {flag}.") from error
 
 
-def refuse_link(path: Path) -> Path:
+def refuse_link(path: Path, say: str = "remove it first") -> Path:
     """`path`, unless it is a link: a run folder may come from anyone, and a link in it could point anywhere.
 
     Raises:
-        FileExistsError: `path` is a link.
+        FileExistsError: `path` is a link, or something else that is neither a file nor a folder.
     """
-    if path.is_symlink():
-        raise FileExistsError(f"{path} is a link, and what is written there could end up anywhere; remove it first.")
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return path
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        what = "a link" if stat.S_ISLNK(mode) else "no file"
+        raise FileExistsError(f"{path} is {what}, and what is written there could end up anywhere; {say}.")
     return path
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise FileExistsError if anything in a folder, at any depth, is a link."""
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            refuse_link(Path(place, name), "remove it first, or type jaxrl resume with --trust if you have made it")
 
 
 def _reason(error: BaseException) -> str:

@@ -1,16 +1,18 @@
-"""A file with one JSON object per line, which survives full disks and killed writers."""
+"""A file with one JSON object per line, which survives full disks and killed writers, and the check of its rows."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxrl.train.folder.json_file import DamagedFileError, parse, to_json
+from jaxrl.train.metrics import flat_row
 
-__all__ = ["Check", "JsonLines", "Tail"]
+__all__ = ["Check", "JsonLines", "RowCheck", "Tail", "check_lengths", "check_members"]
 
 Check = Callable[[dict[str, Any]], None]
 """Raises ValueError with a description of what is wrong with a row, such as `has no timesteps`."""
@@ -112,6 +114,7 @@ class Tail:
         self._check = make_check and make_check()
         self._offset = 0
         self._line = 0
+        self._last = b""  # the last line read, to which the offset belongs
 
     def new(self) -> Iterator[dict[str, Any]]:
         """The new rows; all rows if the file was truncated by a run that went back to its checkpoint.
@@ -135,14 +138,89 @@ class Tail:
         try:
             if not self._path.exists():
                 return []
-            if self._path.stat().st_size < self._offset:
-                self._offset = self._line = 0
-                self._check = self._make_check and self._make_check()
             with self._path.open("rb") as file:
-                file.seek(self._offset)
+                file.seek(self._offset - len(self._last))
                 data = file.read()
+                if data.startswith(self._last):
+                    data = data.removeprefix(self._last)
+                else:  # cut, and perhaps longer again by now
+                    file.seek(0)
+                    data, self._offset, self._line = file.read(), 0, 0
+                    self._check = self._make_check and self._make_check()
         except OSError as error:
             raise OSError(f"{self._path} cannot be read: {error.strerror or error}.") from error
         complete = data[: data.rfind(b"\n") + 1]
         self._offset += len(complete)
+        if complete or not self._offset:
+            self._last = complete[complete[:-1].rfind(b"\n") + 1 :]
         return complete.split(b"\n")[:-1]
+
+
+_SHARED = ("timesteps", "seconds", "steps_per_second", "episodes")
+"""Names in a row that have one number for all members, except for the episodes of metrics.jsonl."""
+_GROUPS = ("losses", "returns", "info")
+"""Names in a row that hold numbers by name."""
+
+
+class RowCheck:
+    """Checks that the rows of one file have what readers need, and that they agree with each other.
+
+    Args:
+        needed: Names that every row has, besides `timesteps`.
+    """
+
+    def __init__(self, *needed: str) -> None:
+        self._needed = ("timesteps", *needed)
+        self._lengths: dict[str, int] = {}
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Raise ValueError with what is wrong with a row: `has no timesteps`."""
+        for name in self._needed:
+            if name not in row:
+                raise ValueError(f"has no {name}")
+        steps, seconds = row["timesteps"], row.get("seconds", 0.0)
+        if not isinstance(steps, int) or not _is_number(steps) or steps < 0 or not _is_number(seconds) or seconds < 0:
+            raise ValueError("has no good timesteps or seconds")
+        for name in _GROUPS:
+            if not isinstance(row.get(name, {}), dict):
+                raise ValueError(f"has no names in {name}")
+        for name, value in flat_row(row).items():
+            numbers = value if isinstance(value, list) else [value]
+            if not all(number is None or _is_number(number) for number in numbers):
+                raise ValueError(f"has something else than numbers in {name}")
+            length = len(value) if isinstance(value, list) else 0
+            if value is not None and self._lengths.setdefault(name, length) != length:
+                raise ValueError(f"has another number of values in {name} than the rows before it")
+
+
+def check_members(path: Path, rows: Sequence[Mapping[str, Any]], members: int) -> None:
+    """Raise unless the rows have numbers for as many members as the run has.
+
+    Args:
+        path: The rows' file.
+        rows: Rows of metrics or evaluations.
+        members: M.
+
+    Raises:
+        DamagedFileError: They do not.
+    """
+    try:
+        check_lengths(rows, members)
+    except ValueError as error:
+        raise DamagedFileError(f"{path} is damaged: {error}.") from error
+
+
+def check_lengths(rows: Sequence[Mapping[str, Any]], members: int) -> None:
+    """Raise ValueError unless each number of the rows is there for each member, or shared by all."""
+    for row in rows:
+        for name, value in flat_row(row).items():
+            lists = isinstance(value, list)
+            fits = len(value) == members if lists else members == 1 or value is None or name in _SHARED
+            if not fits:
+                raise ValueError(f"{name} has {len(value) if lists else 1} numbers and the run {members} seeds")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, float) and math.isfinite(value)

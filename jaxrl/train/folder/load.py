@@ -15,16 +15,17 @@ from typing import Any
 import jax
 
 from jaxrl.algorithm import Algorithm
+from jaxrl.config import settled
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import Environment
-from jaxrl.fields import settled
+from jaxrl.errors import CheckpointError
 from jaxrl.train.folder.checkpoint import CheckpointReader, Restored
-from jaxrl.train.folder.kept import data_asked_for
+from jaxrl.train.folder.json_file import infinities_as_text
+from jaxrl.train.folder.json_lines import check_lengths
 from jaxrl.train.folder.run_folder import RunFolder, config_from_json, latest_run
-from jaxrl.train.folder.sources import NAMED, changed, restored
-from jaxrl.train.folder.trust import check_own_code, trusted_class
-from jaxrl.train.folder.typed import spelled
-from jaxrl.train.members import best_member, member_of
+from jaxrl.train.folder.sources import changed
+from jaxrl.train.folder.trust import data_asked_for, load_code
+from jaxrl.train.members import best_member, member_of, traced_fields
 from jaxrl.train.programs import initial_state, member_keys
 from jaxrl.wrappers.players import fixed_runs, member_named, runs_near
 
@@ -47,7 +48,9 @@ class Run:
     checkpoint: Callable[[], Restored]
     """Reads the checkpoint, once."""
     index: int | None = None
-    """Which member this is, if the run has several and one of them was chosen."""
+    """The number of this member, if the run has several and one of them was chosen."""
+    trusted: bool = False
+    """True if the user vouches for everything that run.json names; see `load`."""
 
     def __repr__(self) -> str:
         about, count = self.about, self.num_members
@@ -90,10 +93,18 @@ class Run:
 
     @property
     def best_index(self) -> int:
-        """The member that `member` takes for None."""
+        """The member that `member` takes for None.
+
+        Raises:
+            CheckpointError: The evaluation beside the state is of another number of members.
+        """
         evaluation = self.checkpoint().extra.get("evaluation") or self.about.get("evaluation")
         if not evaluation or self.num_members == 1:
             return 0
+        try:
+            check_lengths([evaluation], self.num_members)
+        except ValueError as error:
+            raise CheckpointError(f"A checkpoint in {self.folder.path} was changed by hand: {error}.") from error
         return best_member(evaluation, self.about.get("diverged"), self.about["config"].get("league"))
 
     def member(self, index: int | None = None) -> Run:
@@ -139,30 +150,35 @@ def load(path: str | Path | None = None, *, best: bool = False, trust: bool = Fa
         UntrustedRunError: Code would be executed that nobody has vouched for.
         ValueError: run.json is damaged, or describes a run that cannot be made here.
     """
+    # The code, which is checked before any of it runs.
     path, index = (latest_run(), None) if path is None else member_named(path)
     folder = RunFolder.open(path)
     about = folder.read()
-    config_class = trusted_class(about, folder.path, trust)
-    check_own_code(about, folder.path, trust)
-    for sentence in changed(about):
+    code = load_code(about, folder.path, trust)
+    for sentence in changed(about) if code.own else ():
         print(sentence, file=sys.stderr)
+    if trust:
+        RunFolder.trusted.add(folder.path.resolve())
     if best and not folder.best.exists():
         raise FileNotFoundError(f"{folder.path} has no best checkpoint: they are kept when --eval-every is given.")
-    module = sys.modules[config_class.__module__]
-    with _told(folder.path), data_asked_for(about, folder.path):
+    # The config and the members, as numbers for that code.
+    module = sys.modules[code.config_class.__module__]
+    with _in_a_sentence(folder.path), data_asked_for(about, folder.path):
         # Fields that had no effect then would be refused now, so they are left out.
-        content = {"env": about["env"], **about["config"]}
-        content |= {role: restored(content[role], folder.path) for role in NAMED if content.get(role)}
+        content = {"env": about["env"], **about["config"], **code.names}
         if content.get("policies"):
             content["policies"] = list(runs_near(content["policies"], folder.path))
             if trust:
                 load_met(content["policies"])
-        config = settled(config_from_json(config_class, content))
+        config = settled(config_from_json(code.config_class, content))
+        free = {"seed", *traced_fields(config)}
         for own in about["members"] or ():
-            config_from_json(config_class, {**about["config"], **spelled(own)})
+            config_from_json(code.config_class, {**about["config"], **infinities_as_text(own)})
+            if fixed := sorted(own.keys() - free):
+                raise ValueError(f"its members differ in {', '.join(fixed)}, and members have their own {sorted(free)}")
         algo = module.make(config)
         checkpoint = functools.cache(lambda: _restored(folder, about, algo, best))
-        run = Run(folder, about, module, config, algo, config.make_env(), checkpoint)
+        run = Run(folder, about, module, config, algo, config.make_env(), checkpoint, trusted=code.trusted)
     return run if index is None else run.member(index)
 
 
@@ -180,14 +196,14 @@ def _restored(folder: RunFolder, about: dict[str, Any], algo: Algorithm, best: b
             f"again in {folder.path.absolute().parent.parent / 'test'}."
         )
     members = about["num_seeds"]
-    with _told(folder.path):
+    with _in_a_sentence(folder.path):
         keys = jax.eval_shape(lambda: member_keys(0, members))
         shape = jax.eval_shape(partial(initial_state, algo, members), keys)
     return CheckpointReader(folder.best if best else folder.checkpoints).restore(shape)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _in_a_sentence(path: Path) -> Iterator[None]:
     """Turn any error from a config of another version, or a changed one, into a sentence."""
     try:
         yield

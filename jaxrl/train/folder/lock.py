@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jaxrl.train.folder.typable import typable
+from jaxrl.errors import shell_path
 
 try:
     import fcntl
@@ -80,7 +80,7 @@ def _locked(path: Path) -> int:
 
 
 def _same(file: int, path: Path) -> bool:
-    """Whether the open file is still the one at that path."""
+    """True if the open file is still the one at that path."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def _refusal(path: Path) -> str:
         who = f": process {about['pid']} on {about['host']}, since {about['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it has only just begun
         who = ""
-    shows = f" `jaxrl watch {typable(folder)}` shows it." if (folder / "run.json").is_file() else ""
+    shows = f" `jaxrl watch {shell_path(folder)}` shows it." if (folder / "run.json").is_file() else ""
     return (
         f"Another process is training in {folder}{who}.{shows} Wait until it has ended, or name another folder with "
         f"--run-dir."

@@ -1,4 +1,4 @@
-"""Where results come from (versions, git, devices), and how two runs differ in this."""
+"""The origin of results (versions, git, devices), and the differences of two runs in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SETTINGS = (
 
 
 def surroundings() -> dict[str, Any]:
-    """What the numbers of a run depend on besides its config, as run.json has it; see `differences`."""
+    """The facts that the numbers of a run depend on besides its config, as run.json has them; see `differences`."""
     return {
         "versions": versions(),
         "git": git_state(),

@@ -7,19 +7,18 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from jaxrl.errors import shell_path
+from jaxrl.registry import canonical
 from jaxrl.source_file import algorithm_name, source_of
-from jaxrl.train.folder.disk import check_writable, refuse_link, why
-from jaxrl.train.folder.json_file import write_json
-from jaxrl.train.folder.json_lines import JsonLines
+from jaxrl.train.folder.disk import check_writable, refuse_links, why
+from jaxrl.train.folder.json_file import dataclass_from_json, infinities_as_text, write_json
+from jaxrl.train.folder.json_lines import JsonLines, RowCheck
 from jaxrl.train.folder.lock import NAME as LOCK
 from jaxrl.train.folder.provenance import surroundings
-from jaxrl.train.folder.row_check import RowCheck
 from jaxrl.train.folder.run_info import plan_in, read_run_info
 from jaxrl.train.folder.sources import FOLDER, NAMED, describe_sources, portable
-from jaxrl.train.folder.typable import typable
-from jaxrl.train.folder.typed import dataclass_from_json, spelled
 
 __all__ = ["JsonLines", "RunFolder", "class_name", "config_from_json", "config_to_json", "describe_run", "latest_run"]
 
@@ -30,6 +29,9 @@ _UNFINISHED = ".json.new"
 
 class RunFolder:
     """Names and files of one run."""
+
+    trusted: ClassVar[set[Path]] = set()
+    """The folders in which this process was told to trust everything, links too."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -48,10 +50,11 @@ class RunFolder:
         folder = cls(path)
         if folder.path.exists() and not _is_free(folder.path):
             if (folder.path / "run.json").exists():
-                cure = f"holds a run; continue it with `jaxrl resume {typable(folder.path)}`, or"
+                cure = f"holds a run; continue it with `jaxrl resume {shell_path(folder.path)}`, or"
             else:
                 cure = "has something else in it;"
             raise FileExistsError(f"The folder {folder.path} already {cure} name another one with --run-dir.")
+        refuse_links(folder.path)
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -66,8 +69,10 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: It does not.
+            FileExistsError: Something in it is neither a file nor a folder.
         """
         folder = cls(path)
+        # Folders that hold several runs, or none.
         plan = plan_in(folder.path)
         if plan == "sweep":
             raise FileNotFoundError(
@@ -85,6 +90,10 @@ class RunFolder:
             around = next((parent for parent in folder.path.parents if (parent / "run.json").is_file()), None)
             cure = f"it is in the run {around}, so name that" if around else "`ls runs` shows what there is"
             raise FileNotFoundError(f"{folder.path} holds no run (there is no run.json in it); {cure}.")
+        # A reader of a pipe would wait for ever.
+        for file in folder.path.iterdir():
+            if not file.is_file() and not file.is_dir() and file.exists():
+                raise FileExistsError(f"{file} is a pipe or a device, and reading it may never end; remove it.")
         return folder
 
     @classmethod
@@ -93,12 +102,11 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: It does not.
-            OSError: Nothing can be written there, or a file in it is a link.
+            OSError: Nothing can be written there, or something in it is a link.
         """
         folder = cls.open(path)
-        for file in folder.path.iterdir():
-            if not file.is_dir():
-                refuse_link(file)
+        if folder.path.resolve() not in cls.trusted:
+            refuse_links(folder.path)
         check_writable(folder.path, "Mend that, or continue a copy of the folder in another place.")
         return folder
 
@@ -137,7 +145,7 @@ class RunFolder:
             OSError: It cannot be written; the old one is unchanged.
         """
         if "members" in content:
-            content = {**content, "members": spelled(content["members"])}
+            content = {**content, "members": infinities_as_text(content["members"])}
         write_json(self.path / "run.json", content)
 
 
@@ -151,13 +159,13 @@ def _program(path: Path) -> list[str]:
 
 
 def describe_run(config: Any, num_seeds: int) -> dict[str, Any]:
-    """What run.json says before anything has run: command, algorithm, environment, config, versions, git, devices."""
+    """The content of run.json before anything has run: command, algorithm, config, versions, git, devices."""
     kind = type(config)
     return {
         "status": "running",
         "command": shlex.join([*_program(Path(sys.argv[0])), *sys.argv[1:]]),
         "algorithm": algorithm_name(kind),
-        "env": portable(config.env),
+        "env": portable(canonical(config.env)),
         "seed": config.seed,
         "num_seeds": num_seeds,
         "config": config_to_json(config),
@@ -184,7 +192,7 @@ def config_to_json(config: Any) -> dict[str, Any]:
     plain = {}
     for name, value in content.items():
         try:
-            plain[name] = json.loads(json.dumps(spelled(value)))
+            plain[name] = json.loads(json.dumps(infinities_as_text(value)))
         except TypeError:
             whose = f"{algorithm_name(type(config))}.{type(config).__qualname__}"
             raise TypeError(
@@ -222,7 +230,7 @@ def latest_run(root: str | Path = "runs") -> Path:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether a run can begin there: files left by a run that was interrupted before it began do not count."""
+    """True if a run can begin there: files left by a run that was interrupted before it began do not count."""
     return path.is_dir() and all(_is_leftover(file.name) for file in path.iterdir())
 
 

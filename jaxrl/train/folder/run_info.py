@@ -5,20 +5,18 @@ Readers of a run folder get the types that are written here, or one sentence tha
 
 from __future__ import annotations
 
+import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
-from jaxrl.train.folder.json_file import DamagedFileError, read_json
-from jaxrl.train.folder.row_check import check_lengths
-from jaxrl.train.folder.typed import from_json
+from jaxrl.train.folder.json_file import DamagedFileError, from_json, read_json
+from jaxrl.train.folder.json_lines import check_lengths
 
 __all__ = ["PLAN_FILES", "RunInfo", "plan_in", "read_checklist", "read_ending", "read_run_info"]
 
 PLAN_FILES = {"sweep": "sweep.json", "search": "checklist.json"}
-"""What has several runs, and the file in its folder that tells of it."""
-
-_MOST_MEMBERS = 65_536
-"""More than anybody trains side by side."""
+"""The kinds of folders with several runs, and the file that marks each."""
 
 Measure = float | None | list[float | None]
 """A number, one for each member, or None where none is known."""
@@ -30,7 +28,7 @@ def plan_in(folder: Path) -> str | None:
 
 
 class Options(TypedDict, total=False):
-    """How `fit` was called."""
+    """The options of `fit`."""
 
     log_every: int | None
     eval_every: int | None
@@ -101,7 +99,7 @@ class _Lengthened(TypedDict):
 
 
 class Lengthened(_Lengthened, total=False):
-    """How long the run was before it was made longer, and the steps it had made then."""
+    """The length of the run before it was made longer, and the steps it had made then."""
 
     timesteps: int
 
@@ -136,7 +134,7 @@ class RunInfo(_Needed, total=False):
     trust_id: str
     sources: dict[str, Source]
     segment: list[int]
-    members: list[dict[str, int | float | Any]] | None
+    members: list[dict[str, int | float]] | None
     mesh: Mesh
     options: Options
     versions: dict[str, str]
@@ -147,12 +145,19 @@ class RunInfo(_Needed, total=False):
     resumed: int
     changed: list[str]
     tuning_seeds: list[int] | None
+    test_seeds: list[int] | None
     diverged: list[int] | None
     initial_state: str
     loss: str
+    lineage: dict[str, Any]
+    population: dict[str, Any]
+    notes: list[str]
     lengthened: list[Lengthened]
     goal: Goal | None
     evaluation: Evaluation | None
+    compile_seconds: float | None
+    compile_cached: bool | None
+    rollout_share: float | None
     train_seconds: float | None
     steps_per_second: float | None
     timesteps: int
@@ -185,24 +190,45 @@ def read_run_info(path: Path) -> dict[str, Any]:
     def check(content: dict[str, Any]) -> dict[str, Any]:
         about = {**_UNSAID, **from_json(RunInfo, content, "")}
         members = about["num_seeds"]
-        if not 1 <= members <= _MOST_MEMBERS:
-            raise ValueError(f"num_seeds must be from 1 to {_MOST_MEMBERS}, got {members}")
+        most = _most_members(path.parent)
+        if not 1 <= members <= most:
+            raise ValueError(f"num_seeds must be from 1 to {most} beside rows of this size, got {members}")
         if about["members"] is not None and len(about["members"]) != members:
             raise ValueError(f"it has {len(about['members'])} members and num_seeds={members}")
-        for own in about["members"] or ():
-            from_json(int, own.get("seed", 0), "members.seed")
+        for config in (about["config"], *(about["members"] or ())):
+            from_json(int, config.get("seed", 0), "seed")  # which makes paths
         if min(about["mesh"].values()) < 1:
             raise ValueError(f"mesh must be positive, got {about['mesh']}")
-        if unknown := sorted(set(about["options"]) - set(Options.__annotations__)):
-            raise ValueError(f"options.{unknown[0]} is not known")
+        if unknown := sorted({*_unknown(RunInfo, content, "")} - {*about.get("notes", ())}):
+            raise ValueError(f"{unknown[0]} is not known")
         check_lengths([about.get("evaluation") or {}], members)
         return about
 
     return _checked(path, check)
 
 
+def _most_members(folder: Path) -> int:
+    """The most seeds that the run in a folder can have: in metrics.jsonl each has a number in each row."""
+    rows = folder / "metrics.jsonl"
+    return max(65_536, rows.stat().st_size if rows.is_file() else 0)
+
+
+def _unknown(hint: Any, value: Any, name: str) -> Iterator[str]:
+    """The fields at any depth that a type does not have; an evaluation has any numbers."""
+    if typing.is_typeddict(hint) and hint is not Evaluation and isinstance(value, dict):
+        hints = typing.get_type_hints(hint)
+        for key, inner in value.items():
+            yield from _unknown(hints[key], inner, f"{name}{key}.") if key in hints else [f"{name}{key}"]
+    elif typing.get_origin(hint) in (dict, list) and value is not None:
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _unknown(typing.get_args(hint)[-1], inner, name)
+    else:
+        for kind in typing.get_args(hint):
+            yield from _unknown(kind, value, name)
+
+
 def read_ending(path: Path) -> tuple[str, str | None]:
-    """How far a run or a sweep is, by its run.json or sweep.json, and why it diverged if it has.
+    """The progress of a run or a sweep, by its run.json or sweep.json, and the reason why it diverged if it has.
 
     Raises:
         FileNotFoundError: There is no such file.

@@ -1,18 +1,22 @@
-"""Whether two run.json describe the same run: everything that determines its rows is equal, the rest may differ."""
+"""Comparison of two run.json: of the same run everything that determines its rows is equal, the rest may differ."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
+import jaxrl
+from jaxrl.train.devices import hosts
 from jaxrl.train.folder.run_folder import class_name, config_from_json, config_to_json
 from jaxrl.train.folder.sources import describe_sources, hashes
-from jaxrl.train.lineage import Lineage
-from jaxrl.train.members import describe_member
+from jaxrl.train.members import Lineage, describe_member
 
-__all__ = ["MAY_CHANGE", "config_in", "differences", "run_differences", "wanted"]
+__all__ = ["MAY_CHANGE", "check_hosts", "config_in", "differences", "run_differences", "wanted"]
 
 MAY_CHANGE = frozenset(
     {
@@ -117,14 +121,47 @@ def _deciding(config: Any, about: Mapping[str, Any]) -> dict[str, Any]:
     return {**config_in(about, config), "algorithm": about["config_class"], **facts, **options}
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+def check_hosts(about: Mapping[str, Any]) -> None:
+    """Compare what determines the rows in every process of a run, which would drift apart; all must call it.
+
+    Args:
+        about: What run.json says before the run starts, and whether there is a `time_split`.
+
+    Raises:
+        ValueError: In all processes: two of them have other settings, files or versions.
+    """
+    if jax.process_count() == 1:
+        return
+    sources = about.get("sources", {})
+    files = {f"{role}: {name}": text for role, own in sources.items() for name, text in hashes(own).items()}
+    package = sorted(Path(jaxrl.__file__).parent.rglob("*.py"))
+    files["jaxrl"] = hashlib.sha256(b"".join(path.read_bytes() for path in package)).hexdigest()
+    flags = " ".join(flag for flag in about["xla_flags"].split() if "device_count" not in flag)
+    options = {name: value for name, value in about["options"].items() if name != "logger"}  # process 0's alone
+    facts = {
+        name: about.get(name) for name in (*_FACTS, "config_class", "members", "versions", "jax_settings", "time_split")
+    }
+    mine = {**about["config"], **options, **facts, "files": files, "xla_flags": flags}
+    first, *others = hosts.exchange(mine)
+    for i, other in enumerate(others, start=1):
+        found = ", ".join(differences(first, other, ("in process 0", f"in process {i}")))
+        if found:
+            raise ValueError(
+                f"The processes of this run would not train the same: {found}. Start the same command with the same "
+                f"files and versions in each."
+            )
+
+
+def differences(
+    there: Mapping[str, Any], here: Mapping[str, Any], places: tuple[str, str] = ("there", "here")
+) -> Iterator[str]:
     """The differences, for example `lr is 0.001 there and 0.002 here`; missing values count as None."""
     for name in dict.fromkeys([*here, *there]):
         then, now = there.get(name), here.get(name)
         if isinstance(then, Mapping) and isinstance(now, Mapping):
-            yield from (f"{name}.{text}" for text in differences(then, now))
+            yield from (f"{name}.{text}" for text in differences(then, now, places))
         elif _differ(then, now):
-            yield f"{name} is {_words(then)} there and {_words(now)} here"
+            yield f"{name} is {_words(then)} {places[0]} and {_words(now)} {places[1]}"
 
 
 def _other_members(before: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[str]:
@@ -143,7 +180,7 @@ def _members(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _differ(then: Any, now: Any) -> bool:
-    """Whether two values differ, also as JSON text, in which a tuple is a list and NaN equals itself."""
+    """True if two values differ, also as JSON text, in which a tuple is a list and NaN equals itself."""
     return then != now and json.dumps(then, sort_keys=True) != json.dumps(now, sort_keys=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 from collections.abc import Callable, Mapping
@@ -9,9 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from jaxrl.algorithm import made_from
-from jaxrl.neighbours import part_of
 from jaxrl.registry import lives_here, own_code
-from jaxrl.source_file import SourceFile, read_source, source_of
+from jaxrl.source_file import SourceFile, part_of, read_source, source_of
 
 __all__ = [
     "FOLDER",
@@ -20,18 +20,16 @@ __all__ = [
     "describe_sources",
     "hashes",
     "keep_sources",
-    "kept_source",
-    "named_code",
     "not_loadable",
     "own_loss",
     "own_make",
     "portable",
-    "restored",
+    "read_copy",
 ]
 
 FOLDER = "source"
 """The folder of the copies, in the run folder."""
-NAMED = ("env", "params", "network")
+NAMED = ("env", "params", "network", "memory", "optimizer")
 """The fields of a config that can name code of the user's own, such as `./my_env.py:MyEnv`."""
 
 
@@ -79,21 +77,6 @@ def portable(name: str) -> str:
     return f"{FOLDER}/{Path(own[0]).name}:{own[1]}{mark}{query}"
 
 
-def restored(name: str, folder: Path) -> str:
-    """The inverse of `portable` for a run in `folder`."""
-    return str(folder / name) if name.startswith(f"{FOLDER}/") and own_code(name) is not None else name
-
-
-def named_code(config: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """For each field that names the user's own code, the file or module and the name in it.
-
-    Args:
-        config: The fields of a config, as in run.json.
-    """
-    names = {role: config.get(role) for role in NAMED}
-    return {role: own for role, name in names.items() if isinstance(name, str) and (own := own_code(name)) is not None}
-
-
 def not_loadable(config: Any) -> list[str]:
     """A sentence for each part of a run that no other process can load, and what to do about it."""
     sentences = []
@@ -102,7 +85,7 @@ def not_loadable(config: Any) -> list[str]:
         if name is not None:
             sentences.append(
                 f"Other processes cannot load this run, because {name} is defined only here: eval, render and resume "
-                f'need a class in a file, {role}="./my_{role}.py:{name}", or in a module that can be imported.'
+                f'need it in a file, {role}="./my_{role}.py:{name}", or in a module that can be imported.'
             )
     if type(config).__module__ == "__main__" and source_of(type(config)) is None:
         sentences.append(
@@ -131,37 +114,40 @@ def _loss(algo: Any) -> str | None:
 
 
 def changed(about: Mapping[str, Any]) -> list[str]:
-    """A sentence for each file that has changed since the run was made."""
+    """A sentence for each file that has changed since the run was made.
+
+    Args:
+        about: The content of run.json of a run that this user has made: it says which files are read.
+    """
     sentences = []
     for source in about.get("sources", {}).values():
         for name, sha256 in hashes(source).items():
             path = Path(source["path"]).parent / name
-            if path.is_file() and _sha256(path.read_bytes()) != sha256:
-                sentences.append(f"{path} has changed since this run was made; the copy in the run folder is used.")
+            with contextlib.suppress(OSError):  # moved, or no longer readable
+                if _sha256(path.read_bytes()) != sha256:
+                    sentences.append(f"{path} has changed since this run was made; the copy in the run folder is used.")
     return list(dict.fromkeys(sentences))
 
 
-def kept_source(about: Mapping[str, Any], folder: Path, role: str) -> SourceFile | None:
-    """The copy of a file that a run is made of, with what was kept beside it; None if that part is not in a file.
+def read_copy(folder: Path, source: Mapping[str, Any]) -> SourceFile:
+    """The copy of a file that a run is made of, with what was kept beside it, as the bytes that were checked.
 
     Args:
-        about: The content of run.json.
         folder: The run folder.
-        role: `"algorithm"`, or one of `NAMED`.
+        source: One of the `sources` in its run.json.
 
     Raises:
-        ValueError: A copy is not what run.json says.
+        ValueError: A copy is not there, or is not what run.json says.
     """
-    source = about.get("sources", {}).get(role)
-    if source is None:
-        return None
     kept = {}
     for name, sha256 in hashes(source).items():
-        place = folder / FOLDER / name
-        inside = (folder / FOLDER).resolve() / name  # whatever the file says, nothing outside the folder is read
-        if ".." in PurePosixPath(name).parts or not place.is_file() or place.resolve() != inside:
-            raise ValueError(f"{folder} has lost the file {name}, which its {role} was made from.")
-        kept[name] = place.read_bytes()
+        place, inside = folder / FOLDER / name, folder.resolve() / FOLDER / name
+        outside = ".." in inside.parts or not inside.is_relative_to(folder.resolve())
+        with contextlib.suppress(OSError, ValueError):  # whatever a stranger calls a file
+            if not outside and place.is_file() and place.resolve() == inside:  # not through a link
+                kept[name] = place.read_bytes()
+        if name not in kept:
+            raise ValueError(f"{folder} has lost the file {name}, which it was made from.")
         if _sha256(kept[name]) != sha256:
             raise ValueError(f"{place} is not the file that the run was made with, so it is not used.")
     return SourceFile(folder / FOLDER / Path(source["file"]).name, kept)
@@ -173,9 +159,11 @@ def _own_files(config: Any) -> dict[str, SourceFile]:
     algorithm = source_of(type(config))
     if algorithm is not None:
         files["algorithm"] = algorithm
-    for role, (place, _) in named_code({name: getattr(config, name, None) for name in NAMED}).items():
-        if place.endswith(".py"):
-            files[role] = read_source(place)
+    for role in NAMED:
+        name = getattr(config, role, None)
+        own = own_code(name) if isinstance(name, str) else None
+        if own is not None and own[0].endswith(".py"):
+            files[role] = read_source(own[0])
     _check_names(files)
     return files
 

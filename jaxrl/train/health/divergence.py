@@ -1,4 +1,4 @@
-"""Detect losses and parameters that are no longer finite: of which member, since when, in which leaves."""
+"""Losses and parameters that are no longer finite: of which member, since when, in which leaves; and gradients of 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxrl.train.devices.hosts import fetch
 from jaxrl.train.members import Members
 from jaxrl.train.metrics import columns, flatten
 
-__all__ = ["Divergence", "finite_members", "who"]
+__all__ = ["Divergence", "Idle", "finite_members", "who"]
 
 
 class Divergence:
@@ -68,7 +68,7 @@ class Divergence:
         return said, None
 
     def _nobody_is_left(self, good: np.ndarray) -> bool:
-        """Whether all members have diverged, given which losses `[L, n, M]` are finite."""
+        """True if all members have diverged, given which losses `[L, n, M]` are finite."""
         if self._revives:
             return not good[:, -1].all(0).any()
         return len(self._since) == len(self._members)
@@ -103,7 +103,7 @@ class Divergence:
 
 
 def finite_members(params: Any, members: int) -> np.ndarray:
-    """Whether all parameters of each member are finite: bool `[M]`.
+    """The finiteness of the parameters of each member: bool `[M]`, True if all are finite.
 
     Args:
         params: Leaves `[M, …]`, or without members if there is one.
@@ -117,7 +117,7 @@ def finite_members(params: Any, members: int) -> np.ndarray:
 
 
 def who(members: Members, member: int) -> str:
-    """How to refer to a member in a sentence; a single member is called "training"."""
+    """The name of a member in a sentence; a single member is called "training"."""
     return f"{members.names[member]} (member {member})" if len(members) > 1 else "training"
 
 
@@ -130,3 +130,29 @@ def _not_finite(tree: Any, member: int | None = None) -> list[str]:
             if not np.isfinite(value).all():
                 names.append(jax.tree_util.keystr(path))
     return names
+
+
+PATIENCE = 10
+"""Updates without a gradient, once learning has begun, until the user hears of them."""
+
+
+class Idle:
+    """Watches the norms of gradients in a run that learns after `wait` updates, as far as its losses have some."""
+
+    def __init__(self, wait: int) -> None:
+        self._wait, self._seen, self._settled = wait, 0, False
+
+    def sentence(self, metrics: Metrics, last: bool) -> str | None:
+        """A sentence for the user, once, if all gradients were 0, those of the next n updates too: leaves `[n, …]`."""
+        losses = flatten(metrics.get("losses", {}))
+        norms = [values for name, values in losses.items() if name.endswith("grad_norm")]
+        self._seen += len(norms[0]) if norms else 0
+        moved = self._settled or not norms or any(norm.any() for norm in norms)
+        self._settled = moved or self._seen >= self._wait + (1 if last else PATIENCE)
+        if moved or not self._settled:
+            return None
+        return (
+            f"Nothing is learned: the gradient was 0 in all of {self._seen} updates, as if no step counted. Learning "
+            f"from a replay buffer leaves out steps that the clock cuts: let episodes last longer than one step, or "
+            f"return them as terminated if the task has ended."
+        )

@@ -1,9 +1,13 @@
-"""`on_nan="skip"`: an update that is not finite is discarded, and training continues from the parameters before it."""
+"""`on_nan="skip"`: an update that is not finite is discarded, and training continues from the parameters before it.
+
+`FiniteWatch` joins this with the check for divergence.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +15,15 @@ import numpy as np
 
 from jaxrl.algorithm import Algorithm, Metrics, field_names
 from jaxrl.errors import DivergedError
-from jaxrl.train.health.divergence import who
+from jaxrl.train.health.divergence import Divergence, who
 from jaxrl.train.members import Members
 
-__all__ = ["PATIENCE", "NanGuard", "OnNan", "handle_nan", "skip_bad_updates"]
+__all__ = ["PATIENCE", "FiniteWatch", "Inspection", "NanGuard", "OnNan", "handle_nan", "skip_bad_updates"]
 
 OnNan = Literal["stop", "skip"]
 
 PATIENCE = 100
-"""How many updates in a row may be skipped before training counts as hopeless."""
+"""The number of updates in a row that may be skipped before training counts as hopeless."""
 
 
 def handle_nan(algo: Algorithm, on_nan: OnNan) -> Algorithm:
@@ -144,3 +148,63 @@ def _not_finite(tree: Any) -> jax.Array:
 
 def _is_float(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+class Inspection(NamedTuple):
+    """The findings in the metrics of some updates."""
+
+    metrics: Metrics
+    """The metrics up to the update that ends the run, if one does, without the entries only the NaN guard reads."""
+    updates: int
+    """The number of updates in `metrics`."""
+    sentences: list[str]
+    """Sentences for the user."""
+    error: DivergedError | None
+    """The error that ends the run, once the rows before it are written."""
+
+
+class FiniteWatch:
+    """Runs the NaN guard and the divergence check on the host.
+
+    Args:
+        members: The members of the run.
+        num_updates: Updates in the whole run.
+        state_shape: The shapes of the train state.
+        advice: Returns what to try, as the end of the error message.
+        revives: Whether a member that has diverged may go on as a copy of another one.
+    """
+
+    def __init__(
+        self,
+        members: Members,
+        num_updates: int,
+        state_shape: Any,
+        advice: Callable[[], str],
+        *,
+        revives: bool = False,
+    ) -> None:
+        self.divergence = Divergence(members, num_updates, advice, revives=revives)
+        self._guard = NanGuard(members, num_updates, state_shape)
+
+    def inspect(self, metrics: Metrics, updates: int, done: int, state: Any) -> Inspection:
+        """Inspect the metrics of n updates.
+
+        Args:
+            metrics: Leaves `[n, …]` or `[n, M, …]`.
+            updates: n.
+            done: Updates done before these.
+            state: The train state after these updates or somewhat later, for the names of parameters.
+        """
+        metrics, skipped, hopeless = self._guard.take(metrics, done)
+        said, diverged = self.divergence.check_losses(metrics, done, state)
+        error = hopeless or diverged
+        if error is not None and error.update is not None:
+            updates = error.update - done
+            metrics = _first(metrics, updates)
+        return Inspection(metrics, updates, skipped + said, error)
+
+
+def _first(metrics: Metrics, updates: int) -> Metrics:
+    if isinstance(metrics, dict):
+        return {name: _first(value, updates) for name, value in metrics.items()}
+    return metrics[:updates]

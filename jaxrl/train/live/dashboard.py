@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -10,12 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxrl.display import data_size
-from jaxrl.train.live.chart import chart, resample, sparkline
 from jaxrl.train.live.view import PARTS, Band, RunView, duration, number
 from jaxrl.train.metrics import metric_of
-from jaxrl.train.pictures.curve import short
+from jaxrl.train.pictures import short
 
-__all__ = ["NARROWEST", "WIDEST", "draw"]
+__all__ = ["NARROWEST", "WIDEST", "chart", "draw", "resample", "sparkline"]
 
 NARROWEST, WIDEST = 60, 120
 _CHART_HEIGHT = 5
@@ -37,6 +39,7 @@ def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
     now = time.time() if now is None else now
     width = min(max(width, NARROWEST), WIDEST)
     room = width - 4
+    # From top to bottom: the curve, the numbers, the progress, the time, the machine, and the latest words.
     parts: list[RenderableType] = []
     if view.row is not None:
         parts += [_curve(view, room), Text(), _numbers(view, room), Text()]
@@ -44,14 +47,15 @@ def draw(view: RunView, width: int = 80, now: float | None = None) -> Panel:
     for text in (_evaluation(view), view.message):
         if text:
             parts.append(_line(text, room, "dim"))
+    # The frame says how the run is: its colour, and a clock in phases other than training.
     waited = now - view.since
     clock = f" {duration(waited)}" if view.phase in PARTS and view.phase != "training" and waited >= 1 else ""
     ended = view.phase not in PARTS
     return Panel(
         Group(*parts),
-        title=f"[bold]{_escaped(view.title)}[/]",
+        title=Text(view.title, style="bold"),
         title_align="left",
-        subtitle=f"{_escaped(view.phase)}{clock}",
+        subtitle=Text(f"{view.phase}{clock}"),
         subtitle_align="left",
         border_style="green" if view.phase in ("finished", "done") else "yellow" if ended else "cyan",
         width=width,
@@ -105,6 +109,7 @@ def _numbers(view: RunView, room: int) -> RenderableType:
             left.append((label, (_with_range(view.bands[name], digits, view.members), mean)))
     episodes = row["episodes"] if isinstance(row["episodes"], list) else [row["episodes"]]
     left += [("episodes", (f"{sum(episodes):,} in the last row",)), ("trained", (duration(row["seconds"]),))]
+    # Losses share the other half; without room for their curves only their values.
     losses = [name for name in view.bands if name.startswith("losses/") and name != "losses/total"][:_LOSSES]
     half = room // 2
     spark = room - half - 24
@@ -146,7 +151,7 @@ def _progress(view: RunView, room: int) -> Text:
 
 
 def _split(view: RunView, room: int, now: float) -> list[Text]:
-    """How the time was spent: a bar and its legend."""
+    """The shares of the time: a bar and its legend."""
     spent = {part: seconds for part, seconds in view.split(now).items() if part in PARTS and seconds > 0}
     if view.rollout is not None and "training" in spent:
         training = spent.pop("training")
@@ -214,5 +219,73 @@ def _short(value: float | None) -> str:
     return f"{value:.3f}" if 0.01 <= abs(value) < 1000 or value == 0 else f"{value:.1e}"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_BAND = "░"
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """At most `width` characters, the lowest value `▁` and the highest `█`; blanks for None and NaN.
+
+    Values that are all the same are a line half way up, `▄`.
+    """
+    values = resample(values, width)
+    known = [v for v in values if v is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    if low == high:
+        return "".join(" " if v is None else "▄" for v in values)
+    step = (high - low) / 7
+    return "".join(" " if v is None else _BLOCKS[1 + round((v - low) / step)] for v in values)
+
+
+def chart(
+    mean: Sequence[float | None],
+    most: Sequence[float | None],
+    width: int,
+    height: int,
+    low: float | None = None,
+    high: float | None = None,
+) -> list[str]:
+    """The area below a curve, with the band between it and a second curve above it shaded; top row first.
+
+    Args:
+        mean: The curve; None and NaN leave a gap.
+        most: The upper end of the band, e.g. the best member; as long as `mean`.
+        width: Characters in each returned row.
+        height: Rows.
+        low: Value at the bottom; the minimum if left out.
+        high: Value at the top; the maximum if left out.
+    """
+    mean, most = resample(mean, width), resample(most, width)
+    known = [v for v in (*mean, *most) if v is not None]
+    low = min(known, default=0.0) if low is None else low
+    high = max(known, default=1.0) if high is None else high
+    scale = 8 * height / ((high - low) or 1.0)
+    rows = [[" "] * width for _ in range(height)]
+    for x, (value, top) in enumerate(zip(mean, most, strict=True)):
+        if value is None:
+            continue
+        # The lowest value is drawn too: a curve at the bottom is a visible line.
+        filled = min(max(round((value - low) * scale), 1), 8 * height)
+        shaded = filled if top is None else min(round((top - low) * scale), 8 * height)
+        for y in range(height):
+            eighths = filled - 8 * y
+            if eighths > 0:
+                rows[y][x] = _BLOCKS[min(eighths, 8)]
+            elif shaded - 8 * y >= 4:
+                rows[y][x] = _BAND
+    return ["".join(row) for row in reversed(rows)]
+
+
+def resample(values: Sequence[float | None], width: int) -> list[float | None]:
+    """At most `width` values: means of neighbours if there are more, None where none of them is a finite number."""
+    if len(values) > width:
+        edges = [round(i * len(values) / width) for i in range(width + 1)]
+        return [_mean(values[a:b]) for a, b in itertools.pairwise(edges)]
+    return [_mean([v]) for v in values]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    return sum(known) / len(known) if known else None

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any, TypedDict
 
+from jaxrl.errors import printable
 from jaxrl.train.devices.hosts import is_main
-from jaxrl.train.folder.json_file import read_json, write_json
+from jaxrl.train.folder.json_file import from_json, read_json, write_json
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.run_info import read_ending
-from jaxrl.train.folder.typed import from_json
 from jaxrl.train.live.view import PARTS, RunView
 
 __all__ = ["Follower", "Heartbeat", "memory_in_use"]
@@ -82,7 +82,7 @@ class Follower:
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self.view = RunView(folder.path.name, total=0)
+        self.view = RunView(printable(folder.path.name), total=0)
         self.status = "running"
         """`"running"`, or how the run ended."""
         self.error: str | None = None
@@ -102,15 +102,15 @@ class Follower:
         status, self.error = "running", None
         with contextlib.suppress(FileNotFoundError):  # a run that is still compiling has none yet
             # First, so that everything written before a run ended is read below.
-            status, self.error = read_ending(self._folder.path / "run.json")
+            status, self.error = _harmless(read_ending(self._folder.path / "run.json"))
         self._live = _read_live(self._folder.path / "live.json")
         for name in _SHARED:
             if name in self._live:
                 setattr(self.view, name, self._live[name])
         for row in self._rows.new():
-            self.view.add_row(row)
+            self.view.add_row(_harmless(row))
         for row in self._evaluations.new():
-            self.view.evaluation = row
+            self.view.evaluation = _harmless(row)
         # live.json knows best: for a while, run.json of a continued run still says how it ended before.
         phase = self._live.get("phase")
         if phase in PARTS or (phase is None and status == "running"):
@@ -125,12 +125,12 @@ class Follower:
 
     @property
     def ended(self) -> bool:
-        """Whether the run writes nothing more."""
+        """True if the run writes nothing more."""
         return self.status != "running" or self.gone
 
     @property
     def gone(self) -> bool:
-        """Whether the training process no longer exists; known only on its own machine."""
+        """True if the training process no longer exists; known only on its own machine."""
         process = self._live.get("pid")
         if self.status != "running" or process is None or self._live.get("host") != socket.gethostname():
             return False
@@ -169,4 +169,13 @@ def _read_live(path: Path) -> dict[str, Any]:
     seconds = [content.get("since", 0.0), content.get("time", 0.0), *content.get("spent", {}).values()]
     good = all(math.isfinite(value) and abs(value) < _LATEST for value in seconds)
     good = good and 0 < content.get("pid", 1) < 2**31 and content.get("total", 0) >= 0
-    return content if good else {}
+    return _harmless(content) if good else {}
+
+
+def _harmless(content: Any) -> Any:
+    """The content of a JSON file with all of its texts printable."""
+    if isinstance(content, str):
+        return printable(content)
+    if isinstance(content, dict):
+        return {printable(name): _harmless(value) for name, value in content.items()}
+    return type(content)(map(_harmless, content)) if isinstance(content, list | tuple) else content

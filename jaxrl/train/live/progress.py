@@ -15,7 +15,7 @@ from jaxrl.train.devices.hosts import is_main
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.live.heartbeat import Heartbeat
 from jaxrl.train.live.view import RunView, duration, number, returns_text
-from jaxrl.train.metrics import mean_over_members
+from jaxrl.train.metrics import flat_row, mean_over_members, own_metrics
 
 __all__ = ["LineProgress", "LiveProgress", "Progress", "evaluation_line", "make_progress", "on_terminal", "row_line"]
 
@@ -176,7 +176,7 @@ def make_progress(
 
 
 def on_terminal() -> bool:
-    """Whether the output goes to a terminal that can redraw."""
+    """True if the output goes to a terminal that can redraw."""
     if sys.stdout is None:  # closed by whoever started the process
         return False
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
@@ -199,7 +199,8 @@ def row_line(view: RunView) -> str:
         cells.append(("win rate", number(mean_over_members(row["win_rate"]))))
     cells.append(("return", returns_text(row)))
     cells.append(("length", number(mean_over_members(row["length_mean"]), 1)))
-    cells += [(name, number(mean_over_members(value))) for name, value in row.get("info", {}).items()]
+    flat = flat_row(row)
+    cells += [(name, number(mean_over_members(flat[name]))) for name in own_metrics(flat)]
     cells.append(("ETA", duration(view.left)))
     return "  ".join(f"{name} {value}" for name, value in cells)
 

@@ -57,7 +57,7 @@ class RunView:
     phase: str = "starting"
     """The current phase: one of `PARTS`, or how the run ended."""
     since: float = dataclasses.field(default_factory=time.time)
-    """When the phase began, in seconds since 1970."""
+    """The time at which the phase began, in seconds since 1970."""
     spent: dict[str, float] = dataclasses.field(default_factory=dict)
     """Seconds in each of `PARTS`, not counting the current phase."""
     rollout: float | None = None

@@ -1,4 +1,4 @@
-"""Where a run's metrics go besides metrics.jsonl: Weights & Biases, TensorBoard, or your own logger.
+"""Destinations of a run's metrics besides metrics.jsonl: Weights & Biases, TensorBoard, or your own logger.
 
 fit(algo, config, "runs/a", logger="wandb")
 fit(algo, config, "runs/b", logger={"kind": "tensorboard", "names": "cleanrl", "per_seed": True})

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from jaxrl.errors import error_text
 from jaxrl.train.callbacks import Callback
 from jaxrl.train.devices.hosts import is_main
-from jaxrl.train.health.mishap import in_words
 
 __all__ = ["Kind", "Logger", "LoggerOptions", "Names", "follow", "make_logger"]
 
@@ -53,7 +53,7 @@ class LoggerOptions:
     names: Names = "jaxrl"
     """The naming of metrics: as in metrics.jsonl, or as in CleanRL."""
     per_seed: bool = False
-    """Whether each seed or member gets its own run (folder, file), instead of one with the mean over all of them."""
+    """True if each seed or member gets its own run (folder, file), instead of one with the mean over all of them."""
 
     def __post_init__(self) -> None:
         for name, choices in (("kind", get_args(Kind)), ("names", get_args(Names))):
@@ -131,4 +131,4 @@ class _Guarded(Logger):
             call(self._logger)
         except Exception as error:  # whatever foreign code raises
             self._logger = None
-            self._say(f"The {self._kind} logger has failed and is off; training goes on. It said: {in_words(error)}")
+            self._say(f"The {self._kind} logger has failed and is off; training goes on. It said: {error_text(error)}")

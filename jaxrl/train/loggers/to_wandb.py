@@ -24,9 +24,9 @@ except ImportError as error:
 __all__ = ["WandbLogger"]
 
 INIT_SECONDS = 8.0
-"""How long the server may take to answer before the run goes offline."""
+"""The time in which the server has to answer, or the run goes offline."""
 FINISH_SECONDS = 60.0
-"""How long the upload of the last rows may take."""
+"""The most time for the upload of the last rows."""
 
 
 class WandbLogger(Logger):
@@ -54,11 +54,11 @@ class WandbLogger(Logger):
 
     def row(self, row: dict[str, Any]) -> None:
         for track, run in self._runs:
-            run.log(track.row(row))
+            _log(run, track.row(row), row["timesteps"])
 
     def evaluation(self, row: dict[str, Any]) -> None:
         for track, run in self._runs:
-            run.log(track.evaluation(row))
+            _log(run, track.evaluation(row), row["timesteps"])
 
     def close(self, about: dict[str, Any]) -> None:
         runs, self._runs = self._runs, []
@@ -97,6 +97,7 @@ class WandbLogger(Logger):
                 settings=wandb.Settings(**settings),
             )
 
+        # Without an answer everything is written for a later `wandb sync`.
         try:
             run = init(self._mode, run_id)
         except (wandb.Error, OSError) as error:
@@ -106,6 +107,12 @@ class WandbLogger(Logger):
             run = init("offline", secrets.token_hex(4))  # wandb still holds the other id
         run.define_metric("*", step_metric=track.step)
         return run
+
+
+def _log(run: Any, numbers: dict[str, float], timesteps: int) -> None:
+    """Log a row under its environment steps, so that a resumed run goes on where wandb already has rows."""
+    if timesteps >= run.starting_step:
+        run.log(numbers, step=timesteps)
 
 
 def _mode() -> Any:

@@ -1,5 +1,7 @@
 """A run as loggers see it: for each seed, or for all together, flat rows of numbers under one of two sets of names.
 
+`CsvLogger` writes them as they are.
+
 CleanRL's names are those that the tools of Open RL Benchmark read: `charts/episodic_return` over `global_step`, with
 `env_id`, `exp_name` and `seed` in the config.
 """
@@ -7,21 +9,22 @@ CleanRL's names are those that the tools of Open RL Benchmark read: `charts/epis
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from jaxrl.train.folder.json_file import infinities_as_text
 from jaxrl.train.folder.run_folder import config_from_json
 from jaxrl.train.folder.trust import known_class
-from jaxrl.train.folder.typed import spelled
-from jaxrl.train.lineage import point_at
-from jaxrl.train.loggers.base import Names
-from jaxrl.train.members import describe_member
-from jaxrl.train.metrics import flat_row, mean_over_members
+from jaxrl.train.loggers.base import Logger, Names
+from jaxrl.train.members import describe_member, point_at
+from jaxrl.train.metrics import flat_row, mean_over_members, own_metrics
 
-__all__ = ["Track", "tracks"]
+__all__ = ["CsvLogger", "Track", "tracks"]
 
 _CLEANRL = {
     "return_mean": "charts/episodic_return",
@@ -75,7 +78,7 @@ class Track:
         if self.names == "jaxrl":
             return self._numbers(flat)
         numbers = self._numbers(
-            {_CLEANRL.get(k, k): v for k, v in flat.items() if k in _CLEANRL or k.startswith("losses/")}
+            {_CLEANRL.get(k, k): v for k, v in flat.items() if k in _CLEANRL or k.startswith(("losses/", "info/"))}
         )
         seconds, steps = row["seconds"], row["timesteps"]
         numbers["charts/SPS"] = steps / max(seconds, 1e-9)
@@ -85,7 +88,9 @@ class Track:
     def evaluation(self, row: dict[str, Any]) -> dict[str, float]:
         """A row of evaluations.jsonl in the same form."""
         if self.names == "cleanrl":
-            known = {_CLEANRL_EVALUATION[k]: v for k, v in row.items() if k in _CLEANRL_EVALUATION}
+            flat = flat_row(row)
+            names = _CLEANRL_EVALUATION | {name: f"eval/{name}" for name in own_metrics(flat)}
+            known = {names[k]: v for k, v in flat.items() if k in names}
             return {"global_step": row["timesteps"], **self._numbers(known)}
         known = {k if k == "timesteps" else f"evaluation/{k}": v for k, v in flat_row(row).items() if k != "seconds"}
         return self._numbers(known)
@@ -122,7 +127,7 @@ class Track:
     def _typed_config(self) -> Any:
         kind = known_class(self._about["config_class"])
         with contextlib.suppress(ValueError):  # of another version
-            return None if kind is None else config_from_json(kind, spelled(self.config))
+            return None if kind is None else config_from_json(kind, infinities_as_text(self.config))
         return None
 
 
@@ -134,7 +139,7 @@ def tracks(about: dict[str, Any], names: Names, per_seed: bool) -> list[Track]:
         names: The naming of metrics.
         per_seed: Whether every member has its own track.
     """
-    base, count = about["config"], about["num_seeds"]
+    base, count = {"seed": about.get("seed", 0), **about["config"]}, about["num_seeds"]
     members = about.get("members") or [{"seed": base["seed"] + m} for m in range(count)]
     if not per_seed and count > 1:
         members, index = members[:1], [None]
@@ -164,3 +169,35 @@ def _config_then(config: Any, about: Mapping[str, Any], steps: int, update: int)
     if "lineage" not in about:
         return config
     return dataclasses.replace(config, **point_at(about["lineage"], update))
+
+
+class CsvLogger(Logger):
+    """Writes `<track>.csv` for `jaxrl export`, with the columns of the rows; evaluations are left out.
+
+    The files are written at the end, when all columns are known.
+    """
+
+    def __init__(self, names: Names = "jaxrl", per_seed: bool = False) -> None:
+        self._names: Names = names
+        self._per_seed = per_seed
+        self._rows: list[tuple[Track, list[dict[str, float]]]] = []
+        self._folder = Path()
+
+    def open(self, about: dict[str, Any], folder: Path | None, say: Callable[[str], None]) -> None:
+        if folder is None:
+            raise ValueError("CSV files need a place: name a folder.")
+        self._folder = folder
+        self._rows = [(track, []) for track in tracks(about, self._names, self._per_seed)]
+
+    def row(self, row: dict[str, Any]) -> None:
+        for track, rows in self._rows:
+            rows.append(track.row(row))
+
+    def close(self, about: dict[str, Any]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for track, rows in self._rows:
+            columns = list(dict.fromkeys(name for row in rows for name in row))
+            with (self._folder / f"{track.name}.csv").open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, columns)
+                writer.writeheader()
+                writer.writerows(rows)

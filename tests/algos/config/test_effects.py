@@ -12,7 +12,7 @@ import pytest
 from family import agent_of
 
 from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, qmix, sac, stream_ac, stream_q, td3
-from jaxrl.fields import settled
+from jaxrl.config import settled
 from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 

@@ -15,7 +15,7 @@ from family import MODULES, agent_of
 import jaxrl
 from jaxrl.algos import ippo, mappo, self_play
 from jaxrl.algos.on_policy import collect
-from jaxrl.cli.train import parse_flags
+from jaxrl.cli.flags import parse_flags
 from jaxrl.rl.advantage import gae
 from jaxrl.tuning.search_space import points
 
@@ -128,7 +128,7 @@ def advantages(config: Any) -> Callable[[Any], jax.Array]:
     agent = agent_of(ippo.make(config))
 
     def of(state: Any) -> jax.Array:
-        h = config.hyperparams_now(agent, state)
+        h = agent.schedule(agent, state)
         _, seen = collect(agent, state, h)
         return gae(seen.reward, seen.discount, seen.cut, seen.traj.extras["value"], seen.next_value, h.gae_lambda)
 
@@ -166,7 +166,8 @@ def now(update: int, **fields: Any) -> Any:
     """The hyperparameters of IPPO in an update."""
     config = ippo.Config(**{**SMALL, **fields})
     state = SimpleNamespace(hyperparams=config.hyperparams, update=jnp.int32(update))
-    return config.hyperparams_now(agent_of(ippo.make(config)), state)
+    agent = agent_of(ippo.make(config))
+    return agent.schedule(agent, state)
 
 
 def test_schedules_apply_to_a_policys_own_value():

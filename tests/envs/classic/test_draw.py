@@ -108,3 +108,10 @@ def test_the_pendulum_is_upright_at_angle_0_and_turns_to_the_left():
     np.testing.assert_allclose(end_of(rod), [[0, 1], [-1, 0], [0, -1]], atol=1e-12)
     assert list(scene.captions[1].text)[:2] == ["+0.0°", "+90.0°"]
     assert scene.step_seconds == pytest.approx(0.05)
+
+
+def test_both_mountain_cars_have_their_names():
+    for name, title in (("mountain_car", "MountainCar"), ("mountain_car_continuous", "MountainCarContinuous")):
+        env = jaxrl.make(f"classic/{name}")
+        states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.reset(jax.random.key(0))[1])
+        assert env.draw(states).captions[0].text == title

@@ -7,8 +7,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from jaxrl.envs.hanabi.draw import draw
-from jaxrl.envs.hanabi.text import describe
+from jaxrl.envs.hanabi.draw import describe, draw
 from jaxrl.render.scene import Circle, Rect, Text
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.hide_and_seek.doors import doors_blocked
-from jaxrl.envs.hide_and_seek.start import start
+from jaxrl.envs.hide_and_seek.layouts import start
+from jaxrl.envs.hide_and_seek.rules import doors_blocked
 from jaxrl.envs.hide_and_seek.world import Params, State
 
 B, CELL = 192, 0.01

@@ -11,8 +11,9 @@ import jaxrl
 from jaxrl.algos import ippo
 from jaxrl.envs.hide_and_seek import LAYOUTS, stages
 from jaxrl.envs.hide_and_seek.geometry import FAR
-from jaxrl.envs.hide_and_seek.start import start
-from jaxrl.render import compose, rasterise
+from jaxrl.envs.hide_and_seek.layouts import start
+from jaxrl.render import rasterise
+from jaxrl.render.scene import with_captions
 from jaxrl.spaces import MultiDiscrete
 
 
@@ -130,7 +131,7 @@ def test_pictures():
         np.testing.assert_allclose(np.stack([discs[agent].x, discs[agent].y], 1), states.position[:, i], atol=1e-6)
     [box] = [s for s in scene.shapes if s.tip is not None and s.tip.title == "box 0"]
     assert list(box.tip.rows["locked"]) == ["no", "by hiders", "no"]  # pyright: ignore
-    frames = rasterise(compose.with_captions(scene), width=96)
+    frames = rasterise(with_captions(scene), width=96)
     assert frames.shape[0] == 3
     assert (frames[0] != frames[1]).any()
 

@@ -10,7 +10,7 @@ import pytest
 from hand_made import NAME, after, world
 
 import jaxrl
-from jaxrl.envs.hide_and_seek.hands import locking, nearest
+from jaxrl.envs.hide_and_seek.rules import locking, nearest
 
 BESIDE = (2.5, 1)  # a quarter of a metre from the middle of the box at (3, 1) to its left side, and so in reach
 

@@ -9,9 +9,8 @@ import pytest
 from slow_sight import depth_of_disc, sight
 
 import jaxrl
-from jaxrl.envs.hide_and_seek.contacts import SLOP
-from jaxrl.envs.hide_and_seek.observe import OBJECT, OTHER, OWN, agents_of, objects_of, walls_of
-from jaxrl.envs.hide_and_seek.senses import line_of_sight
+from jaxrl.envs.hide_and_seek.observe import OBJECT, OTHER, OWN, agents_of, line_of_sight, objects_of, walls_of
+from jaxrl.envs.hide_and_seek.physics import SLOP
 
 OPTIONS = "num_long_boxes=1&max_steps=100&preparation=20"
 WORLDS, STEPS = 8, 150

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.envs.jaxnav import geometry
+from jaxrl.envs.jaxnav import rules
 
 RNG = np.random.default_rng(0)
 WALLS = np.ones((7, 9), bool)
 WALLS[1:-1, 1:-1] = RNG.random((5, 7)) < 0.3
 HALF = 0.25
 SIDE = np.linspace(-1, 1, 81)
-AROUND = geometry.neighbours(jnp.asarray(WALLS))
+AROUND = rules.neighbours(jnp.asarray(WALLS))
 POINTS = np.stack(np.meshgrid(SIDE, SIDE), -1).reshape(-1, 2)  # of a square of side 2
 
 
@@ -31,7 +31,7 @@ def poses(count):
 
 def test_squares_hit_walls():
     position, heading = poses(400)
-    hits = jax.jit(jax.vmap(geometry.hits_wall, (0, 0, None, None)))
+    hits = jax.jit(jax.vmap(rules.hits_wall, (0, 0, None, None)))
     got, grown, shrunk = (
         np.asarray(hits(position.astype(np.float32), heading.astype(np.float32), half, AROUND))
         for half in (HALF, HALF + 0.01, HALF - 0.01)
@@ -44,7 +44,7 @@ def test_squares_hit_walls():
 
 
 def test_squares_hit_each_other():
-    hits = jax.jit(jax.vmap(geometry.hits_robot, (0, 0, None)))
+    hits = jax.jit(jax.vmap(rules.hits_robot, (0, 0, None)))
     center = RNG.uniform(0, 1.2, (300, 3, 2))
     angle = RNG.uniform(-np.pi, np.pi, (300, 3))
     got, grown, shrunk = (
@@ -67,7 +67,7 @@ def test_squares_hit_each_other():
 @pytest.mark.parametrize("radius", [0.3, 0.9])
 def test_circles_are_free(radius):
     center, _ = poses(300)
-    free = jax.jit(jax.vmap(geometry.circle_is_free, (0, None, None)))
+    free = jax.jit(jax.vmap(rules.circle_is_free, (0, None, None)))
     got = np.asarray(free(center.astype(np.float32), radius, AROUND))
     disc = radius * POINTS[np.linalg.norm(POINTS, axis=1) <= 1]
     around = radius * np.stack([np.cos(a := np.linspace(0, 2 * np.pi, 720)), np.sin(a)], 1)
@@ -80,7 +80,7 @@ def test_rays_end_at_walls():
     position, _ = poses(200)
     position = position[~is_wall(position)]
     angle = np.linspace(-np.pi, np.pi, 33).astype(np.float32)  # straight ones among them
-    distance = jax.jit(jax.vmap(lambda p: geometry.distance_to_walls(p, angle, jnp.asarray(WALLS), 4.0)))
+    distance = jax.jit(jax.vmap(lambda p: rules.distance_to_walls(p, angle, jnp.asarray(WALLS), 4.0)))
     got = np.asarray(distance(position.astype(np.float32)))
     along = np.linspace(0, 4, 4001)
     way = np.stack([np.cos(angle), np.sin(angle)], -1)[:, None] * along[:, None]
@@ -100,7 +100,7 @@ def test_rays_end_at_squares():
     center = center[np.linalg.norm(center - start, axis=1) > 0.5]
     heading = RNG.uniform(-np.pi, np.pi, len(center)).astype(np.float32)
     angle = np.linspace(-np.pi, np.pi, 65).astype(np.float32)
-    got = np.asarray(jax.jit(geometry.distance_to_squares)(start, angle, center, heading, HALF, 2.5))
+    got = np.asarray(jax.jit(rules.distance_to_squares)(start, angle, center, heading, HALF, 2.5))
     along = np.linspace(0, 2.5, 2501)
     points = start + np.stack([np.cos(angle), np.sin(angle)], -1)[:, None] * along[:, None]
     slow = np.empty_like(got)
@@ -113,6 +113,6 @@ def test_rays_end_at_squares():
 
 def test_angles_are_wrapped():
     angle = np.linspace(-20, 20, 400).astype(np.float32)
-    wrapped = np.asarray(geometry.wrapped(angle))
+    wrapped = np.asarray(rules.wrapped(angle))
     assert (np.abs(wrapped) <= np.float32(np.pi)).all()
     np.testing.assert_allclose(np.cos(wrapped - angle), 1.0, atol=1e-5)

@@ -9,7 +9,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.jaxnav import RandomMap
-from jaxrl.envs.jaxnav.random_map import regions
+from jaxrl.envs.jaxnav.maps import regions
 
 ENV = RandomMap(3, width=9, height=8, num_beams=4)
 

@@ -8,7 +8,7 @@ import pytest
 import jaxrl
 from jaxrl.envs.matrix import GAMES, MatrixGame
 from jaxrl.errors import UnknownNameError
-from jaxrl.report.ratings import equilibrium
+from jaxrl.report.arena import equilibrium
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -13,10 +13,9 @@ import pytest
 from scipy import stats
 
 import jaxrl
-from jaxrl.envs.draws import uniform_rows
-from jaxrl.envs.memory.battleship import place_ships
+from jaxrl.envs.batching import uniform_rows
+from jaxrl.envs.memory.boards import place_mines, place_ships
 from jaxrl.envs.memory.cards import deal
-from jaxrl.envs.memory.minesweeper import place_mines
 from jaxrl.render.scene import Rect, Text
 from tests.envs.memory.popgym_replay import play
 

@@ -95,3 +95,12 @@ def test_the_ball_and_its_trail_are_in_front_of_the_bricks():
     order = [shape.tip.title for shape in scene.shapes if shape.tip is not None]
     assert order.index("trail") == order.count("brick")
     assert order.index("ball") > order.index("trail")
+
+
+def test_the_player_is_seen_at_its_death():
+    """Above what it collides with."""
+    env = jaxrl.make("minatar/asterix")
+    replay = record(env, lambda obs, carry, key, mask: (jnp.int32(0), carry), jax.random.key(2), max_steps=40)
+    order = [shape.tip.title for shape in env.draw(replay.states).shapes if shape.tip is not None]
+    assert order[-1] == "player"
+    assert len(set(order)) > 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.draws import uniform_rows
+from jaxrl.envs.batching import uniform_rows
 from jaxrl.envs.minatar.game import UP
 
 minatar = pytest.importorskip("minatar")

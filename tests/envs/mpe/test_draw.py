@@ -55,6 +55,18 @@ def test_everything_is_inside_the_view(replay):
     assert right - left == pytest.approx(top - bottom)
 
 
+def test_words_are_inside_the_view(replay):
+    """Those of a speaker at the edge, too."""
+    states = dataclasses.replace(replay.states, position=replay.states.position + np.float32(3.0))
+    scene = replay.env.draw(states)
+    words = [shape for shape in scene.shapes if isinstance(shape, Rect) and shape.fill in (SAID, CELL)]
+    assert len(words) == 2 * 2 * 10
+    for word in words:
+        assert (word.x + word.dx > scene.view[0]).all()
+        assert (word.x + word.dx + word.width < scene.view[2]).all()
+        assert (word.y + word.dy + word.height < scene.view[3]).all()
+
+
 def test_trails_follow_the_agents(replay):
     scene = replay.env.draw(replay.states)
     trails = [shape for shape in scene.shapes if isinstance(shape, Line) and np.ndim(shape.x)]

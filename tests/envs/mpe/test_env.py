@@ -207,6 +207,17 @@ def test_parameters_can_be_mapped(env):
     np.testing.assert_allclose(reward[1], reward[0] / 2, rtol=1e-5)
 
 
+def test_nobody_collides_with_itself(env):
+    """Also where agents have no size; the first two of those that have one touch each other."""
+    env = env("simple_spread")
+    _, state = env.reset(jax.random.key(0))
+    places = jnp.array([[-0.8, -0.8], [-0.8, -0.7], [0.8, 0.8]])
+    state = dataclasses.replace(state, position=jnp.concatenate([places, places]), velocity=jnp.zeros((3, 2)))
+    for size, collisions in ((0.0, [0, 0, 0]), (0.15, [1, 1, 0])):
+        params = dataclasses.replace(env.default_params, size=jnp.full(6, size))
+        np.testing.assert_allclose(env.reward(state, params), -0.5 * np.array(collisions), atol=1e-6)
+
+
 BAD = [
     ("simple", {"max_steps": 0}, "max_steps must be a whole number of at least 1"),
     ("simple_spread", {"num_agents": 2.5}, "num_agents must be a whole number"),

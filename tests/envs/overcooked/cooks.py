@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl.envs.overcooked import Layout, State
-from jaxrl.envs.overcooked.items import DISH, NOTHING, ONION, SOUP, TOMATO
+from jaxrl.envs.overcooked.layout import DISH, NOTHING, ONION, SOUP, TOMATO
 from jaxrl.envs.overcooked.rules import INTERACT, STAY
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.overcooked.items import DISH, ONION, SOUP, TOMATO
+from jaxrl.envs.overcooked.layout import DISH, ONION, SOUP, TOMATO
 from jaxrl.envs.overcooked.rules import DOWN, LEFT, RIGHT, UP
 
 pytestmark = pytest.mark.quick

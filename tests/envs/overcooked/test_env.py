@@ -10,7 +10,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.overcooked import LAYOUTS, parse_layout, stages
-from jaxrl.envs.overcooked.items import DISH, ONION, SOUP, TOMATO
+from jaxrl.envs.overcooked.layout import DISH, ONION, SOUP, TOMATO
 from jaxrl.envs.overcooked.rules import DOWN, INTERACT, LEFT, RIGHT, STAY, UP
 from jaxrl.render import save_gif, save_html
 from jaxrl.render.scene import at

@@ -14,7 +14,7 @@ from cooks import Cooks
 
 import jaxrl
 from jaxrl.envs.overcooked import LAYOUTS, State
-from jaxrl.envs.overcooked.items import DISH, NOTHING, ONION, SOUP, TOMATO
+from jaxrl.envs.overcooked.layout import DISH, NOTHING, ONION, SOUP, TOMATO
 from jaxrl.envs.overcooked.rules import INTERACT
 
 with contextlib.redirect_stderr(io.StringIO()):  # gym says that it is unmaintained

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.overcooked_v2.items import COOKED, PLATE, ingredient, recipe
+from jaxrl.envs.overcooked_v2.layout import COOKED, PLATE, ingredient, recipe
 
 pytestmark = pytest.mark.quick
 

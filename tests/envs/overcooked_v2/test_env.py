@@ -10,7 +10,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.overcooked_v2 import KITCHENS, parse_kitchen
-from jaxrl.envs.overcooked_v2.items import COOKED, PLATE
+from jaxrl.envs.overcooked_v2.layout import COOKED, PLATE
 from jaxrl.envs.overcooked_v2.rules import INTERACT, STAY
 
 SMALL = "WPRW|0A X|1A B|WWLW"

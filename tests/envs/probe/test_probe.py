@@ -9,7 +9,7 @@ import pytest
 from walkers import found_by
 
 import jaxrl
-from jaxrl.check.suspicions import check_same_start
+from jaxrl.check.dynamic import check_same_start
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.probe import PROBES, Case, Solution
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import as_arrays
-from jaxrl.envs.quadrotor.lissajous import lissajous
-from jaxrl.envs.quadrotor.world import TrackParams
+from jaxrl.envs.quadrotor.physics import TrackParams
+from jaxrl.envs.quadrotor.task import lissajous
 
 PARAMS: Any = as_arrays(TrackParams())
 PHASE: Any = np.array([0.3, 2.0, 5.0], np.float32)

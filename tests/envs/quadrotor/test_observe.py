@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.environment import as_arrays
-from jaxrl.envs.quadrotor.observe import MOTION_SIZE, privileged, sensed
-from jaxrl.envs.quadrotor.world import HoverParams, Motion, State
+from jaxrl.envs.quadrotor.physics import HoverParams, Motion, State
+from jaxrl.envs.quadrotor.task import MOTION_SIZE, privileged, sensed
 
 PARAMS: Any = as_arrays(HoverParams())
 HALF = np.sqrt(0.5)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrl.environment import as_arrays
-from jaxrl.envs.quadrotor.physics import advance, hover_action, rotation_matrix, thrusts
-from jaxrl.envs.quadrotor.world import HoverParams, Motion
+from jaxrl.envs.quadrotor.physics import HoverParams, Motion, advance, hover_action, rotation_matrix, thrusts
 
 PARAMS: Any = as_arrays(HoverParams())
 NOTHING: Any = np.zeros(3, np.float32)

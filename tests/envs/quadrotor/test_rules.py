@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxrl.environment import as_arrays
-from jaxrl.envs.quadrotor.rules import is_lost, reward
-from jaxrl.envs.quadrotor.world import HoverParams, Motion
+from jaxrl.envs.quadrotor.physics import HoverParams, Motion
+from jaxrl.envs.quadrotor.task import is_lost, reward
 
 PARAMS: Any = as_arrays(HoverParams())
 AT_TARGET = Motion(jnp.zeros(3), jnp.array([1.0, 0, 0, 0]), jnp.zeros(3), jnp.zeros(3), jnp.zeros(4))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jaxrl.environment import as_arrays
-from jaxrl.envs.quadrotor.start import random_rotation, start_disturbance, start_motion
-from jaxrl.envs.quadrotor.world import HoverParams
+from jaxrl.envs.quadrotor.physics import HoverParams
+from jaxrl.envs.quadrotor.task import random_rotation, start_disturbance, start_motion
 
 COUNT = 20_000
 PARAMS: Any = as_arrays(HoverParams())

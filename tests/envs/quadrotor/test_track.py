@@ -10,7 +10,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.quadrotor import Track
-from jaxrl.envs.quadrotor.lissajous import lissajous
+from jaxrl.envs.quadrotor.task import lissajous
 
 ENV = Track()
 PARAMS: Any = ENV.default_params

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.batch_axis import batch_first, batch_last
+from jaxrl.envs.batching import batch_first, batch_last
 from jaxrl.envs.smax import SMAX, State
-from jaxrl.envs.smax.outcome import outcome
+from jaxrl.envs.smax.battle import outcome
 from jaxrl.envs.smax.state import bodies_of
 
 pytest.importorskip("jaxmarl")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.batch_axis import batch_first, batch_last
-from jaxrl.envs.smax import SMAX, scripted
+from jaxrl.envs.batching import batch_first, batch_last
+from jaxrl.envs.smax import SMAX, orders
 from jaxrl.envs.smax.state import bodies_of
 
 jaxmarl_script = pytest.importorskip("jaxmarl.environments.smax.heuristic_enemy_smax_env")
@@ -34,9 +34,9 @@ def both(pair, heuristic):
         state, goal, target = batch_last((state, goal, target))
         bodies, stats = bodies_of(state), env.battle.stats(state.unit_type, env.default_params)
         enemies, allies = (jax.tree.map(lambda v, s=s: v[s], bodies) for s in (slice(split, None), slice(None, split)))
-        memory = scripted.Memory(goal, target)
+        memory = orders.Memory(goal, target)
         draws = jax.random.uniform(key, (2, pair.num_units - split, B))
-        move, shot, memory = scripted.decide(memory, enemies, allies, stats.range[split:], stats.sight[split:], draws)
+        move, shot, memory = orders.decide(memory, enemies, allies, stats.range[split:], stats.sight[split:], draws)
         action = jnp.where(shot >= 0, 5 + split - 1 - shot, move)
         return action.T, jnp.moveaxis(memory.goal, -1, 0), memory.target.T
 
@@ -113,7 +113,7 @@ def test_whole_steps_against_the_script(pair, heuristic, assert_same):
         alone = jnp.asarray(np.arange(11) >= split) | (np.arange(11) == rng.integers(0, split, (B, 1)))
         goal = jnp.asarray(rng.uniform(1, 31, (B, 6, 2)), jnp.float32)
         target = jnp.asarray(rng.integers(-1, split, (B, 6)), jnp.int32)
-        memory = scripted.Memory(goal, target)
+        memory = orders.Memory(goal, target)
         state = dataclasses.replace(state, health=jnp.where(alone, state.health, 0.0), memory=memory)
         action, keys = pair.actions(seed)[:, :split], jax.random.split(jax.random.PRNGKey(seed), B)
         typed = jax.random.split(jax.random.key(seed), B)
@@ -165,7 +165,7 @@ def scripted_battles(name, number, steps=160):
     def order(key, bodies, stats, memory, own, other):
         team, foes = (jax.tree.map(lambda v, s=s: v[s], bodies) for s in (own, other))
         draws = jax.random.uniform(key, (2, *team.x.shape))
-        move, target, memory = scripted.decide(memory, team, foes, stats.range[own], stats.sight[own], draws)
+        move, target, memory = orders.decide(memory, team, foes, stats.range[own], stats.sight[own], draws)
         return move, target, memory
 
     @jax.jit
@@ -175,9 +175,9 @@ def scripted_battles(name, number, steps=160):
         left = state.position[:split]
         mirrored = jnp.concatenate([left, left.at[:, 0].set(32 - left[:, 0])])
         state = type(state)(**{**{f: getattr(state, f) for f in state.__dataclass_fields__}, "position": mirrored})
-        field = scripted.Field(jnp.float32(32), jnp.float32(32), jnp.float32(1 / 16), jnp.bool_(True))
+        field = orders.Field(jnp.float32(32), jnp.float32(32), jnp.float32(1 / 16), jnp.bool_(True))
         teams = (slice(None, split), slice(split, None))
-        memories = [scripted.new_memory(jax.tree.map(lambda v, s=s: v[s], bodies_of(state)), field) for s in teams]
+        memories = [orders.new_memory(jax.tree.map(lambda v, s=s: v[s], bodies_of(state)), field) for s in teams]
 
         def body(carry, key):
             state, memories, over, wins = carry

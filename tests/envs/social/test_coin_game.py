@@ -9,6 +9,7 @@ import pytest
 
 import jaxrl
 from jaxrl.envs.social.coin_game import State
+from jaxrl.render.scene import jumps
 
 
 def in_lock_step(steps: int, egocentric: bool) -> None:
@@ -187,3 +188,13 @@ def test_is_checked_again_in_the_same_process():
     """64-bit indices are sound once, and then jax takes its 32-bit copy of them for the original."""
     for _ in range(2):
         jaxrl.check_env(jaxrl.make("coin_game"), num_steps=1)
+
+
+def test_coins_jump_to_where_they_lie_next():
+    env = jaxrl.make("coin_game")
+    states = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], 2, axis=0), env.reset(jax.random.key(0))[1])
+    moved = states.things.copy()
+    moved[1] = (moved[0] + 1) % 3
+    scene = env.draw(dataclasses.replace(states, things=moved))
+    coins = [shape for shape in scene.shapes if shape.tip is not None and shape.tip.title.endswith("coin")]
+    assert [bool(jumps(coin, scene)[0]) for coin in coins] == [True, True]

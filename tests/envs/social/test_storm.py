@@ -11,9 +11,8 @@ from storm_states import random_state
 
 import jaxrl
 from jaxrl.envs.social import storm_rules as rules
-from jaxrl.envs.social.matrices import MATRICES
-from jaxrl.envs.social.storm_rules import COIN_CELLS, SPAWN_CELLS, STEPS
-from jaxrl.render.scene import Text
+from jaxrl.envs.social.storm_rules import COIN_CELLS, MATRICES, SPAWN_CELLS, STEPS
+from jaxrl.render.scene import Polygon, Text, jumps
 
 
 def face_to_face(n=2, kinds=2):
@@ -302,3 +301,18 @@ def test_pictures_tell_twelve_kinds_apart():
     assert len(coins) == 12
     texts = [shape for shape in shapes if isinstance(shape, Text)]
     assert [shape.size <= 2 / len(shape.text[0]) for shape in texts] == [True, True]  # about as wide as its cell
+
+
+def test_numbers_are_legible_and_players_turn_and_come_back_at_once():
+    """At 480 pixels; a quarter turn is one, to either side, and who starts anew does not glide there."""
+    env = jaxrl.make("storm")
+    state = jax.jit(env.reset)(jax.random.key(0))[1]
+    frames = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], 4, axis=0), state)
+    direction, position = frames.direction.copy(), frames.position.copy()
+    direction[:, 0], position[:, 0] = [2, 3, 0, 3], [[1, 1], [1, 2], [3, 2], [3, 3]]
+    scene = env.draw(dataclasses.replace(frames, direction=direction, position=position))
+    player = next(shape for shape in scene.shapes if isinstance(shape, Polygon))
+    np.testing.assert_allclose(np.abs(np.diff(player.angle)), np.pi / 2)
+    text = next(shape for shape in scene.shapes if isinstance(shape, Text))
+    assert text.size * 480 / scene.width > 12
+    assert jumps(player, scene).tolist() == jumps(text, scene).tolist() == [False, True, False, False]

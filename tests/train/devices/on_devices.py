@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, on_policy, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3
+from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3, team
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -24,7 +24,7 @@ NORMALISED = {"normalise_obs": True, "normalise_reward": True}
 WORLDS = Path(__file__).parents[2] / "wrappers" / "worlds.py"
 GRU = {"memory": "gru", "memory_size": 8}
 REPLAY = {"buffer_size": 32 * 8 * 3, "learning_starts": 0, "batch_size": 32, "n_step": 2, "tau": 0.5}
-on_policy.ENTITIES_AT_ONCE = 128  # one device learns from a minibatch in eight parts, and each of eight from one part
+team.ENTITIES_AT_ONCE = 128  # one device learns from a minibatch in eight parts, and each of eight from one part
 
 
 def own_loss(loss, agent, h, params, *rest):

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from concurrent import futures
 from pathlib import Path
 
 import jax
@@ -20,25 +22,39 @@ PPO = "train ppo --env classic/cartpole --hidden 8 --num-envs 16 --num-steps 8 -
 COMMAND = [*PPO.split(), "--eval-episodes", "4", "--checkpoint-every-updates", "50", "--no-pictures"]
 
 
-def start(run: Path, *more: str, devices: int = 1) -> subprocess.Popen:
-    """One process of a run."""
+def start(run: Path, *more: str, devices: int = 1, first: str = "pass") -> subprocess.Popen:
+    """One process of a run, which executes the line `first` before it begins."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(run.parent / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", **cache}
-    command = [sys.executable, "-c", "from jaxrl.cli import main; main()", *COMMAND, "--run-dir", str(run), *more]
+    command = [
+        sys.executable,
+        "-c",
+        f"from jaxrl.cli import main; {first}; main()",
+        *COMMAND,
+        "--run-dir",
+        str(run),
+        *more,
+    ]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def start_two(run: Path, *more: str) -> list[subprocess.Popen]:
-    """Two processes with one device each."""
+def free_address() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    together = ["--distributed", "--coordinator", address, "--num-processes", "2", *more]
-    return [start(run, *together, "--process-id", str(i)) for i in range(2)]
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def start_two(run: Path, *more: str, second: Sequence[str] = (), first: str = "pass") -> list[subprocess.Popen]:
+    """Two processes with one device each; `second` are flags of process 1 alone, and it alone executes `first`."""
+    together = ["--distributed", "--coordinator", free_address(), "--num-processes", "2", *more]
+    return [
+        start(run, *together, "--process-id", "0"),
+        start(run, *together, *second, "--process-id", "1", first=first),
+    ]
 
 
 def ended(processes: list[subprocess.Popen], seconds: float = 240) -> tuple[list[int], list[str]]:
@@ -134,6 +150,73 @@ def test_seeds_on_two_processes(tmp_path: Path):
     codes, outputs = ended([start(single, "--num-seeds", "2", "--eval-every", "100", devices=2)])
     assert codes == [0], outputs
     assert_same_run(run, single)
+
+
+@pytest.mark.slow
+def test_processes_that_would_train_differently_say_in_what(tmp_path: Path):
+    changed = "import jaxrl.train.folder.provenance as p; p._PACKAGES = ('jaxrl',)"  # as if it had other versions
+    codes, outputs = ended(start_two(tmp_path / "run", second=["--lr", "0.5", "--eval-every", "7"], first=changed))
+    assert codes == [2, 2], outputs
+    for output in outputs:
+        assert "lr is 0.002 in process 0 and 0.5 in process 1" in output
+        assert "eval_every is left out in process 0 and 7 in process 1" in output
+        assert f"versions.jax is {jax.__version__} in process 0 and left out in process 1" in output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_processes_that_began_with_other_parameters_say_so(tmp_path: Path):
+    """Settings, files and versions are equal, and still one process draws other parameters."""
+    other = (
+        "import jaxrl.train.members as m; keys = m.seed_keys; m.seed_keys = lambda n, s=0: keys([i + 1 for i in n], s)"
+    )
+    codes, outputs = ended(start_two(tmp_path / "run", first=other))
+    assert codes == [2, 2], outputs
+    assert all("params of TrainState differ between hosts" in output for output in outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("there", [0, 1])
+def test_who_does_not_come_is_named(tmp_path: Path, there: int):
+    address = free_address()
+    soon = "from jaxrl.train.devices import hosts; hosts.JOIN_SECONDS, hosts.PATIENCE_SECONDS = 2.0, 0.2"
+    flags = ["--distributed", "--coordinator", address, "--num-processes", "2", "--process-id", str(there)]
+    codes, [output] = ended([start(tmp_path / "run", *flags, first=soon)])
+    missing = f"Process 0 does not answer at {address}" if there else "Process 1 of 2 has not come"
+    assert codes == [EXIT_LOST], output
+    assert output.startswith(f"jaxrl: {missing} yet. Waits up to 2 seconds.\njaxrl: {missing} within 2 seconds.")
+    assert "Traceback" not in output
+
+
+def test_all_hear_who_is_missing(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """A stranger knocks, process 1 comes and goes, process 2 comes and waits until process 1 is back."""
+    monkeypatch.setattr(hosts, "PATIENCE_SECONDS", 0.7)
+    address = free_address()
+    with futures.ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(hosts._meet, address, 3, 0)]
+        time.sleep(0.3)
+        for said in (b"GET / HTTP/1.1\r\n", b"1\n"):
+            with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as knocking:
+                knocking.sendall(said)
+        waiting.append(pool.submit(hosts._meet, address, 3, 2))
+        time.sleep(1.5)
+        assert not any(process.done() for process in waiting)
+        hosts._meet(address, 3, 1)
+        for process in waiting:
+            process.result(10)
+    assert capfd.readouterr().err.count("Process 1 of 3 has not come yet") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("127.0.0.1", 2, 0), "HOST:PORT of process 0, such as 10.0.0.1:1234, got '127.0.0.1'"),
+        (("127.0.0.1:1", 2, 2), "from 0 to 1, got 2"),
+    ],
+)
+def test_an_address_or_a_number_that_cannot_be_is_refused(given: tuple[str, int, int], message: str):
+    with pytest.raises(ValueError, match=message):
+        hosts.join(*given)
 
 
 @pytest.mark.slow

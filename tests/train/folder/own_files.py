@@ -8,6 +8,7 @@ from typing import Any
 import toy_algorithm
 
 from jaxrl import algos, source_file
+from jaxrl.train.folder import trust
 
 OPTIONS: dict[str, Any] = {"pictures": False, "quiet": True, "eval_episodes": 4}
 ENV = "from toy_algorithm import Countdown\n\n\nclass Mine(Countdown):\n    pass\n"
@@ -15,8 +16,10 @@ ENV = "from toy_algorithm import Countdown\n\n\nclass Mine(Countdown):\n    pass
 
 def forget() -> None:
     """As in another process: no file of the user's own is loaded."""
-    for name in list(source_file._FILES):
-        del sys.modules[name], source_file._FILES[name]
+    for name in source_file._KNOWN:
+        sys.modules.pop(name, None)
+    for known in (source_file._KNOWN, source_file._COPIES, trust._CLASSES, trust._TRUSTED):
+        known.clear()
 
 
 def write_algorithm(path: Path) -> ModuleType:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from toy_runs import CONFIG
 
-from jaxrl.train.folder.continuation import Stage, check_unfinished, decide
+from jaxrl.train.folder.continuation import Stage, decide, left_to_do
 from jaxrl.train.folder.run_folder import RunFolder, describe_run
 from jaxrl.train.folder.same_run import wanted
 
@@ -33,7 +33,7 @@ def stage(folder: RunFolder, config: Any = CONFIG, members: Any = 1, **options: 
 
 def refusal(folder: RunFolder, config: Any = CONFIG, members: Any = 1, **options: Any) -> str:
     with pytest.raises(FileExistsError) as error:
-        check_unfinished(folder.path, config, wanted(config, members, {**OPTIONS, **options}))
+        left_to_do(folder.path, config, wanted(config, members, {**OPTIONS, **options}))
     return str(error.value)
 
 

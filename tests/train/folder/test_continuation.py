@@ -11,7 +11,7 @@ from toy_runs import CONFIG, assert_same_state, read_rows, run
 
 from jaxrl.algos import ippo
 from jaxrl.errors import CheckpointError
-from jaxrl.train.folder.continuation import Stage, decide, entered
+from jaxrl.train.folder.continuation import Stage, decide, open_run
 from jaxrl.train.folder.provenance import surroundings
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import MAY_CHANGE, wanted
@@ -41,7 +41,7 @@ def test_a_run_that_met_another_is_continued_from_elsewhere(tmp_path: Path, monk
     )
     assert stage(folder, theirs) is Stage.UNFINISHED
     assert "policies is" in refusal(folder, others)
-    with entered(folder.path, theirs, surroundings() | wanted(theirs, 1, OPTIONS), resume=True) as begun:
+    with open_run(folder.path, theirs, surroundings() | wanted(theirs, 1, OPTIONS), resume=True) as begun:
         assert begun.about["config"]["policies"] == ["enemy_.*=runs/theirs"]
 
 
@@ -127,7 +127,7 @@ def test_a_segment_of_a_run_is_finished_at_its_own_end(tmp_path: Path) -> None:
 
 def begin(folder: RunFolder) -> None:
     """As `fit` does, up to where it would train."""
-    with entered(folder.path, CONFIG, wanted(CONFIG, 1, OPTIONS), "auto") as begun:
+    with open_run(folder.path, CONFIG, wanted(CONFIG, 1, OPTIONS), "auto") as begun:
         assert not begun.continues
         assert not (folder.path / "run.json").exists()
 

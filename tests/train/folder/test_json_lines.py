@@ -121,3 +121,21 @@ def test_rows_are_checked_one_after_the_other(tmp_path: Path) -> None:
         lines.read()
     with pytest.raises(DamagedFileError, match="line 3"):
         list(tail.new())
+
+
+@pytest.mark.parametrize("more", [0, 1, 9])
+def test_a_file_that_was_cut_is_read_again_however_long_it_is_now(lines: JsonLines, more: int) -> None:
+    """As a run does that goes back to its checkpoint between two looks at it."""
+    rows: list[dict[str, float]] = [{"a": 1}, {"a": 22}, {"a": 333}]  # the fixture has written the first
+    for row in rows[1:]:
+        lines.append(row)
+    tail = lines.tail()
+    assert list(tail.new()) == rows
+    assert not list(tail.new())
+    lines.truncate(len(b'{"a": 1}\n'))
+    rows[1:] = [{"a": 4.5 + i} for i in range(more)]
+    for row in rows[1:]:
+        lines.append(row)
+    assert list(tail.new()) == rows
+    lines.append({"a": 6})
+    assert list(tail.new()) == [{"a": 6}]

@@ -1,5 +1,6 @@
 """`jaxrl.load`: one line gives a run's config, state and policy, of one member out of several, the last or the best."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import toy_algorithm as toy
 from toy_runs import assert_same_state, run
 
 import jaxrl
+from jaxrl.errors import CheckpointError
 from jaxrl.train.members import member_of
 
 CONFIG = toy.Config(act_from=0.0)
@@ -81,3 +83,11 @@ def test_the_best_state_is_asked_for_by_name(tmp_path: Path) -> None:
     best = jaxrl.load(tmp_path / "run", best=True)
     assert (int(best.state.update), int(jaxrl.load(tmp_path / "run").state.update)) == (5, 10)
     assert best.policy.predict(np.ones(1)) == 1
+
+
+def test_the_best_member_by_a_forged_evaluation_is_a_sentence(tmp_path: Path) -> None:
+    run(toy.make(CONFIG), CONFIG, tmp_path / "run", num_seeds=2)
+    loaded = jaxrl.load(tmp_path / "run")
+    forged = loaded.checkpoint()._replace(extra={"evaluation": {"return_mean": 1.0}})
+    with pytest.raises(CheckpointError, match="run was changed by hand: return_mean has 1 numbers and the run 2 seeds"):
+        dataclasses.replace(loaded, checkpoint=lambda: forged).member()

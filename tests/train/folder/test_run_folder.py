@@ -99,7 +99,7 @@ def test_run_json_is_enough_to_build_everything_again(tmp_path: Path) -> None:
     config = toy.Config(seed=3, sizes=(5,))
     folder = RunFolder.create(tmp_path / "run")
     folder.write(describe_run(config, num_seeds=2))
-    run = load(folder.path)
+    run = load(folder.path, trust=True)
     assert run.config == config
     assert run.module is toy
     assert isinstance(run.env, toy.Countdown)

@@ -14,7 +14,7 @@ from toy_runs import ALGO, CONFIG, run
 from jaxrl.algos import ippo, ppo
 from jaxrl.errors import CheckpointError, DivergedError
 from jaxrl.train.fit import fit
-from jaxrl.train.folder.continuation import Stage, decide
+from jaxrl.train.folder.continuation import Stage, decide, finished_message, left_to_do
 from jaxrl.train.folder.lock import locked
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.same_run import differences, wanted
@@ -127,7 +127,8 @@ def test_a_checkpoint_beyond_the_end_is_an_error(folder: RunFolder) -> None:
 
 def test_a_finished_run_is_not_trained_again(folder: RunFolder) -> None:
     change(folder, status="finished")
-    assert f"is finished after 80 steps: `jaxrl eval {folder.path}` plays it" in refusal(folder)
+    assert f"is finished after 80 steps: `jaxrl eval {folder.path}` plays it" in finished_message(folder)
+    assert not left_to_do(folder.path, CONFIG, wanted(CONFIG, 1, OPTIONS))
 
 
 def test_a_finished_run_without_checkpoints_is_not_trained_again_either(folder: RunFolder) -> None:

@@ -20,6 +20,7 @@ from jaxrl.train.folder.load import load
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.folder.sources import not_loadable, own_loss
 from jaxrl.train.folder.trust import UntrustedRunError
+from jaxrl.train.pictures import title_of
 from jaxrl.train.rerun import repeated, rerun
 from jaxrl.wrappers import FixedPolicies, players
 
@@ -28,12 +29,13 @@ def test_the_run_folder_tells_and_keeps_the_files(made: Path) -> None:
     about = RunFolder(made).read()
     assert about["algorithm"] == "mine"
     assert about["env"] == about["config"]["env"] == "source/my_env.py:Mine"
+    assert title_of(about).startswith("mine on my_env.py:Mine")  # as a replay has it, whose environment may be the copy
     assert {role: source["file"] for role, source in about["sources"].items()} == {
         "algorithm": "source/mine.py",
         "env": "source/my_env.py",
     }
     for source in about["sources"].values():
-        assert source_file.SourceFile(made / source["file"]).sha256 == source["sha256"]
+        assert source_file.read_source(made / source["file"]).sha256 == source["sha256"]
 
 
 def test_another_process_uses_the_kept_files_and_says_if_the_originals_differ(
@@ -42,7 +44,7 @@ def test_another_process_uses_the_kept_files_and_says_if_the_originals_differ(
     (made.parent / "mine.py").write_text("raise RuntimeError('the new version must not run')\n")
     (made.parent / "my_env.py").unlink()
     run = load(made)
-    assert type(run.env).__name__ == "Mine"
+    assert (type(run.env).__name__, run.env.name) == ("Mine", "my_env.py:Mine")
     assert f"{made.parent / 'mine.py'} has changed since this run was made" in capsys.readouterr().err
     state = run.state
     again = rerun(run, made.parent / "again", quiet=True)
@@ -92,7 +94,7 @@ def test_without_a_record_of_this_user_the_files_are_not_executed(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     with pytest.raises(UntrustedRunError, match=r"would execute .*source/mine.py.* --trust"):
         load(made)
-    assert not source_file._FILES
+    assert not source_file._KNOWN
     assert type(load(made, trust=True).env).__name__ == "Mine"
 
 

@@ -1,5 +1,7 @@
 """When a run has diverged, and that its rows tell how it came to that."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy_algorithm as toy
+from replayed import SMALL
 from toy_runs import ALGO, CONFIG, read_rows, run, timeless
 
+from jaxrl.algos import dqn, sac
 from jaxrl.errors import DivergedError
-from jaxrl.train.health.divergence import Divergence
+from jaxrl.train.health.divergence import PATIENCE, Divergence, Idle
 from jaxrl.train.intervals import ChunkSizer
 from jaxrl.train.members import Members
 
@@ -89,3 +93,48 @@ def test_a_run_ends_with_the_last_of_its_members() -> None:
     assert error is not None
     assert error.update == 55
     assert str(error) == "After update 55 of 100 seed 2 (member 2) has diverged: not finite: policy. Think."
+
+
+def told(idle: Idle, norms: list[list[float]], total: int) -> list[int]:
+    """The numbers of updates after which something is told, given the norms of each chunk."""
+    when, done = [], 0
+    for chunk in norms:
+        done += len(chunk)
+        losses = {"critic_grad_norm": np.array(chunk), "value": np.ones(len(chunk))}
+        if idle.sentence({"losses": losses}, last=done == total):
+            when.append(done)
+    return when
+
+
+def test_it_waits_until_learning_must_have_begun_and_says_it_once() -> None:
+    zeros = [[0.0]] * (2 * PATIENCE)
+    assert told(Idle(3), zeros, total=99) == [3 + PATIENCE]
+    assert told(Idle(3), [[0.0] * 5] * 6, total=99) == [15]
+    assert told(Idle(3), zeros[:5], total=5) == [5]  # no more come
+    assert told(Idle(3), zeros[:3], total=3) == []  # none was to learn
+
+
+def test_one_gradient_is_enough() -> None:
+    for norm in (1e-9, float("nan")):
+        assert told(Idle(0), [[0.0, norm], *[[0.0]] * 3 * PATIENCE], total=99) == []
+
+
+def test_losses_without_a_gradients_norm_say_nothing() -> None:
+    assert Idle(0).sentence({"losses": {"value": np.zeros(PATIENCE)}}, last=True) is None
+
+
+@pytest.mark.parametrize(
+    ("algo", "env", "says"),
+    [
+        (dqn, "classic/cartpole?max_steps=1", True),
+        (dqn, "classic/cartpole?max_steps=2", False),
+        pytest.param(sac, "classic/pendulum?max_steps=1", True, marks=pytest.mark.slow),
+    ],
+)
+def test_episodes_of_one_step_that_the_clock_ends(algo: Any, env: str, says: bool, tmp_path: Path) -> None:
+    """Nobody knows what follows such a step, so there is nothing to learn from."""
+    config = algo.Config(env=env, **{**SMALL, "total_timesteps": 16 * (PATIENCE + 3)})
+    run(algo.make(config), config, tmp_path / "run", eval_episodes=2)
+    events = tmp_path / "run" / "events.jsonl"
+    kinds = [json.loads(line)["kind"] for line in events.read_text().splitlines()] if events.exists() else []
+    assert kinds.count("idle") == says

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jaxrl.cli import main
 from jaxrl.train.folder.json_file import DamagedFileError
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.live.heartbeat import Follower, Heartbeat, memory_in_use
@@ -191,3 +192,21 @@ def test_memory_of_devices_that_tell_it(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("jax.local_devices", lambda: [Device(), Device()])
     found = memory_in_use()
     assert (found["device"], found["device_limit"]) == (6, 160)
+
+
+def test_what_a_stranger_wrote_is_shown_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither markup nor control characters reach the terminal, and a lone surrogate is no traceback."""
+    odd = "x\\[/nope] [red]\x1b[2J\x07\ud800\n"
+    row = {"timesteps": 10, "seconds": 1.0, "episodes": 1, "return_mean": 1.0, "length_mean": 1.0}
+    folder = tmp_path / "strange"
+    folder.mkdir()
+    (folder / "live.json").write_text(json.dumps({"title": odd, "total": 10, "phase": odd, "message": odd}))
+    (folder / "run.json").write_text(json.dumps({"status": odd, "error": odd}))
+    line = json.dumps({**row, "losses": {odd: 1.0}, "returns": {odd: 1.0, "b": 1.0}, "info": {odd: 1.0}})
+    (folder / "metrics.jsonl").write_text(f"{line}\n")
+    (folder / "evaluations.jsonl").write_text(f"{line}\n")
+    for more in ([], ["--once"]):
+        main(["watch", str(folder), *more])
+        said = capsys.readouterr().out
+        assert "x\\[/nope] [red]\ufffd[2J\ufffd\ufffd" in said
+        assert not set("\x1b\x07\ud800") & set(said)

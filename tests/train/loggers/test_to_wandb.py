@@ -5,11 +5,13 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jaxrl.train.loggers import Logger, make_logger
+from jaxrl.train.loggers.tracks import tracks
 
 wandb = pytest.importorskip("wandb")
 
@@ -98,9 +100,23 @@ def test_a_server_that_does_not_answer_costs_seconds(
     assert "return_mean" in records_of(file)
 
 
+def test_the_rows_of_a_continued_run_go_on() -> None:
+    """By itself wandb counts rows from 0 in each process; what it has already is not logged again."""
+    from jaxrl.train.loggers.to_wandb import WandbLogger
+
+    rows: list[tuple[int, dict[str, float]]] = []
+    begun = SimpleNamespace(starting_step=65, log=lambda numbers, step: rows.append((step, numbers)))
+    logger: Any = WandbLogger()
+    logger._runs = [(tracks(ABOUT, "jaxrl", per_seed=False)[0], begun)]
+    for timesteps in (64, 128):
+        logger.row({**ROW, "timesteps": timesteps})
+        logger.evaluation({"timesteps": timesteps, "seconds": 2.0, "return_mean": 12.0})
+    assert [step for step, _ in rows] == [128, 128]
+    assert rows[1][1] == {"timesteps": 128, "evaluation/return_mean": 12.0}
+
+
 def test_a_continued_run_keeps_its_id(tmp_path: Path) -> None:
     from jaxrl.train.loggers.to_wandb import _ids
-    from jaxrl.train.loggers.tracks import tracks
 
     chosen = tracks(ABOUT, "jaxrl", per_seed=False)
     assert _ids(tmp_path, chosen) == _ids(tmp_path, chosen)

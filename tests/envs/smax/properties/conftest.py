@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import jaxrl
-from jaxrl.envs.batch_axis import batch_first, batch_last
+from jaxrl.envs.batching import batch_first, batch_last
 from jaxrl.envs.smax import SMAX, Params, State
-from jaxrl.envs.smax.scripted import Memory
+from jaxrl.envs.smax.orders import Memory
 from jaxrl.envs.smax.units import UnitStats, stats_of
 
 B = 32  # battles at once

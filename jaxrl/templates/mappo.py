@@ -1,0 +1,300 @@
+"""MAPPO: agents that share a network, and a critic that sees the global state, by PPO (Yu et al. 2022).
+
+    python my_mappo.py --env smax/3m
+    python my_mappo.py --env mpe/simple_spread --gamma 0.95 --num-seeds 4 --lr 3e-3 1e-2
+
+Everything between environment and curve is here (https://arxiv.org/abs/2103.01955): read it from top to bottom, change
+what you like. Every learning rate trains with every seed, side by side by `vmap`, and all devices share the work.
+Letters in shapes: T steps, B environments, N agents, D numbers in an observation, A actions, R rows of a minibatch, M
+members (learning rates times seeds), G numbers in a global state, K teams.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import time
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import tyro
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import jaxrl
+from jaxrl.nn.distributions import Categorical  # distrax's, but faster on a CPU
+from jaxrl.rl.advantage import gae
+from jaxrl.spaces import Discrete
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The flags; their defaults suit SMAX."""
+
+    env: str = "smax/3m"
+    """Environment, one of those that `jaxrl envs` lists."""
+    seed: int = 0
+    """The first seed."""
+    num_seeds: int = 1
+    """Seeds that train side by side."""
+    lr: tuple[float, ...] = (3e-3,)
+    """Learning rate, which falls to 0 linearly; several train side by side."""
+    total_timesteps: int = 3_000_000
+    """Steps of one member's environments, all together."""
+    num_envs: int = 128
+    """B, environments that a member steps at once."""
+    num_steps: int = 32
+    """T, steps of each environment in one update."""
+    update_epochs: int = 4
+    """Passes over the rollout in one update."""
+    num_minibatches: int = 4
+    """Gradient steps of a pass."""
+    gamma: float = 0.99
+    """Discount factor."""
+    gae_lambda: float = 0.97
+    """Trace decay of the advantages."""
+    clip_eps: float = 0.1
+    """How far the ratio of new to old probability, or a value, may move and still be rewarded."""
+    ent_coef: float = 0.005
+    """Weight of the entropy bonus."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """Longer gradients are shortened to this length."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the hidden layers, of the policy and of the critic."""
+    agent_ids: bool = False
+    """Show each agent its number, so that agents who share the network can have roles."""
+    num_lines: int = 20
+    """Lines to print; between two of them, all runs on the device."""
+    plot: str = "mappo.png"
+    """Picture of the curve, if matplotlib is installed; "" for none."""
+    wandb: str = ""
+    """Project on Weights & Biases to log to; "" for none."""
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of a run."""
+        return max(1, self.total_timesteps // (self.num_envs * self.num_steps))
+
+
+class ActorCritic(nn.Module):
+    """From observations `[..., N, D]`, masks `[..., N, A]` and global states `[..., G]` to policies and values."""
+
+    num_actions: int
+    hidden: tuple[int, ...]
+    teams: tuple[int, ...]
+
+    @nn.compact
+    def __call__(self, obs: jax.Array, mask: jax.Array, glob: jax.Array) -> tuple[Categorical, jax.Array]:
+        features, critic = obs.reshape(-1, obs.shape[-1]), glob  # XLA is slow with several axes of rows
+        for size in self.hidden:
+            features, critic = nn.tanh(nn.Dense(size)(features)), nn.tanh(nn.Dense(size)(critic))
+        # At first, all actions are about as likely. A team has one value, which each of its agents gets, `[..., N]`.
+        logits = nn.Dense(self.num_actions, kernel_init=nn.initializers.normal(0.01))(features)
+        value = nn.Dense(max(self.teams) + 1)(critic)[..., np.array(self.teams)]
+        return Categorical(jnp.where(mask, logits.reshape(*obs.shape[:-1], -1), -1e9)), value
+
+
+class Transition(NamedTuple):
+    """One step of B environments; a rollout stacks T of them."""
+
+    obs: jax.Array  # [B, N, D]
+    mask: jax.Array  # [B, N, A] the legal actions
+    glob: jax.Array  # [B, G] the global state, or all observations side by side
+    alive: jax.Array  # [B, N]
+    action: jax.Array  # [B, N]
+    log_prob: jax.Array  # [B, N]
+    value: jax.Array  # [B, N]
+    reward: jax.Array  # [B, N]
+    terminated: jax.Array  # [B] the task has ended: no reward is to come
+    done: jax.Array  # [B] terminated, or cut off by the clock
+    final_obs: jax.Array  # [B, N, D] to which the step has led, before any reset
+    final_glob: jax.Array  # [B, G]
+    ended: dict[str, jax.Array]  # [B] facts of the episode that has ended here, else 0
+
+
+class TrainState(NamedTuple):
+    """All that training goes on from; of M members, with a leading axis M."""
+
+    params: Any
+    opt_state: Any
+    envs: Any  # environments' states, observations, returns so far: leaves [B, ...]
+    lr: jax.Array
+    update: jax.Array
+    key: jax.Array
+
+
+class Parts(NamedTuple):
+    """What the configuration is made into."""
+
+    config: Config
+    venv: jaxrl.VectorEnv
+    network: Any  # an ActorCritic
+    optimizer: optax.GradientTransformation
+
+
+def make(config: Config) -> Parts:
+    """Environments, network and optimiser, or an error if they do not fit together."""
+    env = jaxrl.make(config.env)
+    if not isinstance(env, jaxrl.MultiAgentEnvironment):
+        raise ValueError(f"{config.env} has one agent, and this script trains several; try `jaxrl new ppo`.")
+    space = env.action_space()
+    if not isinstance(space, Discrete):
+        raise ValueError(f"{config.env} has actions in {space}, for which ActorCritic has no policy; write one there.")
+    if config.num_envs * config.num_steps % config.num_minibatches:
+        raise ValueError(f"num_minibatches={config.num_minibatches} does not divide num_envs times num_steps.")
+    optimizer = optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.scale_by_adam(eps=1e-5))
+    network = ActorCritic(space.n, config.hidden, env.teams)
+    return Parts(config, jaxrl.VectorEnv(env, config.num_envs), network, optimizer)
+
+
+def see(parts: Parts, obs: jax.Array) -> jax.Array:
+    """Observations `[B, N, ...]` as the network takes them: vectors, with the agents' numbers if it sees them."""
+    obs = obs.reshape(*obs.shape[:2], -1).astype(jnp.float32)
+    number = jnp.broadcast_to(jnp.eye(obs.shape[1]), (*obs.shape[:2], obs.shape[1]))
+    return jnp.concatenate([obs, number], axis=-1) if parts.config.agent_ids else obs
+
+
+def central(parts: Parts, env_state: Any, obs: jax.Array) -> jax.Array:
+    """What the critic sees, `[B, G]`: the global state, or if there is none, all observations side by side."""
+    known = parts.venv.env.has_global_state
+    return parts.venv.global_state(env_state).astype(jnp.float32) if known else obs.reshape(obs.shape[0], -1)
+
+
+def init(parts: Parts, key: jax.Array, lr: jax.Array) -> TrainState:
+    """The state of a member before its first update."""
+    key_params, key_env, key = jax.random.split(key, 3)
+    obs, env_state = parts.venv.reset(key_env)
+    obs = see(parts, obs)
+    params = parts.network.init(key_params, obs, parts.venv.action_mask(env_state), central(parts, env_state, obs))
+    envs = env_state, obs, jnp.zeros(parts.config.num_envs)
+    return TrainState(params, parts.optimizer.init(params), envs, lr, jnp.int32(0), key)
+
+
+def step(parts: Parts, params: Any, envs: Any, key: jax.Array) -> tuple[Any, Transition]:
+    """One step of all environments, which start anew where an episode ends."""
+    env_state, obs, so_far = envs
+    key_action, key_env = jax.random.split(key)
+    mask, alive = parts.venv.action_mask(env_state), parts.venv.agent_mask(env_state)
+    glob = central(parts, env_state, obs)
+    policy, value = parts.network.apply(params, obs, mask, glob)
+    action, log_prob = policy.sample_and_log_prob(seed=key_action)
+    next_obs, env_state, reward, terminated, truncated, info = parts.venv.step(key_env, env_state, action)
+
+    # The return is the mean over agents; battles also tell who has won.
+    done, so_far = terminated | truncated, so_far + reward.mean(-1)
+    facts = {"return": so_far} | ({"won": info["won"]} if "won" in info else {})
+    ended = {name: jnp.where(done, fact, 0.0) for name, fact in facts.items()}
+    final_obs = see(parts, info["final_observation"])
+    final = final_obs, central(parts, info["final_state"], final_obs)
+    transition = Transition(obs, mask, glob, alive, action, log_prob, value, reward, terminated, done, *final, ended)
+    return (env_state, see(parts, next_obs), jnp.where(done, 0.0, so_far)), transition
+
+
+def loss(parts: Parts, params: Any, batch: Transition, advantage: jax.Array, target: jax.Array) -> jax.Array:
+    """The clipped surrogate, the larger error of the value and its clip, and the entropy: a mean over the living."""
+    c = parts.config
+    weight = batch.alive / jnp.maximum(batch.alive.sum(), 1)
+    policy, value = parts.network.apply(params, batch.obs, batch.mask, batch.glob)
+    ratio = jnp.exp(policy.log_prob(batch.action) - batch.log_prob)
+    advantage = advantage - jnp.sum(weight * advantage)
+    advantage = advantage / (jnp.sqrt(jnp.sum(weight * jnp.square(advantage))) + 1e-8)
+    clipped = jnp.clip(ratio, 1 - c.clip_eps, 1 + c.clip_eps)
+    policy_loss = -jnp.minimum(ratio * advantage, clipped * advantage)
+    near = batch.value + jnp.clip(value - batch.value, -c.clip_eps, c.clip_eps)
+    value_loss = 0.5 * jnp.maximum(jnp.square(value - target), jnp.square(near - target))
+    return jnp.sum(weight * (policy_loss + c.vf_coef * value_loss - c.ent_coef * policy.entropy()))
+
+
+def update(parts: Parts, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+    """One rollout and what is learned from it; the metrics are sums over the episodes that have ended."""
+    # Act for T steps with the present policy.
+    c = parts.config
+    key, key_rollout, key_shuffle = jax.random.split(state.key, 3)
+    keys = jax.random.split(key_rollout, c.num_steps)
+    envs, traj = jax.lax.scan(lambda envs, k: step(parts, state.params, envs, k), state.envs, keys)
+
+    # A time-out is followed by the value of its last observation, a true end by nothing.
+    _, next_value = parts.network.apply(state.params, traj.final_obs, traj.mask, traj.final_glob)
+    discount, cut = c.gamma * (1.0 - traj.terminated[..., None]), traj.done[..., None]
+    advantage = gae(traj.reward, discount, cut, traj.value, next_value, c.gae_lambda)
+
+    # Learn in several passes over the rollout, each in new minibatches of single steps of all agents.
+    size = c.num_envs * c.num_steps
+    rows = jax.tree.map(lambda x: x.reshape(size, *x.shape[2:]), (traj, advantage, advantage + traj.value))
+    keys = jax.random.split(key_shuffle, c.update_epochs)
+    index = jax.vmap(lambda k: jax.random.permutation(k, size))(keys)
+    lr = state.lr * (1 - state.update / c.num_updates)
+
+    def learn(learner: tuple[Any, Any], i: jax.Array) -> tuple[tuple[Any, Any], None]:
+        params, opt_state = learner
+        grads = jax.grad(loss, argnums=1)(parts, params, *jax.tree.map(lambda x: x.take(i, 0, mode="clip"), rows))
+        steps, opt_state = parts.optimizer.update(grads, opt_state)
+        return (jax.tree.map(lambda p, s: p - lr * s, params, steps), opt_state), None
+
+    learner, index = (state.params, state.opt_state), index.reshape(c.update_epochs * c.num_minibatches, -1)
+    (params, opt_state), _ = jax.lax.scan(learn, learner, index)
+    metrics = {name: each.sum() for name, each in {"episodes": traj.done, **traj.ended}.items()}
+    return TrainState(params, opt_state, envs, state.lr, state.update + 1, key), metrics
+
+
+def spread(state: TrainState) -> TrainState:
+    """The state of all members on all devices: members are dealt out, or if they do not come out even, environments.
+
+    That is all that several devices need: means are over everything, and XLA adds what the devices have to exchange.
+    """
+    mesh = Mesh(np.array(jax.devices()), ("devices",))
+    if state.lr.size % mesh.size == 0:
+        return jax.device_put(state, NamedSharding(mesh, PartitionSpec("devices")))
+    envs = jax.device_put(state.envs, NamedSharding(mesh, PartitionSpec(None, "devices")))
+    return jax.device_put(state._replace(envs=None), NamedSharding(mesh, PartitionSpec()))._replace(envs=envs)
+
+
+def train(config: Config) -> tuple[TrainState, dict[str, np.ndarray]]:
+    """Train all members and print how it goes: their last states, and each line's means over episodes, `[lines, M]`."""
+    # All updates of a line are one compiled program; the state of the last line makes room for that of the next. One
+    # member goes without `vmap`, which runs both branches of a condition, and so would reset everything in every step.
+    parts, updates = make(config), max(1, config.num_updates // config.num_lines)
+    members = [(lr, seed) for lr in config.lr for seed in range(config.seed, config.seed + config.num_seeds)]
+    lrs, seeds = (jnp.array(each) for each in zip(*members, strict=True))
+    state = spread(jax.jit(jax.vmap(lambda seed, lr: init(parts, jax.random.key(seed), lr)))(seeds, lrs))
+    side_by_side = jax.vmap if len(members) > 1 else lambda one: lambda states: jax.lax.map(one, states)
+    run = side_by_side(lambda state: jax.lax.scan(lambda s, _: update(parts, s), state, length=updates))
+    places = jax.tree.map(lambda leaf: leaf.sharding, state)
+    compiled = jax.jit(run, donate_argnums=0, out_shardings=(places, None)).lower(state).compile()
+
+    # A line has the means of the episodes that have ended since the last one; NaN if there is none.
+    log = importlib.import_module("wandb").init(project=config.wandb, config=vars(config)) if config.wandb else None
+    curve, steps, began = [], [], time.perf_counter()
+    for line in range(1, config.num_updates // updates + 1):
+        state, metrics = compiled(state)
+        episodes = metrics.pop("episodes").sum(1)
+        curve.append({name: np.asarray(total.sum(1) / episodes) for name, total in metrics.items()})
+        steps.append(line * updates * config.num_envs * config.num_steps)
+        speed = len(members) * steps[-1] / (time.perf_counter() - began)
+        facts = "".join(f"  {name}" + "".join(f" {x:8.3f}" for x in mean[:8]) for name, mean in curve[-1].items())
+        print(f"{steps[-1]:>11,} steps {speed:>11,.0f} a second{facts}", flush=True)
+        if log:
+            of = {name: dict(zip(members, mean, strict=True)) for name, mean in curve[-1].items()}
+            log.log({f"{name}/lr={lr:g}/{s}": x for name in of for (lr, s), x in of[name].items()}, step=steps[-1])
+    if log:
+        log.finish()
+
+    # The picture of the returns.
+    curves = {name: np.stack([means[name] for means in curve]) for name in curve[0]}
+    if config.plot and importlib.util.find_spec("matplotlib"):
+        axes = importlib.import_module("matplotlib.figure").Figure().subplots()
+        axes.plot(steps, curves["return"], label=[f"lr={lr:g}, seed {seed}" for lr, seed in members])
+        axes.set(title=config.env, xlabel="steps", ylabel="return")
+        axes.legend()
+        axes.figure.savefig(config.plot)
+    return state, curves
+
+
+if __name__ == "__main__":
+    train(tyro.cli(Config))
