@@ -33,6 +33,13 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev,peers]"
 	@touch $@ $(VENV)/.installed
 
+# The compilers that the extra `accelerators` names, beside the environment: see tests/conftest.py.
+$(VENV)/.installed-accelerators: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/accelerators $$($(BIN)/python -c \
+	  "from importlib.metadata import requires, version; v = version('jax'); print(f'jax-cuda13-plugin=={v}', \
+	  f'jax-cuda13-pjrt=={v}', next(r.split(';')[0] for r in requires('jax') if r.startswith('libtpu')))")
+	@touch $@
+
 $(VENV)/.installed-jax-%: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet "jax[$*]"
 	@touch $@
@@ -43,7 +50,7 @@ train: $(VENV)/.installed $(if $(JAX),$(VENV)/.installed-jax-$(JAX))
 	$(BIN)/jaxrl train ippo --env smax/3m
 	@echo "Next: source $(BIN)/activate, which puts the jaxrl command on your path."
 
-test: $(VENV)/.installed-dev lint
+test: $(VENV)/.installed-dev $(VENV)/.installed-accelerators lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TEST_ARGS)
 
 quick: $(VENV)/.installed-dev lint
@@ -52,7 +59,7 @@ quick: $(VENV)/.installed-dev lint
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak --minutes 30 --faults 200
 
-test-slow: $(VENV)/.installed-dev
+test-slow: $(VENV)/.installed-dev $(VENV)/.installed-accelerators
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
 
 lint: $(VENV)/.installed-dev

@@ -27,6 +27,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # nobody profiles what tests compile
 
+# `make test` installs compilers for accelerators beside the environment, not into it: there, every program of JAX
+# would look for their devices, and say on stderr that there are none.
+sys.path.append(str(Path(sys.prefix) / "accelerators"))
+
 import jax
 import psutil
 import pytest

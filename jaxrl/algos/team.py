@@ -15,7 +15,7 @@ from jaxrl.acting.rollout import Transition, draw_by_shard
 from jaxrl.algos import ppo
 from jaxrl.algos.on_policy import Experience
 from jaxrl.environment import MultiAgentEnvironment
-from jaxrl.rl.devices import num_side_by_side
+from jaxrl.rl.devices import num_side_by_side, target
 from jaxrl.rl.learn import gradient_of_parts
 
 __all__ = ["draw_agents", "parts_of_minibatch", "team_agent"]
@@ -121,7 +121,7 @@ def parts_of_minibatch(agent: Agent, minibatch: ppo.Batch) -> int:
         agent: An agent with entities.
         minibatch: Leaves `[L, R, ...]`, with `weight` `[L, R, N]`.
     """
-    if jax.default_backend() != "cpu":
+    if target() != "cpu":
         return 1
     length, rows, num_agents = minibatch.weight.shape
     groups = agent.env.entities.groups if agent.env.entities else ()

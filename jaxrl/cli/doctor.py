@@ -15,6 +15,7 @@ from jaxrl.cli import no_device
 __all__ = ["main"]
 
 _EXTRAS = {  # extra -> modules it installs
+    "accelerators": ("jax_cuda13_plugin", "libtpu"),
     "viz": ("matplotlib", "PIL"),
     "deploy": ("safetensors", "flatbuffers"),
     "wandb": ("wandb",),

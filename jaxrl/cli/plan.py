@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
+
+import jax
 
 from jaxrl import algos
 from jaxrl.cli.common import named_algorithm, use_cores
 from jaxrl.cli.flags import RunFlags, parse_flags
 from jaxrl.config import as_whole, typed
-from jaxrl.display import data_size, in_units, right_aligned
+from jaxrl.display import data_size, in_units
+from jaxrl.train.accelerators import GROWING, named
+
+if TYPE_CHECKING:
+    from jaxrl.train.cost import CostEstimate
 
 __all__ = ["PlanFlags", "main"]
 
 _USAGE = """\
-usage: jaxrl plan ALGO --env ID [flags of jaxrl train]
+usage: jaxrl plan ALGO --env ID [flags of jaxrl train] [--on h100:8 v5e:4x4 …]
 
 ALGO is {names}, or a file such as ./my_ppo.py.
 """
@@ -24,20 +31,13 @@ ALGO is {names}, or a file such as ./my_ppo.py.
 class PlanFlags(RunFlags):
     """The devices to plan for: these flags, in addition to all flags of `jaxrl train`."""
 
-    device_counts: tuple[int, ...] = (1, 8, 64, 512)
-    """Numbers of devices for the theoretical table, one per row."""
+    on: tuple[str, ...] = ()
+    """Accelerators to compile for, none of which need be at hand: a100, h100, h200, b200 (h100:8 for eight), v4, v5e,
+    v5p, v6e (v5e:4x4 for sixteen chips); several at once. Left out, the devices of this machine."""
     memory_gb: float | None = None
-    """Memory of a device in 10^9 bytes, to plan for a different device; left out, this device is queried."""
-    teraflops: float | None = None
-    """Assumed arithmetic speed of each device in the table, 10^12 operations per second."""
-    memory_gb_per_s: float | None = None
-    """Assumed memory bandwidth of each device."""
-    link_gb_per_s: float | None = None
-    """Assumed all-reduce bandwidth of each device."""
-    latency_us: float | None = None
-    """Assumed latency of each message between devices, in microseconds."""
-    seconds_per_update: float | None = None
-    """Measured time on one device, instead of the best that arithmetic and bandwidth allow."""
+    """Memory of a device in 10^9 bytes, to plan for a different device; left out, that of the device."""
+    json: bool = False
+    """Print everything as JSON."""
 
 
 def main(argv: list[str]) -> int:
@@ -45,111 +45,134 @@ def main(argv: list[str]) -> int:
     name = named_algorithm(argv, "plan", _USAGE)
     if name is None:
         return 0
+    if "--on" in argv:
+        jax.config.update("jax_platforms", "cpu")  # nothing runs, so no device is taken, and no plugin looks for one
     module = algos.load(name)
     config, flags = parse_flags(name, module, argv[1:], PlanFlags(), "plan")
-    _check(flags)
+    as_whole("num_seeds", flags.num_seeds)
+    if flags.memory_gb is not None and typed("--memory-gb", float, flags.memory_gb) <= 0:
+        raise ValueError(f"--memory-gb must be positive, got {flags.memory_gb}.")
+    for target in flags.on:
+        named(target)
     use_cores()
+    # One plan after the other; each is said as soon as it is known.
+    plans = {}
+    for target in flags.on or (None,):
+        plan = plans[target] = _plan(module, config, flags, target)
+        if not flags.json:
+            lines = _what(name, config, flags, plan) if len(plans) == 1 else []
+            print("\n".join([*lines, *_on_device(config, flags, target, plan)]), flush=True)
+    if flags.json:
+        print(json.dumps([{"on": target, **dataclasses.asdict(plan)} for target, plan in plans.items()], indent=2))
+    for plan in plans.values():
+        if not plan.fits:
+            raise ValueError(_refusal(config, flags, plan))
+    return 0
+
+
+def _plan(module: Any, config: Any, flags: PlanFlags, target: str | None) -> CostEstimate:
     from jaxrl.train.cost import estimate_cost
     from jaxrl.train.devices.mesh import MeshShape
 
     limit = None if flags.memory_gb is None else int(flags.memory_gb * 1e9)
-    plan = estimate_cost(
-        module.make(config), config, flags.num_seeds, MeshShape(flags.mesh.member, flags.mesh.data), limit
-    )
-    print("\n".join([*_summary(name, config, flags, plan), "", *_table(config, flags, plan)]))
-    if not plan.fits:
-        raise ValueError(_refusal(config, flags, plan))
-    return 0
+    shape = MeshShape(flags.mesh.member, flags.mesh.data)
+    return estimate_cost(module.make(config), config, flags.num_seeds, shape, limit, target)
 
 
-def _check(flags: PlanFlags) -> None:
-    """Raise ValueError unless all numbers make sense."""
-    as_whole("num_seeds", flags.num_seeds)
-    for field in ("memory_gb", "teraflops", "memory_gb_per_s", "link_gb_per_s", "latency_us", "seconds_per_update"):
-        value = typed(f"--{field.replace('_', '-')}", float | None, getattr(flags, field))
-        if value is not None and value <= 0:
-            raise ValueError(f"--{field.replace('_', '-')} must be positive, got {value}.")
-    if not flags.device_counts or min(flags.device_counts) < 1:
-        raise ValueError(f"--device-counts must be 1 or more each, got {flags.device_counts}.")
-
-
-def _summary(name: str, config: Any, flags: PlanFlags, plan: Any) -> list[str]:
-    """The facts known from the compiled program."""
-    import jax
-
-    device = jax.local_devices()[0]
+def _what(name: str, config: Any, flags: PlanFlags, plan: CostEstimate) -> list[str]:
+    """What is the same on all devices."""
     seeds = f", {flags.num_seeds} seeds" if flags.num_seeds > 1 else ""
-    of = "unknown" if plan.limit is None else data_size(plan.limit)
-    fit = "fits" if plan.fits else "does not fit"
     return [
         f"{name} on {config.env}{seeds}: {config.num_updates:,} updates of {config.steps_per_update:,} steps",
         f"  parameters         {plan.num_params:,} ({data_size(plan.param_bytes)})" + (" a seed" if seeds else ""),
-        f"  one update         {_count(plan.cost.flops)}FLOP, {data_size(plan.cost.bytes)} read and written",
-        f"  devices            {plan.devices} of {jax.device_count()} ({device.device_kind})",
-        f"  memory on each     {data_size(plan.memory)} of {of}: {fit} "
-        f"(train state {data_size(plan.state_bytes)} in all)",
     ]
 
 
-def _table(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
-    """The theoretical cost on more devices, and the assumptions behind it."""
-    import jax
-
-    from jaxrl.train.cost import Assumptions, scaling_table
-
-    given = {field.name: getattr(flags, field.name) for field in dataclasses.fields(Assumptions)}
-    assumed = dataclasses.replace(
-        Assumptions.of(jax.default_backend()), **{k: v for k, v in given.items() if v is not None}
-    )
-    minibatches = getattr(config, "gradients_per_update", 1)
-    rows = scaling_table(plan, list(flags.device_counts), minibatches, assumed, flags.seconds_per_update)
-    lines = [("devices", "environments", "compute", "gradient", "all-reduces", "an update", "speed-up", "if grown")]
-    for row in rows:
-        share = config.num_envs / row.data if hasattr(config, "num_envs") else float("nan")
-        possible = share >= 1 and share.is_integer()
-        alone = row.compute * row.devices
-        lines.append(
-            (
-                f"{row.devices}",
-                f"{share:,.0f}" if possible else "uneven" if share > 1 else "too few",
-                _seconds(row.compute),
-                data_size(row.reduced),
-                _seconds(row.communication),
-                _seconds(row.seconds),
-                f"{alone / row.seconds:.1f}" if possible else "–",
-                f"{row.devices * alone / (alone + row.communication):.1f}",
-            )
-        )
-    one = (
-        f"an update takes one device {flags.seconds_per_update} s (measured)"
-        if flags.seconds_per_update
-        else f"a device does {assumed.teraflops:g} TFLOP/s or reads and writes {assumed.memory_gb_per_s:g} GB/s, "
-        f"whichever takes longer"
-    )
-    return [
-        "On paper, for each device; gradient: bytes that it sends for one of the "
-        f"{minibatches} minibatches of an update; if grown: speed-up with n times the environments",
-        *(f"  {line}" for line in right_aligned(lines)),
-        f"Assumed: {one}; links of {assumed.link_gb_per_s:g} GB/s, {assumed.latency_us:g} us a message, nothing "
-        "overlaps, all work is shared evenly. Not counted: the time to start each kernel.",
+def _on_device(config: Any, flags: PlanFlags, target: str | None, plan: CostEstimate) -> list[str]:
+    """What is known of a run on some devices."""
+    of = "unknown" if plan.limit is None else data_size(plan.limit)
+    known = [
+        ("devices", f"{plan.devices} of {plan.visible} ({plan.kind}){_left_over(config, flags, plan)}"),
+        (
+            "memory on each",
+            f"{data_size(plan.memory)} of {of}: {'fits' if plan.fits else 'does not fit'} (train state "
+            f"{data_size(plan.state_bytes)} in all, working space {data_size(plan.temporary)})",
+        ),
+        ("an update", f"{_count(plan.flops)}FLOP in matrix products on each"),
     ]
+    if target is None or plan.work is None:
+        return [f"  {name:<18} {text}" for name, text in known]
+    # What the program launches and moves, by its text.
+    work, steps = plan.work, config.num_steps
+    most = f", {work.kernels_at_most:,.0f} if all conditions hold" if work.kernels_at_most > work.kernels else ""
+    asked = f", host waits {work.asked:,.0f} times" if work.asked else ""
+    loops = ", ".join(f"{turns:,.0f} x {kernels / turns:,.0f}" for turns, kernels in plan.loops[:3])
+    known += [
+        ("kernels", f"{work.kernels:,.0f} an update{most}, {work.kernels / steps:,.0f} an environment step{asked}"),
+        ("of these in loops", f"{loops} (turns x kernels)" if loops else "none"),
+        (
+            "memory traffic",
+            f"{data_size(work.read)} read, {data_size(work.written)} written an update; "
+            f"{data_size((work.read + work.written) / steps)} an environment step",
+        ),
+        ("collectives", f"{work.collectives:,.0f} an update, {data_size(work.reduced)}"),
+        ("an update takes", f"at least {_seconds(max(plan.limits.values()))}: {_limits(plan.limits)}"),
+        ("steps/s at most", _speeds(config, flags, plan)),
+    ]
+    title = f"\n{target}: compiled in {plan.seconds:.0f} s; nothing has run"
+    return [title, *(f"  {name:<18} {text}" for name, text in known)]
 
 
-def _refusal(config: Any, flags: PlanFlags, plan: Any) -> str:
+def _left_over(config: Any, flags: PlanFlags, plan: CostEstimate) -> str:
+    """Which numbers of shards or seeds would use the devices that are left over."""
+    if plan.devices == plan.visible:
+        return ""
+    return (
+        f": {getattr(config, 'shards', 1)} shards of environments and {flags.num_seeds} seeds do not split over all; "
+        f"--num-shards and --num-envs, or --num-seeds, that are multiples of {plan.visible} do"
+    )
+
+
+def _limits(limits: dict[str, float]) -> str:
+    return ", ".join(f"{_seconds(seconds)} for {name}" for name, seconds in limits.items() if seconds)
+
+
+def _speeds(config: Any, flags: PlanFlags, plan: CostEstimate) -> str:
+    """Steps a second for more and more environments, and the most that fit.
+
+    By proportion, because only the program with the config's own number of environments is compiled: bytes and FLOPs
+    grow with the environments, launches and messages stay.
+    """
+    grows = max(plan.limits[name] for name in GROWING)
+    stays = max(seconds for name, seconds in plan.limits.items() if name not in GROWING)
+    learned = _learned(flags, plan)
+    most = int(config.num_envs * (plan.room - learned) / max(plan.memory - learned, 1))
+    sizes = [size for power in range(0, 10, 2) if (size := config.num_envs * 2**power) <= most]
+    speeds = [size * config.num_steps / max(stays, grows * size / config.num_envs) for size in sizes]
+    shown = [f"{_count(speed).strip()} with {size:,}" for size, speed in zip(sizes, speeds, strict=True)]
+    return f"{'; '.join(shown)} environments; about {most:,} fit"
+
+
+def _learned(flags: PlanFlags, plan: CostEstimate) -> float:
+    """Bytes of parameters, moments, gradient and step: a generous estimate of what more environments leave alone."""
+    return 6 * plan.param_bytes * flags.num_seeds
+
+
+def _refusal(config: Any, flags: PlanFlags, plan: CostEstimate) -> str:
     """The error message: which options to lower, and to which values."""
     cures = _smaller_buffer(config, plan) or _smaller_rollout(config, flags, plan)
-    seeds = int(flags.num_seeds * 0.9 * plan.limit / plan.memory)
+    seeds = int(flags.num_seeds * plan.room / plan.memory)
     seeds -= seeds % plan.devices if seeds > plan.devices else 0
     if flags.num_seeds > 1 and seeds:
         cures.append(f"--num-seeds {seeds} (of {flags.num_seeds})")
     cures.append("smaller --hidden, or more devices")
     return (
-        f"This needs {data_size(plan.memory)} on each of {plan.devices} devices, which have {data_size(plan.limit)}, "
-        f"of which a tenth should be left: try {', or '.join(cures)}."
+        f"This needs {data_size(plan.memory)} on each of {plan.devices} devices, which have "
+        f"{data_size(plan.limit or 0)}, of which a tenth should be left: try {', or '.join(cures)}."
     )
 
 
-def _smaller_buffer(config: Any, plan: Any) -> list[str]:
+def _smaller_buffer(config: Any, plan: CostEstimate) -> list[str]:
     """The largest `--buffer-size` that fits beside everything else, in whole rollouts; nothing without a buffer.
 
     Most of the memory of such a run is its buffer, so the message suggests no other option of the config.
@@ -157,16 +180,15 @@ def _smaller_buffer(config: Any, plan: Any) -> list[str]:
     if not plan.replay_bytes or not hasattr(config, "buffer_rollouts"):
         return []
     buffer = plan.replay_bytes / plan.devices
-    free = 0.9 * plan.limit - (plan.memory - buffer)
+    free = plan.room - (plan.memory - buffer)
     size = int(free / buffer * config.buffer_rollouts) * config.steps_per_update
     return [f"--buffer-size {size} (of {config.buffer_size})"] if size > 0 and _takes(config, buffer_size=size) else []
 
 
-def _smaller_rollout(config: Any, flags: PlanFlags, plan: Any) -> list[str]:
+def _smaller_rollout(config: Any, flags: PlanFlags, plan: CostEstimate) -> list[str]:
     """The largest `--num-envs` or `--num-steps` that fits beside what does not depend on them."""
-    learned = 6 * plan.param_bytes * flags.num_seeds  # parameters, moments, gradient and step: a generous estimate
-    fixed = learned + plan.replay_bytes / plan.devices
-    share = (0.9 * plan.limit - fixed) / max(plan.memory - fixed, 1)
+    fixed = _learned(flags, plan) + plan.replay_bytes / plan.devices
+    share = (plan.room - fixed) / max(plan.memory - fixed, 1)
     steps = {"num_envs": getattr(config, "num_minibatches", 1) * plan.devices, "num_steps": 1}
     cures = []
     for name, step in steps.items():

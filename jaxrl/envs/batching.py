@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.rl.devices import target
+
 __all__ = ["batch_first", "batch_last", "map_batch", "same_key", "uniform_rows"]
 
 _GOLDEN = np.uint32(0x9E3779B9)  # spreads neighbouring counters over all bits
@@ -27,9 +29,14 @@ def uniform_rows(key: jax.Array, rows: int, first: int = 0) -> jax.Array:
     """
     seeds = jnp.moveaxis(jax.random.key_data(key), -1, 0)  # [W, …] words of 32 bits: 2 for threefry, 4 for rbg
     counter = (np.arange(first, first + rows, dtype=np.uint32) * _GOLDEN).reshape(rows, *(1,) * key.ndim)
-    # A loop keeps XLA from fusing the hash into everything that reads a draw, and recomputing it each time.
     bits = jnp.broadcast_to(counter, (rows, *key.shape))
-    bits = jax.lax.fori_loop(0, len(seeds), lambda i, bits: _mix(bits ^ seeds[i]), bits)
+    if target() == "cpu":
+        # A loop keeps XLA from fusing the hash into everything that reads a draw, and recomputing it each time.
+        bits = jax.lax.fori_loop(0, len(seeds), lambda i, bits: _mix(bits ^ seeds[i]), bits)
+    else:
+        # Recomputing is cheaper than a kernel for each turn of a loop.
+        for seed in seeds:
+            bits = _mix(bits ^ seed)
     return (bits >> 8).astype(jnp.float32) * np.float32(2.0**-24)
 
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.entities import Entities, present
+from jaxrl.rl.devices import target
 
 __all__ = ["Relations", "relations"]
 
@@ -115,7 +116,7 @@ def _within(distance: jax.Array, reaches: tuple[float, ...]) -> list[jax.Array]:
 def _in_blocks(function: Callable[[jax.Array], Relations], rows: jax.Array) -> Relations:
     """`function(rows)` for `rows[B, D]`, on a CPU for so many of them at once that all stays in its cache."""
     count = rows.shape[0]
-    if jax.export.is_symbolic_dim(count) or count <= _BLOCK or jax.default_backend() != "cpu":
+    if jax.export.is_symbolic_dim(count) or count <= _BLOCK or target() != "cpu":
         return function(rows)
     blocks = -(-count // _BLOCK)
     size = -(-count // blocks)

@@ -6,6 +6,8 @@ members of a run, which are side by side on each device and spread over the mesh
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -15,6 +17,7 @@ __all__ = [
     "AXIS",
     "MEMBER",
     "SIDE_BY_SIDE",
+    "compiling_for",
     "device_index",
     "joined",
     "mean_weights",
@@ -26,6 +29,7 @@ __all__ = [
     "pmean",
     "psum",
     "shard_keys",
+    "target",
 ]
 
 AXIS = "data"
@@ -34,6 +38,33 @@ MEMBER = "member"
 """The mesh axis along which members, such as seeds, are spread; also the axis of all members when they are created."""
 SIDE_BY_SIDE = "side_by_side"
 """The vmapped axis of the members on one device."""
+
+
+_targets: list[str] = []
+
+
+def target() -> str:
+    """The platform that the program being traced is for: `"cpu"`, `"gpu"` or `"tpu"`.
+
+    It is the platform at hand, except where `jaxrl plan` compiles for another. What is faster in one form on a CPU and
+    in another on an accelerator asks here while it is traced, so that the program planned is the program run.
+    """
+    return _targets[-1] if _targets else jax.default_backend()
+
+
+@contextlib.contextmanager
+def compiling_for(platform: str) -> Iterator[None]:
+    """Everything traced inside is for this platform; what was traced before for another is forgotten."""
+    other = platform != target()
+    if other:
+        jax.clear_caches()
+    _targets.append(platform)
+    try:
+        yield
+    finally:
+        _targets.pop()
+        if other:
+            jax.clear_caches()
 
 
 def num_devices() -> int:

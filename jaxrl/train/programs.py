@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrl.algorithm import Algorithm, Metrics, RunConfig, without_replay
-from jaxrl.rl.devices import MEMBER, SIDE_BY_SIDE
+from jaxrl.rl.devices import MEMBER, SIDE_BY_SIDE, target
 from jaxrl.train.devices.hosts import gather
 from jaxrl.train.devices.mesh import check_replicas, everywhere, place, spread
 from jaxrl.train.evaluate import Evaluation, evaluate
@@ -135,7 +135,7 @@ def compiler_options() -> dict[str, Any] | None:
 
     Measured by baselines/speed/compile.py; None on other devices.
     """
-    return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+    return {"xla_backend_optimization_level": 1} if target() == "cpu" else None
 
 
 def member_keys(seed: int, members: int, stream: int = 0) -> jax.Array:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy_algorithm as toy
 
 from jaxrl.algos import dqn, ppo
 from jaxrl.cli import main
-from jaxrl.train.cost import (
-    Assumptions,
-    Cost,
-    CostEstimate,
-    compile_rollout,
-    count_cost,
-    device_memory,
-    estimate_cost,
-    rollout_share,
-    scaling_table,
-)
-from jaxrl.train.devices.mesh import choose_shape
+from jaxrl.train.cost import CostEstimate, compile_rollout, device_memory, estimate_cost, rollout_share
 from jaxrl.train.fit import fit
 from jaxrl.train.folder.run_folder import RunFolder
 from jaxrl.train.programs import compile_programs
@@ -39,24 +28,13 @@ PLAN = CostEstimate(
     param_bytes=4000,
     state_bytes=9000,
     replay_bytes=0,
-    cost=Cost(2e9, 1e9),
+    flops=2e9,
     devices=1,
+    visible=1,
     memory=10**6,
     limit=10**9,
+    kind="cpu",
 )
-ASSUMED = Assumptions(teraflops=1.0, memory_gb_per_s=100.0, link_gb_per_s=1.0, latency_us=10.0)
-
-
-def test_a_loop_counts_as_often_as_it_turns():
-    def nested(x: jax.Array) -> jax.Array:
-        def outer(c: jax.Array, _: None) -> tuple[jax.Array, None]:
-            return jax.lax.scan(lambda d, _: (d @ c, None), c, length=3)[0], None
-
-        return jax.lax.scan(outer, x, length=10)[0]
-
-    cost = count_cost(jax.make_jaxpr(nested)(jnp.ones((64, 64))))
-    assert cost.flops == pytest.approx(30 * 2 * 64**3, rel=0.01)
-    assert cost.bytes > 30 * 3 * 64 * 64 * 4
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +46,7 @@ def plan() -> CostEstimate:
 def test_a_run_is_known_before_it_begins(plan: CostEstimate):
     assert plan.num_params == 4
     assert plan.param_bytes == 16
-    assert plan.cost.flops >= 100 * 2 * 32**3  # a hundred products of matrices
+    assert plan.flops >= 100 * 2 * 32**3  # a hundred products of matrices
     assert plan.memory >= plan.state_bytes > plan.param_bytes
     assert plan.limit == device_memory()
     assert plan.fits
@@ -83,7 +61,7 @@ def test_ppo_costs_what_its_layers_say():
     assert plan.memory > plan.state_bytes > plan.param_bytes
     # Forward and backward take about six operations for each parameter and sample; one of the layers is tiny.
     samples = CONFIG.steps_per_update * CONFIG.update_epochs
-    assert 3 * plan.num_params * samples < plan.cost.flops < 60 * plan.num_params * samples
+    assert 3 * plan.num_params * samples < plan.flops < 9 * plan.num_params * samples
 
 
 @pytest.mark.slow  # in tests/algos/test_dqn.py no update copies the buffer, and plan counts it
@@ -93,59 +71,29 @@ def test_an_update_costs_the_same_however_large_its_replay_buffer(members: int) 
     small, large = (dqn.Config(**REPLAY, buffer_size=size) for size in (1_000, 10_000))
     with jax.debug_key_reuse(False):  # it is wrong about keys that are split inside a vmapped scan
         plans = [estimate_cost(dqn.make(config), config, members) for config in (small, large)]
-    assert plans[1].cost.bytes == pytest.approx(plans[0].cost.bytes, rel=0.02)
-    assert plans[1].cost.flops == pytest.approx(plans[0].cost.flops, rel=0.02)
+    assert plans[1].flops == plans[0].flops
     step = members * 30  # an observation of 4 floats, an action, a reward, a mask of 2 actions, 4 flags
     assert plans[1].replay_bytes - plans[0].replay_bytes == step * (10_000 - 63 * 16)
     assert plans[1].memory > plans[1].replay_bytes / plans[1].devices
 
 
-def test_the_table_is_arithmetic():
-    one, eight = scaling_table(PLAN, [1, 8], 4, ASSUMED)
-    assert one.seconds == one.compute == pytest.approx(0.01)  # 1 GB at 100 GB/s takes longer than 2 GFLOP at 1 TFLOP/s
-    assert (one.reduced, one.communication) == (0, 0)
-    assert eight.compute == pytest.approx(0.01 / 8)
-    assert eight.reduced == 2 * 7 / 8 * 4000
-    assert eight.communication == pytest.approx(4 * (6 * 10e-6 + 7000 / 1e9))
-    assert scaling_table(PLAN, [2], 4, ASSUMED, measured=3.0)[0].compute == 1.5
-
-
-def test_members_on_the_same_devices_have_a_gradient_each():
-    """One all-reduce for all of them, whose arrays have their axis."""
-    config = toy.Config(work=32)
-    plan = estimate_cost(toy.make(config), config, members=3)
-    assert plan.param_bytes == 16
-    assert scaling_table(plan, [2], 4, ASSUMED)[0].reduced == 3 * 16
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8, 24])
-def test_members_are_spread_before_environments(count: int):
-    """As training does, where there are shards enough; a member that is alone on its device sends no gradient."""
-    plan = dataclasses.replace(PLAN, members=6)
-    (row,) = scaling_table(plan, [count], 4, ASSUMED)
-    member, data = choose_shape(24, 6, count)
-    assert (count // row.data, row.data) == (member, data)
-    assert row.reduced == pytest.approx(2 * (data - 1) / data * plan.param_bytes * 6 / member)
-    assert row.communication == 0 if data == 1 else row.communication > 0
-
-
 def test_what_fits_is_planned(capsys, monkeypatch, plan):
     monkeypatch.setattr("jaxrl.train.cost.estimate_cost", lambda *_: plan)
-    main(["plan", "ppo", "--env", "probe/constant_reward", "--device-counts", "1", "64"])
+    main(["plan", "ppo", "--env", "probe/constant_reward"])
     text = capsys.readouterr().out
     assert f"{plan.num_params:,}" in text
     assert ": fits" in text
-    assert "Assumed:" in text
-    assert "too few" in text  # 16 environments on 64 devices
+    main(["plan", "ppo", "--env", "probe/constant_reward", "--json"])
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["on"] is None
+    assert (told["num_params"], told["memory"]) == (plan.num_params, plan.memory)
 
 
-def test_no_device_has_a_fraction_of_an_environment(capsys, monkeypatch):
-    monkeypatch.setattr("jaxrl.train.cost.estimate_cost", lambda *_: PLAN)
-    main(["plan", "ppo", "--env", "probe/constant_reward", "--num-envs", "1000", "--device-counts", "8", "64"])
-    even, uneven = (line.split() for line in capsys.readouterr().out.splitlines()[-3:-1])
-    assert even[1] == "125"
-    assert uneven[1] == "uneven"  # 15.625
-    assert uneven[-2] == "–"
+def test_devices_that_are_left_over_are_named(capsys, monkeypatch):
+    plan = dataclasses.replace(PLAN, devices=8, visible=16)
+    monkeypatch.setattr("jaxrl.train.cost.estimate_cost", lambda *_: plan)
+    main(["plan", "ppo", "--env", "probe/constant_reward"])
+    assert "8 shards of environments and 1 seeds do not split over all" in capsys.readouterr().out
 
 
 def test_what_cannot_fit_is_refused(capsys, monkeypatch):
@@ -181,7 +129,7 @@ def test_what_is_advised_fits(capsys: pytest.CaptureFixture[str], command: str, 
     assert 0.5 * float(limit) < float(used) <= 0.9 * float(limit)
 
 
-@pytest.mark.parametrize("wrong", [["--memory-gb", "0"], ["--device-counts", "0"], ["--num-seeds", "0"]])
+@pytest.mark.parametrize("wrong", [["--memory-gb", "0"], ["--num-seeds", "0"]])
 def test_numbers_without_sense(capsys, wrong):
     with pytest.raises(SystemExit) as ended:
         main(["plan", "ppo", *wrong])

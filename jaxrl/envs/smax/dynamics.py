@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.envs.smax.units import UnitStats
+from jaxrl.rl.devices import target
 
 __all__ = [
     "NUM_SMACV2_DRAWS",
@@ -84,7 +85,8 @@ def run_ticks(
         bodies = _tick(bodies, orders, aims, stats, field, deviation)
         return bodies, bodies if trace else None
 
-    last, every = jax.lax.scan(tick, bodies, deviation)
+    # On an accelerator each kernel of a turn is launched anew, so that all ticks together take fewer.
+    last, every = jax.lax.scan(tick, bodies, deviation, unroll=1 if target() == "cpu" else len(deviation))
     return last if every is None else every
 
 
@@ -119,18 +121,32 @@ def _shots(
 ) -> tuple[jax.Array, jax.Array]:
     """`(damage taken, fired)`, each `[N, …]`: a shot needs a living target in range and a ready weapon."""
     num_allies = orders.ally_target.shape[0]
+    if target() != "cpu":
+        return _shots_at_once(bodies, orders, stats, alive)
     teams = (slice(None, num_allies), slice(num_allies, None))
     targets = (orders.ally_target, orders.enemy_target)
     fired, hits = [], []
-    for own, other, target, aim in zip(teams, teams[::-1], targets, aims, strict=True):
-        dx = bodies.x[own] - gather(bodies.x[other], target)
-        dy = bodies.y[own] - gather(bodies.y[other], target)
+    for own, other, index, aim in zip(teams, teams[::-1], targets, aims, strict=True):
+        dx = bodies.x[own] - gather(bodies.x[other], index)
+        dy = bodies.y[own] - gather(bodies.y[other], index)
         near = dx * dx + dy * dy < jnp.square(stats.range[own])
         ready = alive[own] & (bodies.cooldown[own] <= 0)
-        fires = near & ready & (gather(bodies.health[other], target) > 0)
+        fires = near & ready & (gather(bodies.health[other], index) > 0)
         fired.append(fires)
         hits.append(_sum_at(jnp.where(fires, stats.damage[own], 0.0), aim))
     return jnp.concatenate(hits[::-1]), jnp.concatenate(fired)
+
+
+def _shots_at_once(bodies: Bodies, orders: Orders, stats: UnitStats, alive: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`_shots` of both teams in one piece, for accelerators, where each concatenation is a kernel."""
+    num_allies = orders.ally_target.shape[0]
+    aims = jnp.concatenate([orders.ally_target + num_allies, orders.enemy_target])
+    aims = jnp.where(jnp.concatenate([orders.ally_target, orders.enemy_target]) < 0, -1, aims)
+    dx = bodies.x - gather(bodies.x, aims)
+    dy = bodies.y - gather(bodies.y, aims)
+    near = dx * dx + dy * dy < jnp.square(stats.range)
+    fired = near & alive & (bodies.cooldown <= 0) & (gather(bodies.health, aims) > 0)
+    return _sum_at(jnp.where(fired, stats.damage, 0.0), _rows_of(aims, len(aims))), fired
 
 
 def separate(

@@ -6,7 +6,7 @@ same on every device along it. An algorithm whose config has no `shards` uses on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args
 
 import jax
@@ -30,19 +30,22 @@ class MeshShape(NamedTuple):
     data: int = 0
 
 
-def choose_mesh(config: Any, members: int, shape: MeshShape | None = None) -> Mesh | None:
+def choose_mesh(
+    config: Any, members: int, shape: MeshShape | None = None, devices: Sequence[Any] | None = None
+) -> Mesh | None:
     """A mesh of as many visible devices as can be used, or as many as `shape` says; None for a single device.
 
     Args:
         config: The algorithm's config; its `shards`, if it has them, can be spread.
         members: M.
         shape: The requested shape.
+        devices: The devices to choose from; None for those that are visible.
 
     Raises:
         ValueError: The mesh needs more devices than there are, its shape does not divide the members or the shards,
             or it leaves out devices in a run of several processes.
     """
-    devices = jax.devices()
+    devices = jax.devices() if devices is None else devices
     member, data = choose_shape(getattr(config, "shards", 1), members, len(devices), shape, jax.process_count())
     if member * data == 1:
         return None
