@@ -59,6 +59,8 @@ class Program(NamedTuple):
     compile_seconds: float
     state_bytes: float | None  # of one environment
     temporary_bytes: float | None
+    function: Callable[[jax.Array], jax.Array] | None = None
+    """All the steps, from a key, before compiling; None if Python steps the environments."""
 
 
 def measure(
@@ -114,7 +116,7 @@ def measure_in_turn(
             if repeat >= 0:
                 runs[name].append(num_steps / (time.perf_counter() - begin))
     return {
-        name: Measurement(name, statistics.median(runs[name]), runs[name], *program[1:])
+        name: Measurement(name, statistics.median(runs[name]), runs[name], *program[1:4])
         for name, program in programs.items()
     }
 
@@ -175,7 +177,7 @@ def compiled(
     state_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     analysis = program.memory_analysis()
     temporary = None if analysis is None else analysis.temp_size_in_bytes / num_envs
-    return Program(lambda seed: program(jax.random.key(seed)), seconds, state_bytes / num_envs, temporary)
+    return Program(lambda seed: program(jax.random.key(seed)), seconds, state_bytes / num_envs, temporary, run)
 
 
 def total(tree: Any) -> jax.Array:

@@ -3,7 +3,8 @@
     make bench-gpu                                       # or: python baselines/speed/gpu.py; about a quarter of an hour
 
 Measures random play of 1 to 65,536 environments, and training by the preset `gpu` with more and more environments.
-A size that does not fit in the device's memory is named as such, and the rest goes on. Writes the tables to
+Beside each speed of training stands what docs/accelerators.md predicts for a device that it knows. A size that does not
+fit in the device's memory is named as such, and the rest goes on. Writes the tables to
 results/accelerator_*.md and the raw numbers to results/accelerator_*.json, named after the device.
 """
 
@@ -24,6 +25,7 @@ import jax
 
 from jaxrl import algos
 from jaxrl.bench import measure
+from jaxrl.train.accelerators import ACCELERATORS, count_flops, count_work, least_time
 from jaxrl.train.folder.provenance import versions
 
 ENVS = ("smax/3m", "smax/2s3z", "smax/5m_vs_6m", "smax/smacv2_10_units", "mpe/simple_spread", "minatar/breakout")
@@ -48,8 +50,13 @@ def play(env: str, num_envs: int, steps: int, repeats: int) -> float:
     return measure(env, num_envs, steps=steps, repeats=repeats).steps_per_second
 
 
-def train(algorithm: str, env: str, num_envs: int, updates: int, repeats: int) -> float:
-    """Environment steps a second of whole updates with the preset `gpu`, compiling excluded: the median."""
+def train(
+    algorithm: str, env: str, num_envs: int, updates: int, repeats: int, predicted: dict[str, Any] | None = None
+) -> float:
+    """Environment steps a second of whole updates with the preset `gpu`, compiling excluded: the median.
+
+    What docs/accelerators.md predicts for this device goes into `predicted`, by environment and size.
+    """
     module = algos.load(algorithm)
     preset = module.PRESETS["gpu"]
     config = dataclasses.replace(preset, env=env, num_envs=num_envs, total_timesteps=num_envs * preset.num_steps)
@@ -59,7 +66,15 @@ def train(algorithm: str, env: str, num_envs: int, updates: int, repeats: int) -
     def several(state: Any) -> Any:
         return jax.lax.scan(lambda state, _: (algo.update(state)[0], None), state, length=updates)[0]
 
-    step = jax.jit(several, donate_argnums=0).lower(state).compile()
+    traced = jax.jit(several, donate_argnums=0).trace(state)
+    step = traced.lower().compile()
+    kind = jax.devices()[0].device_kind
+    known = next((facts for facts in ACCELERATORS.values() if facts.name.startswith(kind)), None)
+    if predicted is not None and known:
+        work, _ = count_work(step.as_text() or "", known.platform)
+        limits = least_time(work, count_flops(traced.jaxpr), known)
+        speed = updates * config.steps_per_update / max(limits.values())
+        predicted.setdefault(env, {})[num_envs] = {"speed": speed, "limits": limits, "work": work._asdict()}
     seconds = []
     for repeat in range(-1, repeats):  # -1 warms up
         began = time.perf_counter()
@@ -110,11 +125,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"Steps of environments a second on {device}")
     played = measured(flags.envs, flags.num_envs, lambda env, size: play(env, size, flags.steps, flags.repeats))
     print(f"Steps a second of training by {flags.algorithm}")
+    predicted: dict[str, Any] = {}
     trained = measured(
         flags.train_envs,
         flags.train_num_envs,
-        lambda env, size: train(flags.algorithm, env, size, flags.updates, flags.repeats),
+        lambda env, size: train(flags.algorithm, env, size, flags.updates, flags.repeats, predicted),
     )
+    for env, sizes in predicted.items():  # a lower bound of the time, so at most that speed
+        speeds = [sizes[size]["speed"] if size in sizes else None for size in flags.train_num_envs]
+        trained[f"{env}, predicted at most"] = speeds
     tables = [
         table("random play, steps/s", flags.num_envs, played),
         table(f"{flags.algorithm}, preset gpu, steps/s", flags.train_num_envs, trained),
@@ -125,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags.out.mkdir(parents=True, exist_ok=True)
     (flags.out / f"{name}.md").write_text(text, encoding="utf-8")
     raw = {"device": device, "versions": versions(), "flags": vars(flags) | {"out": flags.out.name}}
-    raw |= {"play": played, "train": trained}
+    raw |= {"play": played, "train": trained, "predicted": predicted}
     (flags.out / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
     print(f"\n{text}\nWrote {flags.out / name}.md and .json")
 
