@@ -38,7 +38,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
-  jaxrl plan ALGO --env ID      parameters, FLOPs, memory, time on more devices, before anything runs
+  jaxrl plan ALGO --env ID      memory, and with --on h100:8 what GPUs or TPUs would launch and move
   jaxrl new [NAME]              an algorithm as one script to change, e.g. jaxrl new ippo > my_ippo.py
   jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them

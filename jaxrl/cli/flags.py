@@ -190,8 +190,7 @@ sequence_length value_range critic_hidden clip_value anneal_ent target_kl value_
 other_play shared_reward agents_per_step central_critic pessimism policy_delay num_critics target_update_interval
 burn_in checkpoint_replay dueling double trust init_learner init_best init_member logger_names logger_per_seed
 eval_episodes checkpoint_every_updates checkpoint_every_minutes keep_checkpoints log_every on_nan time_split
-max_members member data distributed coordinator num_processes process_id memory_gb teraflops memory_gb_per_s
-link_gb_per_s latency_us seconds_per_update
+max_members member data distributed coordinator num_processes process_id memory_gb
 """
 """The flags that only `--help all` shows."""
 
