@@ -1,4 +1,4 @@
-"""The tables of results in README.md, docs/results.md and baselines/README.md, made from the raw numbers.
+"""The tables of results in README.md, baselines/README.md and pages of docs, made from the raw numbers.
 
 `python docs/tables.py` writes them into the pages; the tests fail if a page says anything else than the raw numbers.
 """
@@ -36,6 +36,7 @@ from smax_tables import (
 from speed_tables import (
     environment_speed,
     hide_and_seek_speed,
+    kernels,
     own_speed,
     peers,
     replay_speed,
@@ -73,6 +74,7 @@ def provenance() -> list[Row]:
 TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "README.md": {"peers": readme},
     ROOT / "baselines" / "README.md": {"provenance": provenance},
+    ROOT / "docs" / "accelerators.md": {"kernels": kernels},
     ROOT / "docs" / "results.md": {
         "smax, today": best_on_smax,
         "ippo on 3m": ippo_on_3m,

@@ -8,7 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 from record import RESULTS
-from table_parts import Row, latest, load, load_csv, million
+from table_parts import SPEED, Row, latest, load, load_csv, million
 
 LIBRARIES = {"jaxmarl": "JaxMARL", "gymnax": "gymnax", "envpool": "EnvPool"}
 
@@ -30,6 +30,24 @@ def hide_and_seek_speed() -> list[Row]:
         rate, seconds = f"{ours['steps_per_second']:,.0f}", f"{ours['compile_seconds']:.0f} s"
         rows.append((result["env"], f"{result['num_envs']:,}", rate, seconds))
     return rows
+
+
+def kernels() -> list[Row]:
+    """A row per environment and update that `baselines/speed/kernels.py` has compiled for an H100, with any peer."""
+    rows: dict[str, Row] = {}
+    for path in sorted(SPEED.glob("kernels_h100_*.json")):
+        about = load(path)
+        for name, sides in (about["envs"] | about["updates"]).items():
+            peer = next((key for key in sides if key in LIBRARIES and sides[key]), "")
+            shown = [cell for side in ("jaxrl", peer) for cell in _kernels(sides.get(side))]
+            if peer or name not in rows:
+                rows[name] = (name, *shown, LIBRARIES.get(peer, ""))
+    return [("a step of 1,024, or an update", "kernels", "MB", "peer's kernels", "MB", "peer"), *rows.values()]
+
+
+def _kernels(work: dict[str, float] | None) -> tuple[str, str]:
+    """Kernels of a program, and megabytes that they read and write."""
+    return (f"{work['kernels']:,.0f}", f"{(work['read'] + work['written']) / 1e6:,.1f}") if work else ("", "")
 
 
 def training_speed() -> list[Row]:

@@ -29,6 +29,7 @@ __all__ = [
     "measure",
     "measure_in_turn",
     "ours",
+    "scanned",
     "takes_turns",
     "total",
     "versions",
@@ -59,8 +60,6 @@ class Program(NamedTuple):
     compile_seconds: float
     state_bytes: float | None  # of one environment
     temporary_bytes: float | None
-    function: Callable[[jax.Array], jax.Array] | None = None
-    """All the steps, from a key, before compiling; None if Python steps the environments."""
 
 
 def measure(
@@ -116,7 +115,7 @@ def measure_in_turn(
             if repeat >= 0:
                 runs[name].append(num_steps / (time.perf_counter() - begin))
     return {
-        name: Measurement(name, statistics.median(runs[name]), runs[name], *program[1:4])
+        name: Measurement(name, statistics.median(runs[name]), runs[name], *program[1:])
         for name, program in programs.items()
     }
 
@@ -158,6 +157,22 @@ def compiled(
     """
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}.")
+    # What the program costs before it runs.
+    key = jax.random.key(0)
+    begin = time.perf_counter()
+    program = jax.jit(scanned(reset, step, steps)).lower(key).compile()
+    seconds = time.perf_counter() - begin
+    leaves = jax.tree.leaves(jax.eval_shape(reset, key))
+    state_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    analysis = program.memory_analysis()
+    temporary = None if analysis is None else analysis.temp_size_in_bytes / num_envs
+    return Program(lambda seed: program(jax.random.key(seed)), seconds, state_bytes / num_envs, temporary)
+
+
+def scanned(
+    reset: Callable[[jax.Array], Any], step: Callable[[jax.Array, Any], tuple[Any, jax.Array]], steps: int
+) -> Callable[[jax.Array], jax.Array]:
+    """What `compiled` compiles: all the steps, from a key."""
 
     def run(key: jax.Array) -> jax.Array:
         key, key_reset = jax.random.split(key)
@@ -168,16 +183,7 @@ def compiled(
 
         return jax.lax.scan(body, (reset(key_reset), jnp.float32(0)), jax.random.split(key, steps))[0][1]
 
-    # What the program costs before it runs.
-    key = jax.random.key(0)
-    begin = time.perf_counter()
-    program = jax.jit(run).lower(key).compile()
-    seconds = time.perf_counter() - begin
-    leaves = jax.tree.leaves(jax.eval_shape(reset, key))
-    state_bytes = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    analysis = program.memory_analysis()
-    temporary = None if analysis is None else analysis.temp_size_in_bytes / num_envs
-    return Program(lambda seed: program(jax.random.key(seed)), seconds, state_bytes / num_envs, temporary, run)
+    return run
 
 
 def total(tree: Any) -> jax.Array:

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     name = named_algorithm(argv, "plan", _USAGE)
     if name is None:
         return 0
-    if "--on" in argv:
+    if any(word.partition("=")[0] == "--on" for word in argv):
         jax.config.update("jax_platforms", "cpu")  # nothing runs, so no device is taken, and no plugin looks for one
     module = algos.load(name)
     config, flags = parse_flags(name, module, argv[1:], PlanFlags(), "plan")
@@ -103,12 +103,12 @@ def _on_device(config: Any, flags: PlanFlags, target: str | None, plan: CostEsti
     if target is None or plan.work is None:
         return [f"  {name:<18} {text}" for name, text in known]
     # What the program launches and moves, by its text.
-    work, steps = plan.work, config.num_steps
-    most = f", {work.kernels_at_most:,.0f} if all conditions hold" if work.kernels_at_most > work.kernels else ""
+    work, steps = plan.work, config.steps_per_update / config.num_envs
+    least = f", {work.kernels_at_least:,.0f} if no condition holds" if work.kernels_at_least < work.kernels else ""
     asked = f", host waits {work.asked:,.0f} times" if work.asked else ""
     loops = ", ".join(f"{turns:,.0f} x {kernels / turns:,.0f}" for turns, kernels in plan.loops[:3])
     known += [
-        ("kernels", f"{work.kernels:,.0f} an update{most}, {work.kernels / steps:,.0f} an environment step{asked}"),
+        ("kernels", f"{work.kernels:,.0f} an update{least}, {work.kernels / steps:,.0f} an environment step{asked}"),
         ("of these in loops", f"{loops} (turns x kernels)" if loops else "none"),
         (
             "memory traffic",
@@ -146,9 +146,10 @@ def _speeds(config: Any, flags: PlanFlags, plan: CostEstimate) -> str:
     grows = max(plan.limits[name] for name in GROWING)
     stays = max(seconds for name, seconds in plan.limits.items() if name not in GROWING)
     learned = _learned(flags, plan)
-    most = int(config.num_envs * (plan.room - learned) / max(plan.memory - learned, 1))
+    most = int(config.num_envs * (plan.room - learned) / max(plan.memory - learned, plan.memory / 10))
     sizes = [size for power in range(0, 10, 2) if (size := config.num_envs * 2**power) <= most]
-    speeds = [size * config.num_steps / max(stays, grows * size / config.num_envs) for size in sizes]
+    steps = config.steps_per_update / config.num_envs
+    speeds = [size * steps / max(stays, grows * size / config.num_envs) for size in sizes]
     shown = [f"{_count(speed).strip()} with {size:,}" for size, speed in zip(sizes, speeds, strict=True)]
     return f"{'; '.join(shown)} environments; about {most:,} fit"
 

@@ -192,9 +192,9 @@ class Work(NamedTuple):
     """What a program launches and moves on one device, loops multiplied out by their turns."""
 
     kernels: float = 0
-    """With the cheapest branch of each conditional."""
-    kernels_at_most: float = 0
-    """With the dearest."""
+    """With the dearest branch of each conditional, as all else here."""
+    kernels_at_least: float = 0
+    """With the cheapest."""
     turns: float = 0
     """Of loops."""
     asked: float = 0
@@ -267,7 +267,7 @@ def count_work(text: str, platform: str) -> tuple[Work, tuple[tuple[float, float
         if op.kind == "conditional":
             branches = _called(op, "branch_computations") or _called(op, "(?:true|false)_computation")
             works = sorted((walk(branch, inside) for branch in branches), key=lambda one: one.kernels)
-            return works[0]._replace(kernels_at_most=works[-1].kernels_at_most).plus(Work(asked=1))
+            return works[-1]._replace(kernels_at_least=works[0].kernels_at_least).plus(Work(asked=1))
         if op.kind == "call" or op.kind.startswith("async-start"):
             return _sum(walk(name, inside) for name in _called(op, "to_apply") or _called(op, "calls"))
         return _one_kernel(op, around, found)
