@@ -25,7 +25,7 @@ import jax
 
 from jaxrl import algos
 from jaxrl.bench import measure
-from jaxrl.train.accelerators import ACCELERATORS, count_flops, count_work, least_time
+from jaxrl.train.accelerators import ACCELERATORS, count_flops, count_work, time_limits
 from jaxrl.train.folder.provenance import versions
 
 ENVS = ("smax/3m", "smax/2s3z", "smax/5m_vs_6m", "smax/smacv2_10_units", "mpe/simple_spread", "minatar/breakout")
@@ -72,7 +72,7 @@ def train(
     known = next((facts for facts in ACCELERATORS.values() if facts.name.startswith(kind)), None)
     if predicted is not None and known:
         work, _ = count_work(step.as_text() or "", known.platform)
-        limits = least_time(work, count_flops(traced.jaxpr), known)
+        limits = time_limits(work, count_flops(traced.jaxpr), known)
         speed = updates * config.steps_per_update / max(limits.values())
         predicted.setdefault(env, {})[num_envs] = {"speed": speed, "limits": limits, "work": work._asdict()}
     seconds = []
@@ -131,9 +131,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         flags.train_num_envs,
         lambda env, size: train(flags.algorithm, env, size, flags.updates, flags.repeats, predicted),
     )
-    for env, sizes in predicted.items():  # a lower bound of the time, so at most that speed
+    for env, sizes in predicted.items():
         speeds = [sizes[size]["speed"] if size in sizes else None for size in flags.train_num_envs]
-        trained[f"{env}, predicted at most"] = speeds
+        trained[f"{env}, predicted"] = speeds
     tables = [
         table("random play, steps/s", flags.num_envs, played),
         table(f"{flags.algorithm}, preset gpu, steps/s", flags.train_num_envs, trained),

@@ -116,8 +116,8 @@ def _on_device(config: Any, flags: PlanFlags, target: str | None, plan: CostEsti
             f"{data_size((work.read + work.written) / steps)} an environment step",
         ),
         ("collectives", f"{work.collectives:,.0f} an update, {data_size(work.reduced)}"),
-        ("an update takes", f"at least {_seconds(max(plan.limits.values()))}: {_limits(plan.limits)}"),
-        ("steps/s at most", _speeds(config, flags, plan)),
+        ("an update takes", f"about {_seconds(max(plan.limits.values()))}: {_limits(plan.limits)}"),
+        ("steps/s", _speeds(config, flags, plan)),
     ]
     title = f"\n{target}: compiled in {plan.seconds:.0f} s; nothing has run"
     return [title, *(f"  {name:<18} {text}" for name, text in known)]

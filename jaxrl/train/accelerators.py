@@ -1,7 +1,7 @@
 """Accelerators that exist only for the compiler: what a program would launch, move and take on GPUs and TPUs.
 
 XLA's compilers for both work on a machine that has neither (extra `accelerators`). `devices_of("h100:8")` are devices
-to lower and compile for, `count_work` reads the optimised program, and `least_time` says which limit binds. Nothing
+to lower and compile for, `count_work` reads the optimised program, and `time_limits` says which limit binds. Nothing
 runs.
 """
 
@@ -30,8 +30,8 @@ __all__ = [
     "count_flops",
     "count_work",
     "devices_of",
-    "least_time",
     "named",
+    "time_limits",
 ]
 
 
@@ -109,7 +109,7 @@ _TPU_ALONE = {
 }
 """So that libtpu asks no cloud for its metadata, nor says on stderr that there is none."""
 GROWING = ("bytes", "FLOPs")
-"""The limits of `least_time` that grow with the number of environments."""
+"""The limits of `time_limits` that grow with the number of environments."""
 _PER_HOST = 8
 _LAUNCH = 2.5e-6
 """Seconds from one small kernel to the next in a stream; CUDA's guide says 2 to 4 us."""
@@ -391,8 +391,8 @@ def count_flops(jaxpr: Any) -> float:
     return total
 
 
-def least_time(work: Work, flops: float, accelerator: Accelerator) -> dict[str, float]:
-    """Seconds that each limit alone asks for; the longest is a lower bound of the program's time.
+def time_limits(work: Work, flops: float, accelerator: Accelerator) -> dict[str, float]:
+    """Seconds that each limit alone asks for; the longest is the prediction of the program's time.
 
     A GPU launches its kernels one after the other, each at least 2.5 us after the last, and 10 us after each predicate
     that its host waits for. A TPU launches a program once; XLA's estimate of its cycles holds about 1,800 for the start

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, SingleDeviceSharding
 from jaxrl.algorithm import Algorithm, RunConfig
 from jaxrl.rl.devices import compiling_for
 from jaxrl.rl.replay import Replay
-from jaxrl.train.accelerators import Work, count_flops, count_work, devices_of, least_time, named
+from jaxrl.train.accelerators import Work, count_flops, count_work, devices_of, named, time_limits
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 from jaxrl.train.members import Members
 from jaxrl.train.programs import Programs, compiler_options, initial_state, side_by_side
@@ -65,7 +65,7 @@ class CostEstimate:
     loops: tuple[tuple[float, float], ...] = ()
     """Turns and kernels of each loop that is in no other, the largest first."""
     limits: dict[str, float] = dataclasses.field(default_factory=dict)
-    """Seconds an update by each limit, see `least_time`."""
+    """Seconds an update by each limit, see `time_limits`."""
 
     @property
     def room(self) -> float:
@@ -142,7 +142,7 @@ def estimate_cost(
             plan,
             work=work,
             loops=loops,
-            limits=least_time(work, plan.flops, accelerator),
+            limits=time_limits(work, plan.flops, accelerator),
         )
     return dataclasses.replace(plan, seconds=time.perf_counter() - began)
 

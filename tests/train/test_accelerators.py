@@ -18,7 +18,7 @@ from jaxrl.algos import ippo, ppo
 from jaxrl.cli import main
 from jaxrl.rl.devices import compiling_for, target
 from jaxrl.train import accelerators
-from jaxrl.train.accelerators import ACCELERATORS, Work, compile_for, count_flops, count_work, least_time, named
+from jaxrl.train.accelerators import ACCELERATORS, Work, compile_for, count_flops, count_work, named, time_limits
 from jaxrl.train.cost import estimate_cost
 
 with_plugins = pytest.mark.skipif(
@@ -130,9 +130,9 @@ def test_matrix_products_are_counted_as_often_as_their_loop_turns():
 
 def test_each_limit_is_arithmetic():
     work = Work(kernels=1000, asked=10, read=3e9, written=0.35e9, collectives=2, reduced=450e6, cycles=1.5e6)
-    gpu = least_time(work, 495e9, ACCELERATORS["h100"])
+    gpu = time_limits(work, 495e9, ACCELERATORS["h100"])
     assert gpu == pytest.approx({"launches": 2.6e-3, "bytes": 1e-3, "FLOPs": 1e-3, "links": 2.03e-3})
-    assert least_time(work, 0.0, ACCELERATORS["v5e"])["cycles"] == pytest.approx(1e-3)
+    assert time_limits(work, 0.0, ACCELERATORS["v5e"])["cycles"] == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize(
