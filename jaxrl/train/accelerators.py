@@ -102,12 +102,13 @@ device_description_str: "{name}"
 """
 _TPU_ALONE = {
     "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_STDERR_LOG_LEVEL": "3",
     "TPU_MIN_LOG_LEVEL": "3",
 }
-"""So that libtpu asks no cloud for its metadata, nor says on stderr that there is none."""
+"""So that libtpu asks no cloud for its metadata, says nothing on stderr, and serves several processes at once."""
 GROWING = ("bytes", "FLOPs")
 """The limits of `time_limits` that grow with the number of environments."""
 _PER_HOST = 8
@@ -156,14 +157,17 @@ def devices_of(target: str) -> list[Any]:
         text = _GPU_TARGET.format(**vars(accelerator), ghz=accelerator.clock / 1e9)
         return topologies.get_topology_desc("", platform="cuda", topology=shape, target_config=text).devices
     _need("libtpu", None)
-    for name, value in _TPU_ALONE.items():
-        os.environ.setdefault(name, value)
     smallest = {"v4": "2x2x1", "v5p": "2x2x1"}.get(kind, "2x2")
     shape = smallest if topology == "1" else topology
+    before = dict(os.environ)
+    os.environ.update({name: value for name, value in _TPU_ALONE.items() if name not in before})
     try:
         devices = topologies.get_topology_desc(f"{kind}:{shape}", platform="tpu").devices
     except Exception as error:
         raise ValueError(f"--on {target}: libtpu knows no such topology ({str(error).splitlines()[0]}).") from error
+    finally:
+        for name in _TPU_ALONE.keys() - before.keys():  # or programs that this one starts take it for a TPU's host
+            del os.environ[name]
     return devices[:1] if topology == "1" else devices
 
 
