@@ -115,7 +115,7 @@ MEMBERS = [{"seed": 0, "lr": 1e-3}, {"seed": 1, "lr": 2e-3}]
 def about(**more: Any) -> dict[str, Any]:
     """The content of a run.json of IPPO, of two seeds with a learning rate each."""
     content = json.loads(json.dumps({**describe_run(CONFIG, 2), "status": "stopped"}))
-    return {**content, "members": MEMBERS, **more}
+    return {**content, "members": copy.deepcopy(MEMBERS), **more}
 
 
 def write(place: Path, content: dict[str, Any]) -> None:
