@@ -255,11 +255,12 @@ def count_work(text: str, platform: str) -> tuple[Work, tuple[tuple[float, float
 
     def walk(name: str, inside: bool) -> Work:
         if name not in known:
-            ops = [op for op in found.get(name, ()) if not _FREE.fullmatch(op.kind)]
-            known[name] = _sum(work(op, found[name], inside) for op in ops)
+            ops = found.get(name, ())
+            shapes = {op.name: op.shape for op in ops}
+            known[name] = _sum(work(op, shapes, inside) for op in ops if not _FREE.fullmatch(op.kind))
         return known[name]
 
-    def work(op: _Op, around: list[_Op], inside: bool) -> Work:
+    def work(op: _Op, shapes: dict[str, str], inside: bool) -> Work:
         if op.kind == "while":
             turns = _turns(op, found)
             whole = walk(_called(op, "body")[0], True).times(turns or 1).plus(Work(turns=turns or 1))
@@ -274,7 +275,7 @@ def count_work(text: str, platform: str) -> tuple[Work, tuple[tuple[float, float
             return works[-1]._replace(kernels_at_least=works[0].kernels_at_least).plus(Work(asked=1))
         if op.kind == "call" or op.kind.startswith("async-start"):
             return _sum(walk(name, inside) for name in _called(op, "to_apply") or _called(op, "calls"))
-        return _one_kernel(op, around, found)
+        return _one_kernel(op, shapes, found)
 
     whole = walk(entry, False)
     ordered = sorted(loops.values(), key=lambda loop: -loop[1])
@@ -320,9 +321,8 @@ def _turns(op: _Op, found: dict[str, list[_Op]]) -> int | None:
     return int(limits[0][1]) if counts and len(limits) == 1 else None
 
 
-def _one_kernel(op: _Op, around: list[_Op], found: dict[str, list[_Op]]) -> Work:
-    """The work of one kernel, copy or collective."""
-    shapes = {other.name: other.shape for other in around}
+def _one_kernel(op: _Op, shapes: dict[str, str], found: dict[str, list[_Op]]) -> Work:
+    """The work of one kernel, copy or collective, given the shapes of all that its computation makes."""
     called = found.get(next(iter(_called(op, "calls")), ""), []) if op.kind == "fusion" else []
     if called:
         read, written = _traffic(called)
