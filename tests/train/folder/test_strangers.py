@@ -183,7 +183,7 @@ def test_no_text_of_a_run_json_commands_anything(base: Callable[[], dict[str, An
 @pytest.mark.slow
 @pytest.mark.timeout(8000)
 def test_no_command_obeys_a_run_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One to three texts at once, on a run that has been trained; JAXRL_FUZZ_CASES=100000 takes an hour."""
+    """One to three texts at once, on a run that has been trained; JAXRL_FUZZ_CASES=20000 takes an hour."""
     fit(ippo.make(CONFIG), CONFIG, "made", members=MEMBERS, quiet=True, pictures=False)
     shutil.copytree("made", "run", dirs_exist_ok=True)
     bases, commands, draw = [about(), full()], list(COMMANDS.values()), random.Random(1)
