@@ -217,6 +217,19 @@ class Environment:
         """`observation` of B states at once, leaves `[B, …]`. `params`: see `batch_reset`."""
         return jax.vmap(self.observation, in_axes=(0, 0 if own_params else None))(state, params)
 
+    def mutate(self, key: jax.Array, state: Any, params: Any = None) -> Any:
+        """A small edit of `state`, the start of an episode: the start of another one, for `--levels accel`. Consumes
+        `key`.
+
+        It keeps shapes and dtypes, and its result is a valid start. Only environments with `observation` can have it.
+        """
+        raise NotImplementedError(f"{self.name} has no mutate(key, state, params), which makes a small edit of a start.")
+
+    @property
+    def has_mutate(self) -> bool:
+        """Whether `mutate` is implemented; a wrapper returns the answer of the environment inside."""
+        return self.has_observation and type(self).mutate is not Environment.mutate
+
     @property
     def has_observation(self) -> bool:
         """Whether `observation` is implemented; a wrapper returns the answer of the environment inside."""
