@@ -223,7 +223,9 @@ class Environment:
 
         It keeps shapes and dtypes, and its result is a valid start. Only environments with `observation` can have it.
         """
-        raise NotImplementedError(f"{self.name} has no mutate(key, state, params), which makes a small edit of a start.")
+        raise NotImplementedError(
+            f"{self.name} has no mutate(key, state, params), which makes a small edit of a start."
+        )
 
     @property
     def has_mutate(self) -> bool:
