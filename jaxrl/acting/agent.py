@@ -176,12 +176,17 @@ class Agent:
     """`behaviour(state, policy) -> distribution` that actions are drawn from, given a train state and its policy."""
     team_value: Callable[[jax.Array, jax.Array, tuple[int, ...]], jax.Array] = team_value
     """`team_value(value[..., N], agent_mask[..., N], teams)`: the value of each agent, given those of its team."""
+    curriculum: Any = dataclasses.field(init=False)
+    """What chooses levels, see `jaxrl.levels.curriculum`; None for random ones."""
     collector: Collector = dataclasses.field(init=False)
     """The environments, all of them."""
 
     def __post_init__(self) -> None:
         config, pooled = self.config, self.config.reset == "pool"
         venv = VectorEnv(self.env, config.num_envs, config.reset, config.starts if pooled else None)
+        if curriculum := config.curriculum(self.env):
+            venv = curriculum.vector_env(self.env, config.num_envs)
+        object.__setattr__(self, "curriculum", curriculum)
         collector = Collector(
             venv,
             self.central,
@@ -265,6 +270,8 @@ def next_rollout(
         The train state with the runner state and the key to continue from, the transitions `[T, B, ...]`, sums over the
         episodes that ended, and keys `[num_streams, S / devices]`.
     """
+    if agent.curriculum:
+        return agent.curriculum.rollout(agent, state, policy, num_streams)
     config, collector = agent.config, make_collector(agent, state.update)
     for_rollout, pooled = (config.num_steps, collector.keys_per_step), config.reset == "pool"
     acting = math.prod(for_rollout)

@@ -27,6 +27,7 @@ from jaxrl.rl.devices import AXIS, num_devices
 __all__ = [
     "Moments",
     "Normaliser",
+    "deviation_of_returns",
     "discounted_returns",
     "merge",
     "merge_shards",
@@ -233,6 +234,14 @@ def rescaled(normaliser: Normaliser, reward: jax.Array, param_sets: tuple[int, .
         return reward
     own = _of_agents(normaliser.returns, param_sets)
     return jax.vmap(scale_reward, in_axes=(2, 0), out_axes=2)(reward, own)
+
+
+def deviation_of_returns(normaliser: Normaliser, param_sets: tuple[int, ...]) -> jax.Array | float:
+    """What rewards, and so values, are divided by, `[N]`; 1 if rewards are not scaled."""
+    if normaliser.returns is None:
+        return 1.0
+    own = _of_agents(normaliser.returns, param_sets)
+    return jnp.where(jnp.all(own.count == 0, axis=-1), 1.0, 1.0 / jax.vmap(_per_deviation)(own))
 
 
 def _by_param_set(x: jax.Array, alive: jax.Array, param_sets: tuple[int, ...]) -> Moments:

@@ -76,6 +76,9 @@ class Config(ippo.TeamConfig):
     only the newest main ones. Empty: each seed is alone."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
+        "levels": Allowed(
+            lambda text: text in ("", "dr"), "be dr, because how hard a level is depends on the opponent"
+        ),
         "num_opponents": COUNT,
         "snapshot_every": COUNT,
         "past_share": SHARE,

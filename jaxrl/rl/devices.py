@@ -19,12 +19,14 @@ __all__ = [
     "SIDE_BY_SIDE",
     "compiling_for",
     "device_index",
+    "in_step",
     "joined",
     "mean_weights",
     "member_index",
     "num_devices",
     "num_side_by_side",
     "of_all_members",
+    "own_part",
     "pcast_varying",
     "pmean",
     "psum",
@@ -118,6 +120,19 @@ def joined(tree: Any) -> Any:
     return jax.lax.all_gather(tree, AXIS, tiled=True) if _bound() else tree
 
 
+def own_part(tree: Any) -> Any:
+    """This device's part of each leaf that `joined` has put together."""
+    if not _bound():
+        return tree
+    size = num_devices()
+    return jax.tree.map(
+        lambda leaf: jax.lax.dynamic_slice_in_dim(
+            leaf, device_index() * (leaf.shape[0] // size), leaf.shape[0] // size
+        ),
+        tree,
+    )
+
+
 def member_index() -> jax.Array | int:
     """The number of the member that is being created, from 0."""
     return jax.lax.axis_index(MEMBER) if _bound(MEMBER) else 0
@@ -126,6 +141,11 @@ def member_index() -> jax.Array | int:
 def num_side_by_side() -> int:
     """The members of the run that each device holds, as far as an update can know: 1 under a `vmap` without a name."""
     return jax.lax.axis_size(SIDE_BY_SIDE) if _bound(SIDE_BY_SIDE) else 1
+
+
+def in_step(counter: jax.Array) -> jax.Array:
+    """A counter that is the same for all members side by side, so that `lax.cond` on it is still a branch, not both."""
+    return jax.lax.pmax(counter, SIDE_BY_SIDE) if _bound(SIDE_BY_SIDE) else counter
 
 
 def of_all_members(tree: Any) -> Any:

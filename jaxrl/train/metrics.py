@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _MEANS = {"return_mean": "return_sum", "length_mean": "length_sum", "win_rate": "won_sum"}
-_READ = {"episodes", "losses", "skipped", "not_finite", "return_sums", "info_sums", *_MEANS.values()}
+_READ = {"episodes", "losses", "skipped", "not_finite", "return_sums", "info_sums", "levels", *_MEANS.values()}
 """The metrics that become part of rows; the NaN guard adds `skipped` and `not_finite`."""
 
 
@@ -121,6 +121,9 @@ class RowMaker:
         if kinds:
             row["returns"] = {name.partition("/")[2]: self._mean(name) for name in kinds}
         row |= {name.replace("info_sums", "info", 1): self._mean(name) for name in own}
+        # What a curriculum says of its levels is a mean over the updates.
+        if levels := {name[7:]: _plain(s / updates) for name, s in sums.items() if name.startswith("levels/")}:
+            row["levels"] = levels
         # Losses are means over the updates that were applied.
         applied: Any = updates
         if "skipped" in sums:  # only with on_nan="skip"

@@ -233,6 +233,9 @@ STREAM = Rules(
             "be 1, because a learner has one stream of experience (--num-seeds trains many learners side by side)",
         ),
         "memory": Allowed(lambda memory: memory == "none", "be none, because a stream is learned from step by step"),
+        "levels": Allowed(
+            lambda text: text in ("", "dr"), "be dr: a stream has one environment; ppo and dqn have levels"
+        ),
         **_each(SHARE, "trace_lambda", "sparsity"),
     },
     (Effect("num_shards", ("num_envs",), lambda *_: False, "train several seeds, which several devices can share"),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jaxrl import registry
 from jaxrl.algos.config import rules
@@ -15,6 +15,10 @@ from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import OtherPlay, RandomParams, RewardFunction, SharedReward, as_multi_agent
 from jaxrl.wrappers.base import nested
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
+
+if TYPE_CHECKING:
+    from jaxrl.levels.curriculum import Curriculum
+    from jaxrl.levels.options import Levels
 
 __all__ = ["ActorLayer", "RunLayer", "SharingLayer", "TeamLayer", "instead"]
 
@@ -45,11 +49,14 @@ class RunLayer(CheckedConfig):
     num_steps: int = 128
     """Steps of each environment between two updates."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Start of new episodes: a newly made state, or one drawn from a pool; see `VectorEnv`."""
+    """Start of new episodes, where `levels` is dr: a newly made state, or one drawn from a pool; see `VectorEnv`."""
     pool_size: int = 0
     """Starts in the pool; 0 means num_envs, or the smallest multiple of it that is at least 128."""
     pool_refresh: float = 0.25
     """Share of the pool that is renewed before every rollout, the oldest first."""
+    levels: str = "dr"
+    """Which levels to play: dr, random ones; plr, accel or sfl, with options such as plr?share=0.5&score=maxmc; see
+    docs/levels.md."""
     num_shards: int = 8
     """Maximum number of shards, each with its own random numbers; the actual number divides environments and
     minibatches evenly, and any divisor of it can be the number of devices."""
@@ -61,6 +68,7 @@ class RunLayer(CheckedConfig):
     def __post_init__(self) -> None:
         object.__setattr__(self, "env", registry.name_of(self.env))
         super().__post_init__()
+        self._check_levels()
         if self.num_updates < 1:
             raise ValueError(
                 f"total_timesteps={self.total_timesteps} is less than one update of num_envs * num_steps = "
@@ -74,8 +82,9 @@ class RunLayer(CheckedConfig):
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps in one update."""
-        return self.num_envs * self.num_steps
+        """Environment steps in one update, with those that only judge levels."""
+        options = self.level_options
+        return self.num_envs * self.num_steps + (options.scoring_steps(self.num_envs) if options else 0)
 
     @property
     def num_updates(self) -> int:
@@ -86,6 +95,51 @@ class RunLayer(CheckedConfig):
     def starts(self) -> int:
         """P, the starts in the pool."""
         return self.pool_size or -(-128 // self.num_envs) * self.num_envs
+
+    @property
+    def level_options(self) -> Levels | None:
+        """The method that chooses levels, and its options; None for random ones."""
+        if self.levels in ("", "dr"):
+            return None
+        from jaxrl.levels.options import levels_of
+
+        return levels_of(self.levels)
+
+    def curriculum(self, env: Environment) -> Curriculum | None:
+        """What chooses levels of an environment; None for random ones.
+
+        Raises:
+            ValueError: The method does not fit the environment.
+        """
+        if (options := self.level_options) is None:
+            return None
+        from jaxrl.levels.curriculum import Curriculum
+
+        return Curriculum.of(options, env)
+
+    def _check_levels(self) -> None:
+        """Raise ValueError unless `levels` names a method that the other fields allow."""
+        if (options := self.level_options) is None:
+            return
+        shards: int = getattr(self, "shards", 1)
+        if options.size % shards:
+            works, word = -(-options.size // shards) * shards, "keep" if options.kind == "sfl" else "size"
+            raise ValueError(
+                f"levels: a pool of {options.size} levels is not divisible by the {shards} shards of the environments; "
+                f"use {word}={works}."
+            )
+        if options.batches(self.num_envs) * self.num_envs < (options.size if options.kind == "sfl" else 0):
+            raise ValueError(
+                f"levels: {options.candidates} candidates do not fill a pool of {options.size}; seek more."
+            )
+        if options.needs_critic and not hasattr(self, "gae_lambda"):
+            raise ValueError(
+                f"levels: score={options.score} needs the critic of ppo, ippo or mappo; use learnability or variance."
+            )
+        if options.robust and hasattr(self, "buffer_size"):
+            raise ValueError(
+                "levels: a replay buffer learns from all it holds; use robust=false, or ippo, mappo or ppo."
+            )
 
     def warnings(self) -> list[str]:
         """Sentences that the user should know when a run begins."""
