@@ -41,13 +41,13 @@ Script = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 Tree = TypeVar("Tree")
 
 _FOLLOWS = {
-    "reset_env": ("batch_reset", "batch_step", "split_key"),
+    "reset_env": ("batch_reset", "batch_step", "split_key", "mutate"),
     "step_env": ("batch_step_env", "batch_step", "split_key"),
     "observation": ("batch_observation",),
 }
 """The methods for B environments that a class must not inherit once it overrides the method for one: a batched kernel
-knows nothing of a subclass's own `step_env`. And `split_key`, which may give the same key to both methods only if it
-knows what each draws with it."""
+knows nothing of a subclass's own `step_env`. Likewise `split_key`, which may give the same key to both methods only if
+it knows what each draws with it, and `mutate`, which knows nothing of a subclass's own starts."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Symmetries:
 
 
 def _follow_overrides(cls: type[Environment]) -> None:
-    """Give a new class the batched methods that vmap, in place of inherited ones that must follow what it overrides.
+    """Give a new class the methods of `Environment` in place of inherited ones that must follow what it overrides.
 
     Methods that `cls` defines itself stay. `cls.keeps_observation` becomes False if it overrides `reset_env` or
     `step_env` without `observation`, which may no longer hold, and True if it overrides `observation` too.

@@ -133,6 +133,17 @@ class Wrapper(Environment):
         return self.env.batch_observation(self.env_state(state), self._params(params), own_params=own_params)
 
     @property
+    def has_mutate(self) -> bool:
+        return super().has_mutate and self.env.has_mutate
+
+    def mutate(self, key: jax.Array, state: Any, params: Any = None) -> Any:
+        return self._mutated_inside(key, state, params)
+
+    def _mutated_inside(self, key: jax.Array, state: Any, params: Any) -> Any:
+        """The state of the environment inside after its `mutate`. Consumes `key`."""
+        return self.env.mutate(key, self.env_state(state), self.env_params(state, params))
+
+    @property
     def has_action_mask(self) -> bool:
         return self.env.has_action_mask
 
@@ -244,6 +255,11 @@ class StatefulWrapper(Wrapper):
         key, action = self.before_step(key, state, action)
         stepped = self.env.step_env(key, state.env, action, self.env_params(state, params))
         return self.after_step(state, action, stepped)
+
+    def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
+        inside = self._mutated_inside(key, state, params)
+        # It remembers what it would if the episode had begun there.
+        return self.after_reset(self.env.observation(inside, self.env_params(state, params)), inside)[1]
 
     def batch_reset(self, keys: jax.Array, params: Any = None, *, own_params: bool = False) -> tuple[Any, Wrapped]:
         return jax.vmap(self.after_reset)(*self.env.batch_reset(keys, self._params(params), own_params=own_params))

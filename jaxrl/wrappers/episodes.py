@@ -52,6 +52,8 @@ class FrameStack(StatefulWrapper):
         num_frames: At least 1.
     """
 
+    mutate = Environment.mutate  # none: it observes its memory, not the state that an edit changes
+
     def __init__(self, env: Environment, num_frames: int) -> None:
         super().__init__(env)
         self.num_frames = as_whole("num_frames", num_frames)

@@ -100,6 +100,13 @@ class FixedPolicies(Wrapper):
         obs = self._inner.batch_observation(state.env, self._params(params), own_params=own_params)
         return obs[:, self._learners]
 
+    def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
+        params = self._params(params)
+        inside = self._mutated_inside(key, state, params)
+        obs = self._inner.observation(inside, params)
+        seats = zip(self._players, state.own, strict=True)
+        return Wrapped(inside, tuple(seat._replace(obs=obs[player.sees]) for player, seat in seats))
+
     def reset_env(self, key: jax.Array, params: Any) -> tuple[Any, Wrapped]:
         key_env, key_own = jax.random.split(key)
         return self._seated(key_own, *self._inner.reset_env(key_env, params))

@@ -113,6 +113,7 @@ class ObservationFunction(Wrapper):
     """
 
     split_key = Wrapper.split_key
+    mutate = Wrapper.mutate
 
     def __init__(self, env: Environment, function: Callable[[jax.Array], Any], space: Space | None = None) -> None:
         super().__init__(env)

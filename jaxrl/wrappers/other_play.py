@@ -66,6 +66,9 @@ class OtherPlay(StatefulWrapper):
         obs = self._inner.batch_observation(state.env, self._params(params), own_params=own_params)
         return jax.vmap(self._seen)(obs, state.own)
 
+    def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
+        return state._replace(env=self._mutated_inside(key, state, params))
+
     def action_mask(self, state: Wrapped, params: Any = None) -> jax.Array:
         mask = self._inner.action_mask(state.env, self._params(params))
         return jnp.take_along_axis(mask, jnp.asarray(self._action)[state.own], axis=1)

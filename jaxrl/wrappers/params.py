@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["RandomParams", "Stage"]
 
 Draw = Callable[[jax.Array, Any, jax.Array], Any]
+Edit = Callable[[jax.Array, Any], Any]
 
 
 @jax.tree_util.register_dataclass
@@ -43,28 +45,34 @@ class RandomParams(StatefulWrapper):
         draw: `draw(key, params, progress) -> params`: from the environment's parameters, those of one episode;
             `progress` is the share of the training that is done, 0 to 1. Or W worlds to choose from with equal
             probability: parameters with a leading axis, leaves `[W, …]`.
+        mutate_params: `mutate_params(key, own) -> own`: a small edit of an episode's own parameters, as part of
+            `mutate`; None if these stay as they are. The state inside stays, so edit what steps read, not what the
+            start was made from, unless the environment's own `mutate` makes it fit. There is `mutate` if the
+            environment has it, or this is given.
 
     Raises:
-        TypeError: The environment has no parameters, or those drawn have another structure.
+        TypeError: The environment has no parameters, or those drawn or edited have another structure.
         ValueError: A parameter has another shape or dtype; the message names it.
     """
 
     keeps_observation = True
 
-    def __init__(self, env: Environment, draw: Draw | Any) -> None:
+    def __init__(self, env: Environment, draw: Draw | Any, mutate_params: Edit | None = None) -> None:
         super().__init__(env)
         self.intended = (*env.intended, "unused_params")  # a draw need not look at everything
         if not jax.tree.leaves(env.default_params):
             raise TypeError(f"{env.name} has no parameters (default_params), so there is nothing to draw.")
         self.draw_params: Draw = draw if callable(draw) else _choice(draw, env.default_params)
         key = abstract_key()
-        try:
-            jax.eval_shape(self.draw_params, key, env.default_params, np.float32(1))
-        except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have
-            raise TypeError(
-                f"The parameters of {env.name} cannot be drawn like that: {error}.{_as_called(self.draw_params)}"
-            ) from error
+        self._try(self.draw_params, "drawn", "draw(key, params, progress)", key, env.default_params, np.float32(1))
         jax.eval_shape(self._drawn, key, self.default_params)  # raises for what does not fit
+        self.mutate_params = mutate_params
+        if mutate_params is None:
+            return
+        if not callable(mutate_params):
+            raise TypeError(f"mutate_params is a function (key, own), not {mutate_params!r}.")
+        self._try(mutate_params, "edited", "mutate_params(key, own)", key, env.default_params)
+        jax.eval_shape(self._edited, key, env.default_params)
 
     @property
     def default_params(self) -> Stage:
@@ -97,6 +105,19 @@ class RandomParams(StatefulWrapper):
     def batch_observation(self, state: Wrapped, params: Any = None, *, own_params: bool = False) -> Any:
         return self.env.batch_observation(state.env, state.own, own_params=True)
 
+    @property
+    def has_mutate(self) -> bool:
+        able = self.env.has_mutate or self.mutate_params is not None
+        return able and self.has_observation and type(self).mutate is not Environment.mutate
+
+    def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
+        key_own, key_env = jax.random.split(key)
+        if self.mutate_params is not None:
+            state = state._replace(own=self._edited(key_own, state.own))
+            if not self.env.has_mutate:
+                return state
+        return state._replace(env=self._mutated_inside(key_env, state, params))  # under the edited parameters
+
     def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
         return stepped[0], Wrapped(stepped[1], state.own), *stepped[2:]
 
@@ -109,21 +130,38 @@ class RandomParams(StatefulWrapper):
         return self.env.draw(states.env, jax.tree.map(lambda leaf: leaf[0], states.own))
 
     def _drawn(self, key: jax.Array, stage: Stage) -> Any:
-        """An episode's parameters, with the shapes and dtypes of the environment's own."""
-        drawn, like = self.draw_params(key, stage.params, stage.progress), self.env.default_params
-        wanted, got = jax.tree.structure(like), jax.tree.structure(drawn)
+        """An episode's parameters, with the shapes and dtypes of the environment's own. Consumes `key`."""
+        return self._fitted(self.draw_params(key, stage.params, stage.progress), "drawn")
+
+    def _edited(self, key: jax.Array, own: Any) -> Any:
+        """An episode's parameters after `mutate_params`, likewise. Consumes `key`."""
+        assert self.mutate_params is not None
+        return self._fitted(self.mutate_params(key, own), "edited")
+
+    def _fitted(self, made: Any, how: str) -> Any:
+        like = self.env.default_params
+        wanted, got = jax.tree.structure(like), jax.tree.structure(made)
         if wanted != got:
-            raise TypeError(f"Parameters drawn for {self.name} must have the structure {wanted}, not {got}.")
-        return jax.tree_util.tree_map_with_path(_fitted, drawn, like)
+            raise TypeError(f"Parameters {how} for {self.name} must have the structure {wanted}, not {got}.")
+        return jax.tree_util.tree_map_with_path(partial(_fitted, how), made, like)
+
+    def _try(self, function: Callable[..., Any], how: str, call: str, *arguments: Any) -> None:
+        """Raise TypeError, with advice, if a function that makes parameters cannot be called with these arguments."""
+        try:
+            jax.eval_shape(function, *arguments)
+        except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have
+            advice = _as_called(function, call, len(arguments))
+            raise TypeError(f"The parameters of {self.name} cannot be {how} like that: {error}.{advice}") from error
 
 
-def _as_called(draw: Draw) -> str:
-    """What to write instead of a function that takes other arguments; empty if it can be called as it is."""
+def _as_called(function: Callable[..., Any], call: str, count: int) -> str:
+    """What to write instead of a function that takes another number of arguments; empty if `count` are right."""
     try:
-        inspect.signature(draw).bind(None, None, None)
+        inspect.signature(function).bind(*[None] * count)
     except TypeError:
-        name = getattr(draw, "__name__", "")
-        return f" Write def {name if name.isidentifier() else 'draw'}(key, params, progress)."
+        default, _, arguments = call.partition("(")
+        name = getattr(function, "__name__", "")
+        return f" Write def {name if name.isidentifier() else default}({arguments}."
     return ""
 
 
@@ -153,11 +191,11 @@ def _choice(worlds: Any, like: Any) -> Draw:
     return choose
 
 
-def _fitted(path: Any, drawn: Any, like: Any) -> jax.Array:
-    drawn, like = jnp.asarray(drawn), np.asarray(like)
+def _fitted(how: str, path: Any, made: Any, like: Any) -> jax.Array:
+    made, like = jnp.asarray(made), np.asarray(like)
     name = f"params{jax.tree_util.keystr(path)}"
-    if drawn.shape != like.shape:
-        raise ValueError(f"{name} was drawn with shape {list(drawn.shape)}; it must be {list(like.shape)}.")
-    if not np.can_cast(drawn.dtype, like.dtype, "same_kind"):
-        raise ValueError(f"{name} was drawn as {drawn.dtype}; it must be {like.dtype}, so round it with .astype.")
-    return drawn.astype(like.dtype)
+    if made.shape != like.shape:
+        raise ValueError(f"{name} was {how} with shape {list(made.shape)}; it must be {list(like.shape)}.")
+    if not np.can_cast(made.dtype, like.dtype, "same_kind"):
+        raise ValueError(f"{name} was {how} as {made.dtype}; it must be {like.dtype}, so round it with .astype.")
+    return made.astype(like.dtype)

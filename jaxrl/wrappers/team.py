@@ -19,6 +19,7 @@ class SingleAgentTeam(Wrapper, MultiAgentEnvironment):
 
     agents = ("agent",)
     split_key = Wrapper.split_key
+    mutate = Wrapper.mutate
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         obs, state = self.env.reset_env(key, params)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.environment import select
 from jaxrl.envs.jaxnav.env import JaxNav
-from jaxrl.envs.jaxnav.rules import Params, circle_is_free, neighbours, wrapped
+from jaxrl.envs.jaxnav.rules import Params, State, circle_is_free, neighbours, wrapped
 from jaxrl.envs.options import TextMap, as_rows, flag, part, whole
 from jaxrl.errors import UnknownNameError, nearest
 
@@ -278,6 +280,7 @@ MAPS: dict[str, Map] = {
 _TRIES = 64  # pairs of start and goal that are drawn at once
 _ROUNDS = 16  # before the map loses walls
 _MARGIN = 0.3  # of starts and goals, to the walls on the edge
+_FAR = np.float32(1e6)  # where the start and the goal are of a robot that is in nobody's way
 
 
 class RandomMap(JaxNav):
@@ -347,6 +350,44 @@ class RandomMap(JaxNav):
         _, walls, start, goal, _ = jax.lax.while_loop(goes_on, draw, none)
         return start, heading, goal, walls
 
+    def mutate(self, key: jax.Array, state: State, params: Any = None) -> State:
+        """The start with one cell, one robot's start or one robot's goal changed, equally often. Consumes `key`.
+
+        An inner cell without a start or a goal becomes a wall or free, or a start or a goal moves. The state stays as
+        it is if a robot or a goal would be nearer to a wall or to another one than in new maps, or out of reach where
+        `reachable` forbids it. Edited maps may have more walls than `fill` allows new ones. Headings stay.
+        """
+        params = self._params(params)
+        key_kind, key_cell, key_robot, key_distance, key_angle = jax.random.split(key, 5)
+        pairs = jnp.stack([state.position, state.goal], axis=1)  # [N, 2, 2]
+        kind = jax.random.randint(key_kind, (), 0, 3, jnp.int32)
+
+        # A cell, after which all robots and goals must fit as they are.
+        x, y = jnp.moveaxis(jnp.floor(pairs).astype(jnp.int32), -1, 0)
+        can_change = jnp.zeros(self.shape, bool).at[1:-1, 1:-1].set(True).at[y, x].set(False)
+        drawn = jnp.where(can_change, jax.random.uniform(key_cell, self.shape, jnp.float32), -1.0)
+        chosen = (np.arange(drawn.size) == jnp.argmax(drawn)).reshape(self.shape)
+        walls = state.walls ^ (chosen & (kind == 0))
+        around, region = neighbours(walls), regions(walls) if self.reachable else None
+
+        def fits(robot: jax.Array, pair: jax.Array) -> jax.Array:
+            return _fits(pair, pairs.at[robot].set(_FAR), around, region, params)
+
+        all_fit = jnp.all(jax.vmap(fits)(jnp.arange(self.num_agents), pairs))
+
+        # A start or a goal, in the first of many places that fits.
+        robot = jax.random.randint(key_robot, (), 0, self.num_agents, jnp.int32)
+        moves = (np.arange(2) == kind - 1)[:, None]  # the start, or the goal
+        other_end = jnp.where(kind == 1, state.goal[robot], state.position[robot])
+        places = self._away(other_end, key_distance, key_angle, params)
+        tried = jnp.where(moves, places[:, None], pairs[robot])  # [_TRIES, 2, 2]
+        fit = jax.vmap(fits, (None, 0))(robot, tried)
+        moved = pairs.at[robot].set(tried[jnp.argmax(fit)])
+
+        position, goal = jnp.moveaxis(jnp.where(kind == 0, pairs, moved), 1, 0)
+        edited = dataclasses.replace(state, position=position, goal=goal, walls=walls)
+        return select(jnp.where(kind == 0, all_fit, fit.any()), edited, state)
+
     def _walls(self, key: jax.Array, params: Params) -> tuple[jax.Array, jax.Array]:
         """The number of inner cells that are walls, and the order in which they become walls, `[(H - 2) * (W - 2)]`.
 
@@ -361,7 +402,7 @@ class RandomMap(JaxNav):
     def _places(self, key: jax.Array, walls: jax.Array, params: Params) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Starts and goals `[N, 2]`, one robot after another, and whether there is room for all."""
         around, region = neighbours(walls), regions(walls) if self.reachable else None
-        far = jnp.full((self.num_agents, 2, 2), np.float32(1e6))
+        far = jnp.full((self.num_agents, 2, 2), _FAR)
 
         def place(pairs: jax.Array, own: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             number, key_own = own
@@ -385,14 +426,23 @@ class RandomMap(JaxNav):
     def _pairs(self, key: jax.Array, params: Params) -> jax.Array:
         """Pairs of a start and a goal, `[_TRIES, 2, 2]`, inside the edge; the goal is in any direction."""
         key_start, key_distance, key_angle = jax.random.split(key, 3)
+        start = jax.random.uniform(key_start, (_TRIES, 2), jnp.float32, *self._inside)
+        return jnp.stack([start, self._away(start, key_distance, key_angle, params)], axis=1)
+
+    @property
+    def _inside(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest x and y of starts and goals, `[2]` each."""
         low = np.full(2, 1 + _MARGIN, np.float32)
-        high = np.array(self.shape[::-1], np.float32) - low
-        start = jax.random.uniform(key_start, (_TRIES, 2), jnp.float32, low, high)
+        return low, np.array(self.shape[::-1], np.float32) - low
+
+    def _away(self, place: jax.Array, key_distance: jax.Array, key_angle: jax.Array, params: Params) -> jax.Array:
+        """Places as far from `place` as a goal is from its start, in any direction inside the edge, `[_TRIES, 2]`."""
+        low, high = self._inside
         farthest = jnp.maximum(high[1], params.least_distance)
         distance = jax.random.uniform(key_distance, (_TRIES,), jnp.float32, params.least_distance, farthest)
         angle = jax.random.uniform(key_angle, (_TRIES,), jnp.float32, -np.pi, np.pi)
         way = distance[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
-        return jnp.stack([start, jnp.clip(start + way, low, high)], axis=1)
+        return jnp.clip(place + way, low, high)
 
 
 def regions(walls: jax.Array) -> jax.Array:
