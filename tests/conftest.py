@@ -44,7 +44,18 @@ gc.set_threshold(50_000, 20, 20)  # it looks through millions of objects of trac
 jax.devices()  # JAX starts with one device, whichever test comes first: commands would give it one for each core
 
 # Helpers that tests of several folders share.
-SHARED = ("algos", "check", "envs/overcooked", "envs/social", "interop", "templates", "train", "train/folder", "tuning")
+SHARED = (
+    "algos",
+    "check",
+    "envs/overcooked",
+    "envs/social",
+    "interop",
+    "levels",
+    "templates",
+    "train",
+    "train/folder",
+    "tuning",
+)
 sys.path += [str(Path(__file__).parent / folder) for folder in SHARED]
 
 

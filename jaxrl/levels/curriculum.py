@@ -158,7 +158,8 @@ class Curriculum:
         score = options.score
         if score == "auto":
             key = abstract_key()
-            info = jax.eval_shape(lambda k: env.step(k, env.reset(k)[1], _some_action(env)), key)[5]
+            _, state = jax.eval_shape(env.reset, key)
+            info = jax.eval_shape(lambda k, s: env.step(k, s, _some_action(env)), key, state)[5]
             score = "learnability" if "won" in info else "variance"
         params = getattr(env.default_params, "params", env.default_params)  # inside of RandomParams
         longest = int(getattr(params, "max_steps", 0))
@@ -190,9 +191,10 @@ class Curriculum:
         pool, book = joined((levels.pool, levels.book))  # draws do not depend on the number of devices
         if options.kind == "sfl":
             now = in_step(state.update) % options.every == 0
+            bits = jax.random.key_data(for_candidates)  # under `vmap` both branches run, and a key would be used twice
             pool, book = jax.lax.cond(
                 now,
-                lambda: self._sought(agent, collector, policy, for_candidates),
+                lambda: self._sought(agent, collector, policy, bits, jax.random.key_impl(key)),
                 lambda: (pool, book),
             )
 
@@ -289,7 +291,7 @@ class Curriculum:
         return means / jnp.maximum(left.plays, 1), critique
 
     def _sought(
-        self, agent: Agent, collector: Collector, policy: Policy, keys: jax.Array
+        self, agent: Agent, collector: Collector, policy: Policy, bits: jax.Array, impl: Any
     ) -> tuple[tuple[Any, Any], Book]:
         """A pool of the most learnable of new levels, and its book.
 
@@ -297,16 +299,16 @@ class Curriculum:
             agent: The agent.
             collector: Observes B environments.
             policy: How to act.
-            keys: `[S / devices]`. Consumed.
+            bits: Of keys `[S / devices]`.
+            impl: Of these keys.
         """
-        size, impl = self.options.size, jax.random.key_impl(keys)
-        batches = self.options.batches(agent.config.num_envs)
+        size, batches = self.options.size, self.options.batches(agent.config.num_envs)
+        keys = jax.vmap(lambda k: jax.random.split(k, batches), out_axes=1)(jax.random.wrap_key_data(bits, impl=impl))
         # Scan over bits, as `rollout` does.
-        bits = jax.random.key_data(jax.vmap(lambda k: jax.random.split(k, batches), out_axes=1)(keys))
         _, tried = jax.lax.scan(
             lambda _, own: (None, self._tried(agent, collector, policy, jax.random.wrap_key_data(own, impl=impl))),
             None,
-            bits,
+            jax.random.key_data(keys),
         )
         starts, score = _in_order(tried)
         best = jnp.argsort(-score)[:size]

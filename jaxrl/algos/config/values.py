@@ -124,7 +124,7 @@ class ReplayLayer(LearningLayer):
                 f"buffer_size={self.buffer_size} is too small for {self.window} successive steps in each of "
                 f"{self.num_envs} environments, which {what} need; use at least buffer_size={needed}."
             )
-        most = min(self.buffer_rollouts, self.num_updates) * self.steps_per_update
+        most = min(self.buffer_rollouts, self.num_updates) * self.num_envs * self.num_steps
         if max(self.learning_starts, self.window * self.num_envs) > most:
             raise ValueError(
                 f"learning_starts={self.learning_starts}, or at least {self.window * self.num_envs} steps, is more "
@@ -135,7 +135,7 @@ class ReplayLayer(LearningLayer):
     @property
     def buffer_rollouts(self) -> int:
         """K, the rollouts in the buffer."""
-        return -(-self.buffer_size // self.steps_per_update)
+        return -(-self.buffer_size // (self.num_envs * self.num_steps))
 
     @property
     def window(self) -> int:
@@ -155,7 +155,7 @@ class ReplayLayer(LearningLayer):
     @property
     def updates_before_learning(self) -> int:
         """The updates that only fill the buffer."""
-        return -(-max(self.learning_starts, self.window * self.num_envs) // self.steps_per_update)
+        return -(-max(self.learning_starts, self.window * self.num_envs) // (self.num_envs * self.num_steps))
 
     def waiting(self, update: jax.Array) -> jax.Array:
         """True until learning starts, given the number of updates before."""

@@ -24,6 +24,7 @@ NORMALISED = {"normalise_obs": True, "normalise_reward": True}
 WORLDS = Path(__file__).parents[2] / "wrappers" / "worlds.py"
 GRU = {"memory": "gru", "memory_size": 8}
 REPLAY = {"buffer_size": 32 * 8 * 3, "learning_starts": 0, "batch_size": 32, "n_step": 2, "tau": 0.5}
+MAZE: dict = {"env": "jaxnav/random?num_agents=2&num_beams=8&max_steps=6", "optimizer": "adam"}
 team.ENTITIES_AT_ONCE = 128  # one device learns from a minibatch in eight parts, and each of eight from one part
 
 
@@ -85,6 +86,9 @@ VARIANTS = {
             **SMALL,
         ),
     ),
+    "ippo plr": (ippo, ippo.Config(levels="plr?size=32&score=maxmc&min_fill=0.2", **MAZE, **SMALL)),
+    "ippo accel": (ippo, ippo.Config(levels="accel?size=32&score=l1&min_fill=0.2", **MAZE, **SMALL)),
+    "ippo sfl": (ippo, ippo.Config(levels="sfl?keep=16&candidates=40&steps=12&every=2", **MAZE, **SMALL)),
     "pqn_vdn gru": (pqn_vdn, pqn_vdn.Config(env="probe/death", **GRU, **SMALL)),
 }
 
