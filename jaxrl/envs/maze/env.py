@@ -181,7 +181,7 @@ class Maze(Environment):
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         steps = np.asarray(jax.jit(jax.vmap(fewest_steps))(states)).tolist()
-        facts = [f"{left} steps to the goal" if left < UNREACHABLE else "no way to the goal" for left in steps]
+        facts = [f"fewest steps: {left}" if left < UNREACHABLE else "no way to the goal" for left in steps]
         ways = jax.jit(jax.vmap(self._ways))(states) if self.observe == "lidar" else None
         return draw(self.name, states, np.array(facts), VIEW if ways is None else np.asarray(ways))
 
