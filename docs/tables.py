@@ -19,9 +19,10 @@ from jaxrl.spaces import Box, Discrete, MultiDiscrete, Space
 
 FOLDER = Path(__file__).resolve().parent
 FAMILIES = ("smax/…", "mpe/…", "overcooked/…", "overcooked_v2/…", "hanabi/…", "coin_game", "switch_riddle", "storm/…")
-FAMILIES += ("hide_and_seek/…", "jaxnav/…", "matrix/…", "classic/…", "quadrotor/…", "memory/…", "minatar/…", "probe/…")
+FAMILIES += ("hide_and_seek/…", "jaxnav/…", "maze/…", "matrix/…", "classic/…", "quadrotor/…", "memory/…", "minatar/…")
+FAMILIES += ("probe/…",)
 ALONE = ("overcooked", "overcooked_v2", "hanabi", "hide_and_seek", "jaxnav", "classic", "quadrotor", "memory")
-ALONE += ("minatar", "probe")
+ALONE += ("maze", "minatar", "probe")
 SOCIAL = ("coin_game", "switch_riddle", "storm/…")
 PAGES: dict[str, str] = {**dict.fromkeys(SOCIAL, "social_games.md"), "matrix/…": "self_play.md"}
 """The page of families that have none of their own name."""

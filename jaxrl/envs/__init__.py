@@ -5,6 +5,7 @@ import jaxrl.envs.hanabi
 import jaxrl.envs.hide_and_seek
 import jaxrl.envs.jaxnav
 import jaxrl.envs.matrix
+import jaxrl.envs.maze
 import jaxrl.envs.memory
 import jaxrl.envs.minatar
 import jaxrl.envs.mpe

@@ -17,6 +17,7 @@ REPRESENTATIVES = {
     "hanabi": set(),
     "hide_and_seek": set(),
     "jaxnav": set(),
+    "maze": {"maze/9"},
     "quadrotor": set(),
     "probe": {
         *("probe/action_mask", "probe/multi_discrete_action", "probe/continuous_action"),
