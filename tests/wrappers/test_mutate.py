@@ -134,7 +134,9 @@ def same(key: jax.Array, params: Any, progress: Any) -> Any:
 
 
 def farther(key: jax.Array, own: Any) -> Any:
-    return dataclasses.replace(own, reach=own.reach + jax.random.uniform(key, (), jnp.float32, 4.0, 5.0))
+    """Reaches farther; its `count` is to be int32 again."""
+    farther = own.reach + jax.random.uniform(key, (), jnp.float32, 4.0, 5.0)
+    return dataclasses.replace(own, reach=farther, count=jnp.asarray(own.count).astype(jnp.int8))
 
 
 WRAPPERS = {
