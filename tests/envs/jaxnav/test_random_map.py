@@ -193,8 +193,8 @@ def test_a_wall_that_would_cut_off_a_goal_is_not_built(levels):
     built = {}
     for reachable in (True, False):
         env = RandomMap(1, width=9, height=5, num_beams=4, reachable=reachable)
-        places = {"position": [[1.5, 2.5]], "goal": [[7.5, 2.5]]}
-        alike = {name: np.broadcast_to(np.float32(place), (256, 1, 2)) for name, place in places.items()}
+        places = {"position": np.array([1.5, 2.5], np.float32), "goal": np.array([7.5, 2.5], np.float32)}
+        alike = {name: np.broadcast_to(place, (256, 1, 2)) for name, place in places.items()}
         edited, _ = edit(env, 5, dataclasses.replace(one, **alike, walls=np.broadcast_to(corridor, (256, 5, 9))))
         built[reachable] = (edited.walls & ~corridor).any(0)
         assert not built[reachable][2, [1, 7]].any()  # where it starts and arrives
