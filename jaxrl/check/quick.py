@@ -28,6 +28,7 @@ _METHODS = (
     "observation_space",
     "action_space",
     "observation",
+    "mutate",
     "action_mask",
     "agent_mask",
     "global_state",

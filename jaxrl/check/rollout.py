@@ -61,6 +61,7 @@ class Programs:
         self.pooled = _compiled(self._pooled)
         self.passed = _compiled(self._passed)
         self.inside = _compiled(self._inside)
+        self.edits = _compiled(self._edits)
 
     def keys(self, salt: int, count: int = BATCH) -> np.ndarray:
         """`count` fresh keys as bits."""
@@ -137,6 +138,22 @@ class Programs:
     def _passed(self, bits: Any, state: Any, action: Any) -> Any:
         """`sub_states` of the step that `step` takes with the same arguments: leaves `[F, …]`."""
         return self.env.sub_states(self.env.split_key(self.wrap(bits))[0], state, action, self.params)
+
+    def _edits(self, bits: Any, state: Any) -> tuple[Any, jax.Array, tuple[jax.Array, jax.Array]]:
+        """Edits of B starts, whether their observations are in the space, observation and reward of a step from there.
+
+        `bits` are `[B, 3, …]`, leaves of `state` `[B, …]`.
+        """
+
+        def edit(bits: Any, state: Any) -> tuple[Any, jax.Array, tuple[jax.Array, jax.Array]]:
+            edited = self.env.mutate(self.wrap(bits[0]), state, self.params)
+            obs = self.env.observation(edited, self.params)
+            action = self._random_action(bits[1])
+            after, _, reward, *_ = self.env.step_env(self.wrap(bits[2]), edited, action, self.params)
+            return edited, obs, (after, reward)
+
+        edited, obs, stepped = jax.vmap(edit)(bits, state)
+        return edited, self._inside(obs), stepped
 
     def stacked_params(self) -> Any:
         """The parameters repeated for every lane, leaves `[B, …]`."""

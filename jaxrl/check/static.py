@@ -35,6 +35,8 @@ __all__ = [
     "differences",
     "first_line",
     "listed",
+    "other_form",
+    "same_program",
     "to_numpy",
     "trace_shapes",
 ]
@@ -244,20 +246,24 @@ def check_observation_type(shapes: Shapes) -> Iterator[Failure]:
 
 def check_state_type(shapes: Shapes) -> Iterator[Failure]:
     """The state has an array, and keeps its tree, shapes and dtypes, so that `lax.scan` can carry it."""
-    before, after = shapes.state, shapes.step[1]
-    if not jax.tree.leaves(before):
+    if not jax.tree.leaves(shapes.state):
         advice = "Give it one, such as the number of steps: vmap tells by it how many environments there are."
         yield Failure("reset_env returns a state without an array.", advice)
         return
+    yield from other_form(shapes.state, shapes.step[1], "step_env")
+
+
+def other_form(before: Any, after: Any, source: str) -> Iterator[Failure]:
+    """What differs in tree, shapes or dtypes between the state of `reset_env` and that of `source`."""
     if jax.tree.structure(before) != jax.tree.structure(after):
-        problem = f"step_env returns a state of another tree than reset_env: {jax.tree.structure(after)}."
+        problem = f"{source} returns a state of another tree than reset_env: {jax.tree.structure(after)}."
         yield Failure(problem, "Build the same dataclass or NamedTuple in both.")
         return
     leaves = jax.tree_util.tree_flatten_with_path(before)[0]
     for (path, x), y in zip(leaves, jax.tree.leaves(after), strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             name = f"state{jax.tree_util.keystr(path)}"
-            problem = f"{name} is {x.dtype}{list(x.shape)} after reset_env and {y.dtype}{list(y.shape)} after step_env."
+            problem = f"{name} is {x.dtype}{list(x.shape)} after reset_env and {y.dtype}{list(y.shape)} after {source}."
             yield Failure(problem, "Give both the same shape and dtype.")
 
 
@@ -362,9 +368,7 @@ def _in_own_code(frames: Sequence[tuple[str, int | None]]) -> str:
 def check_pure(shapes: Shapes) -> Iterator[Failure]:
     """Tracing twice gives the same program: no counters, no Python randomness, nothing stored on the instance."""
     first, second = shapes.step_jaxpr(), shapes.step_jaxpr()
-    consts = [np.asarray(c) for c in first.consts], [np.asarray(c) for c in second.consts]
-    same = len(consts[0]) == len(consts[1]) and all(map(np.array_equal, *consts))
-    if not same or _text(first) != _text(second):
+    if not same_program(first, second):
         problem = "Tracing step_env twice gives two programs: it depends on something besides its arguments."
         yield Failure(problem, "Keep everything that changes in the state, and draw with jax.random from the key.")
     for name, value in vars(shapes.env).items():
@@ -449,6 +453,13 @@ def count_primitives(jaxpr: Any, name: str) -> int:
 
 def _is_jaxpr(x: Any) -> bool:
     return hasattr(x, "eqns")
+
+
+def same_program(first: Any, second: Any) -> bool:
+    """True if two closed jaxprs have the same operations and constants."""
+    consts = [np.asarray(c) for c in first.consts], [np.asarray(c) for c in second.consts]
+    same = len(consts[0]) == len(consts[1]) and all(map(np.array_equal, *consts))
+    return same and _text(first) == _text(second)
 
 
 def _text(jaxpr: Any) -> str:

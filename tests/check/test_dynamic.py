@@ -178,6 +178,87 @@ class KnowsJit(Walk):
         return obs, after, reward + float(isinstance(reward, jax.core.Tracer)), *rest
 
 
+class Movable(Walk):
+    """A start can be moved."""
+
+    def observation(self, state, params=None):
+        return state.position[None]
+
+    def mutate(self, key, state, params=None):
+        moved = state.position + jax.random.uniform(key, (), jnp.float32, -0.1, 0.1)
+        return dataclasses.replace(state, position=jnp.clip(moved, -0.3, 0.3))
+
+
+def mutated(change):
+    """A `mutate` that returns what `change(key, state)` makes."""
+
+    def mutate(self, key, state, params=None):
+        return change(key, state)
+
+    return mutate
+
+
+def moved_to(position):
+    return mutated(lambda key, state: dataclasses.replace(state, position=position(key, state)))
+
+
+@breaks("mutate", r"mutate changes nothing in any of 100 tries. Change something that differs from start to start")
+class EditsNothing(Movable):
+    mutate = mutated(lambda key, state: state)
+
+
+@breaks("mutate", r"mutate returns a state of another tree than reset_env: .*Build the same")
+class EditsToPair(Movable):
+    mutate = mutated(lambda key, state: (state, state))
+
+
+@breaks("mutate", r"state.position is float32\[\] after reset_env and float32\[1\] after mutate")
+class EditsShape(Movable):
+    mutate = moved_to(lambda key, state: state.position[None])
+
+
+@breaks("mutate", r"state.position is float32\[\] after reset_env and int32\[\] after mutate")
+class EditsType(Movable):
+    mutate = moved_to(lambda key, state: jnp.int32(0))
+
+
+@breaks("mutate", r"mutate raises AttributeError: .*speed.*Call it once by hand")
+class EditsWhatIsNotThere(Movable):
+    mutate = moved_to(lambda key, state: state.speed)
+
+
+@breaks("mutate", r"An observation after mutate is not in observation_space\(\). Return only starts")
+class EditsOutside(Movable):
+    mutate = moved_to(lambda key, state: jnp.float32(2))
+
+
+@breaks("mutate", r"An observation or a reward is not finite one step after mutate. Edit all that depends")
+class EditsPastTheStep(Movable):
+    step_env = altered(reward=lambda reward, state: reward / (state.position != 0))
+    keeps_observation = True
+    mutate = moved_to(lambda key, state: jnp.float32(0))
+
+
+@breaks("mutate", "mutate gives different results for the same key, state and parameters. Draw with jax.random")
+class EditsByCount(Movable):
+    count = 0
+
+    def mutate(self, key, state, params=None):
+        type(self).count += 1
+        return dataclasses.replace(state, position=jnp.float32(0.001 * self.count))
+
+
+@breaks("mutate", "mutate consumes a random key twice.*Split the key")
+class EditsByOneKey(Movable):
+    mutate = moved_to(lambda key, state: 0.1 * jax.random.uniform(key) * jax.random.uniform(key))
+
+
+@pytest.mark.quick
+def test_edits_as_they_should_be():
+    assert Movable().has_mutate
+    check_env(Movable(), num_steps=16)
+
+
 class Winnable(Walk):
     """Whoever gets to the right end has won."""
 

@@ -36,6 +36,7 @@ WRONG = [
     (cartpole(action_space=lambda self: Discrete(2)), r"Write def action_space\(self, params=None\)"),
     (cartpole(action_space=lambda self, params: Discrete(2)), r"Write def action_space\(self, params=None\)"),
     (cartpole(action_mask=lambda self, state: jnp.ones(2, bool)), r"Write def action_mask\(self, state, params=None\)"),
+    (cartpole(mutate=lambda self, key, state: state), r"Write def mutate\(self, key, state, params=None\)"),
     (cartpole(default_params=lambda self: None), "default_params of Mine is a method. Write @property above it"),
     (cartpole(entities=lambda self: None), "entities of Mine is a method. Write @property above it"),
     (wrapped(__init__=lambda self, env: None), r"Around does not say what it wraps\. Begin its __init__ with super"),

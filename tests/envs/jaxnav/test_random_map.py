@@ -1,5 +1,7 @@
 """Random maps: closed, of all fillings, with room for everybody and a way to every goal."""
 
+import dataclasses
+import functools
 from collections import deque
 
 import jax
@@ -12,6 +14,7 @@ from jaxrl.envs.jaxnav import RandomMap
 from jaxrl.envs.jaxnav.maps import regions
 
 ENV = RandomMap(3, width=9, height=8, num_beams=4)
+PER_ROBOT = ("position", "heading", "velocity", "crashed", "arrived", "goal")
 
 
 @pytest.fixture(scope="module")
@@ -137,4 +140,64 @@ def test_draws_maps_with_64_bit_numbers_too():
     """Users may set `jax_enable_x64`."""
     with jax.enable_x64(True):
         _, state = jax.eval_shape(ENV.reset, jax.random.key(0))
-    assert {leaf.dtype.itemsize for leaf in jax.tree.leaves(state)} <= {1, 4}
+        edited = jax.eval_shape(ENV.mutate, jax.random.key(1), state, None)
+    assert {leaf.dtype.itemsize for leaf in jax.tree.leaves((state, edited))} <= {1, 4}
+
+
+@functools.cache
+def compiled_edits(env):
+    return jax.jit(jax.vmap(env.mutate))
+
+
+def edit(env, seed, levels):
+    """One edit of each of 256 levels, and in which of them walls, starts and goals have changed, `[256]` each."""
+    keys = jax.random.split(jax.random.key(seed), 256)
+    edited = jax.tree.map(np.asarray, compiled_edits(env)(keys, levels))
+    parts = ("walls", "position", "goal")
+    changed = [(getattr(edited, part) != getattr(levels, part)).reshape(256, -1).any(1) for part in parts]
+    return edited, changed
+
+
+def test_an_edit_changes_one_cell_or_one_start_or_one_goal(levels):
+    edited, changed = edit(ENV, 4, levels)
+    assert np.sum(changed, 0).max() == 1
+    assert np.sum(changed, 1).min() > 40  # a third of 256 is 85, and some edits break a rule
+    assert ((edited.walls != levels.walls).sum((1, 2)) <= 1).all()
+    for part in ("position", "goal"):
+        moved = (getattr(edited, part) != getattr(levels, part)).any(-1)
+        assert (moved.sum(1) <= 1).all()
+        assert moved.any(0).all()  # each of the robots
+    for part in ("heading", "velocity", "crashed", "arrived", "step"):
+        np.testing.assert_array_equal(getattr(edited, part), getattr(levels, part))
+    built = edited.walls & ~levels.walls
+    assert 0 < built.sum() < (edited.walls != levels.walls).sum()  # walls come and go
+
+
+def test_levels_that_are_edited_again_and_again_are_valid_starts(levels):
+    now = levels
+    for seed in range(20):
+        now, _ = edit(ENV, 10 + seed, now)
+        check_clearance(now)
+        check_ways(now)
+        assert np.linalg.norm(now.goal - now.position, axis=-1).min() > 0.6
+    for edge in (now.walls[:, 0], now.walls[:, -1], now.walls[:, :, 0], now.walls[:, :, -1]):
+        assert edge.all()
+    assert now.walls.sum() > levels.walls.sum()
+
+
+def test_a_wall_that_would_cut_off_a_goal_is_not_built(levels):
+    """In a corridor, every wall between the robot and its goal does; unless all goals need a way, some are built."""
+    corridor = np.ones((5, 9), bool)
+    corridor[2, 1:-1] = False
+    one = dataclasses.replace(levels, **{name: getattr(levels, name)[:, :1] for name in PER_ROBOT})
+    built = {}
+    for reachable in (True, False):
+        env = RandomMap(1, width=9, height=5, num_beams=4, reachable=reachable)
+        places = {"position": np.array([1.5, 2.5], np.float32), "goal": np.array([7.5, 2.5], np.float32)}
+        alike = {name: np.broadcast_to(place, (256, 1, 2)) for name, place in places.items()}
+        edited, _ = edit(env, 5, dataclasses.replace(one, **alike, walls=np.broadcast_to(corridor, (256, 5, 9))))
+        built[reachable] = (edited.walls & ~corridor).any(0)
+        assert not built[reachable][2, [1, 7]].any()  # where it starts and arrives
+        assert (corridor & ~edited.walls).any()  # walls still go
+    assert not built[True].any()
+    assert built[False][2, 2:7].all()
