@@ -105,6 +105,17 @@ PRESETS: dict[str, Config] = {
         memory="gru",
         memory_size=128,
     ),
+    # Policy and critic share torso and memory: more than twice as fast as one for each, and as good per step.
+    "maze": Config(
+        env="maze/13",
+        total_timesteps=4_000_000,
+        num_envs=128,
+        gae_lambda=0.9,
+        ent_coef=0.003,
+        share_torso=True,
+        memory="gru",
+        memory_size=64,
+    ),
     "quadrotor": Config(**QUADROTOR),
     "minatar": Config(env="minatar/breakout", gae_lambda=0.8, ent_coef=0.01, **_MINATAR),
     # With the entropy of the other games it stays at 6: the submarine does not come up for air.

@@ -21,7 +21,7 @@ __all__ = ["DIRECTIONS", "UNREACHABLE", "VIEW", "Maze", "Params", "State", "fewe
 DIRECTIONS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)], np.int32)
 """The change of (row, column) in a step up, to the right, down and to the left; direction d + 1 is clockwise of d."""
 UNREACHABLE = 2**30
-"""What `fewest_steps` says of a goal to which there is no way; more than any `max_steps`."""
+"""What `fewest_steps` says of a goal to which there is no way; no way is as long."""
 VIEW = 5
 """Cells along each side of the view."""
 
