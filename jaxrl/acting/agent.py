@@ -264,11 +264,10 @@ def next_rollout(
         agent: The agent.
         state: A train state with `runner`, `key` and `update`.
         policy: How to act.
-        num_streams: How many random keys each shard needs for learning.
+        num_streams: How many random keys `[num_streams, S / devices]` each shard needs for learning.
 
     Returns:
-        The train state with the runner state and the key to continue from, the transitions `[T, B, ...]`, sums over the
-        episodes that ended, and keys `[num_streams, S / devices]`.
+        The train state to continue from, transitions `[T, B, ...]`, sums over the episodes that ended, and the keys.
     """
     if agent.curriculum:
         return agent.curriculum.rollout(agent, state, policy, num_streams)
@@ -278,9 +277,8 @@ def next_rollout(
     key, keys = shard_keys(state.key, config.shards, acting + num_streams + pooled)
     runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
     act_for = rollout_from_pool if pooled else rollout
-    runner, traj, sums = act_for(
-        collector, policy, runner, keys[:acting].reshape(*for_rollout, -1), config.train_length
-    )
+    for_acting = keys[:acting].reshape(*for_rollout, -1)
+    runner, traj, sums = act_for(collector, policy, runner, for_acting, config.train_length)
     return dataclasses.replace(state, runner=runner, key=key), traj, sums, keys[acting : acting + num_streams]
 
 

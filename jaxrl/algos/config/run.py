@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.algos.config import rules
@@ -63,6 +63,9 @@ class RunLayer(CheckedConfig):
     log_info: tuple[str, ...] = ()
     """Names of numbers in the environment's info to log: the mean, over episodes, of their values at the end."""
 
+    judging_steps: ClassVar[int] = 0
+    """Environment steps per update, on average, in which candidates for levels are judged."""
+
     allowed, effects = rules.RUN
 
     def __post_init__(self) -> None:
@@ -83,8 +86,7 @@ class RunLayer(CheckedConfig):
     @property
     def steps_per_update(self) -> int:
         """Environment steps in one update, with those that only judge levels."""
-        options = self.level_options
-        return self.num_envs * self.num_steps + (options.scoring_steps(self.num_envs) if options else 0)
+        return self.num_envs * self.num_steps + self.judging_steps
 
     @property
     def num_updates(self) -> int:
@@ -121,6 +123,7 @@ class RunLayer(CheckedConfig):
         """Raise ValueError unless `levels` names a method that the other fields allow."""
         if (options := self.level_options) is None:
             return
+        object.__setattr__(self, "judging_steps", options.scoring_steps(self.num_envs))
         shards: int = getattr(self, "shards", 1)
         if options.size % shards:
             works, word = -(-options.size // shards) * shards, "keep" if options.kind == "sfl" else "size"
