@@ -68,3 +68,8 @@ def test_auto_scores_by_what_the_environment_tells():
         chosen = config.curriculum(env)
         assert chosen is not None
         assert chosen.options.score == score
+
+
+def test_levels_take_the_place_of_a_pool_of_starts():
+    config = ippo.Config(env="jaxnav/random", reset="pool", levels="sfl?keep=64")
+    assert config.reset == "fresh"

@@ -49,7 +49,7 @@ class RunLayer(CheckedConfig):
     num_steps: int = 128
     """Steps of each environment between two updates."""
     reset: Literal["fresh", "pool"] = "fresh"
-    """Start of new episodes, where `levels` is dr: a newly made state, or one drawn from a pool; see `VectorEnv`."""
+    """Start of new episodes: a newly made state, or one drawn from a pool; see `VectorEnv`. `levels` makes it fresh."""
     pool_size: int = 0
     """Starts in the pool; 0 means num_envs, or the smallest multiple of it that is at least 128."""
     pool_refresh: float = 0.25
@@ -124,6 +124,7 @@ class RunLayer(CheckedConfig):
         if (options := self.level_options) is None:
             return
         object.__setattr__(self, "judging_steps", options.scoring_steps(self.num_envs))
+        object.__setattr__(self, "reset", "fresh")  # new levels are; a preset may ask for a pool
         shards: int = getattr(self, "shards", 1)
         if options.size % shards:
             works, word = -(-options.size // shards) * shards, "keep" if options.kind == "sfl" else "size"

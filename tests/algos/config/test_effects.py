@@ -140,6 +140,7 @@ OTHER: dict[str, Any] = {
     "reset": "pool",
     "pool_size": 8,
     "pool_refresh": 0.5,
+    "levels": "plr?size=8&score=maxmc",
     "num_shards": 2,
     "sharing": "none",
     "shared_reward": True,
