@@ -25,7 +25,7 @@ FLOORS = [
     },
     {"environment"},
     {"vector", "wrappers", "replay", "deploy"},
-    {"registry", "check", "envs", "interop", "nn", "rl"},
+    {"registry", "check", "envs", "interop", "levels", "nn", "rl"},
     {"acting", "templates"},
     {"algos"},
     {"train"},

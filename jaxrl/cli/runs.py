@@ -34,7 +34,14 @@ class EvalFlags:
     seed: int = 1_000_000
     """Seed of the episodes."""
     greedy: bool = True
-    """Take the most likely action; --no-greedy samples."""
+    """Take the most likely action; --no-greedy samples, as --levels does by default."""
+    levels: Path | None = None
+    """Play each level of this set (see jaxrl levels make) --tries times in each of two evaluations, and show the mean
+    result on the worst of them: a worst-alpha curve. Writes levels-NAME.json, .csv and .png, for a set NAME.npz."""
+    tries: int = 10
+    """With --levels: episodes of each level in each evaluation."""
+    out: Path | None = None
+    """With --levels: the folder to write to; the run's if left out, where jaxrl report finds the results."""
     log_info: tuple[str, ...] | None = None
     """Names of numbers in the environment's info: their means at the end of episodes; those of the run if left out."""
     best: bool = False
@@ -47,6 +54,10 @@ def evaluate_run(argv: list[str]) -> int:
     """`jaxrl eval [RUN]`; returns the exit code."""
     flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval", registry=WHOLE)
     as_seed("--seed", flags.seed)
+    if flags.levels is not None or (flags.tries, flags.out) != (EvalFlags.tries, EvalFlags.out):
+        from jaxrl.cli.levels import eval_levels
+
+        return eval_levels(flags, greedy="--greedy" in argv)
     from jaxrl.train.result import evaluation_lines
 
     run = load(flags.run, best=flags.best, trust=flags.trust)

@@ -1,0 +1,1 @@
+"""Levels: the starts of episodes, which training can choose and evaluation can share."""
