@@ -215,7 +215,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the set says of itself, and its arrays by name."""
     make = f"`jaxrl levels make ENV --out {shell_path(path)}`"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             entries = {name: file[name] for name in file.files}
         about = json.loads(str(entries.pop("about")))
         kinds = {name: type(about[name]) for name in ("format", "env", "levels", "seed", "jaxrl")}

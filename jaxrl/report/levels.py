@@ -53,7 +53,7 @@ def draw_worst(sets: Sequence[Methods], looks: Mapping[str, Mapping[str, Any]]) 
         for label, results in methods.items():
             draw_curve(axes, results, label, dict(looks.get(label, {"color": "#9aa5b1"})))
         axes.set_title(verbatim(_title(methods)), loc="left", fontsize=9)
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(frameon=False, fontsize=9, loc="upper left")
     for axes in panels[len(sets) :]:
         axes.set_visible(False)
     return figure

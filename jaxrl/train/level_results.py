@@ -124,7 +124,11 @@ class LevelResults:
         replace_file(as_csv, text.getvalue().encode())
         figure = new_figure(picture.name, 6.4, 4.0)
         axes = figure.subplots()
-        draw_curve(axes, [self], "all seeds" if len(self.seeds) > 1 else "", {"color": "#1f5fa8"})
+        draw_curve(
+            axes, [self], f"mean of {len(self.seeds)} seeds" if len(self.seeds) > 1 else "", {"color": "#1f5fa8"}
+        )
+        if len(self.seeds) > 1:
+            axes.legend(frameon=False, fontsize=9, loc="upper left")
         axes.set_title(verbatim(f"{self.env}\n{self.protocol}"), loc="left", fontsize=9)
         figure.savefig(picture, dpi=130)
         return [as_json, as_csv, picture]
