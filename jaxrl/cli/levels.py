@@ -1,12 +1,9 @@
-"""`jaxrl levels`: make, and look at, a set of levels; and `jaxrl eval RUN --levels SET`."""
+"""`jaxrl levels`: make a set of levels, and look at it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +11,16 @@ import jax
 import numpy as np
 import tyro
 
-from jaxrl.cli.common import WHOLE, check_folder, use_cache
+from jaxrl.cli.common import WHOLE, check_folder, every_few_seconds, use_cache
 from jaxrl.config import as_seed
 from jaxrl.errors import UnknownNameError, nearest, printable, shell_path
+from jaxrl.keys import abstract_key
 
 if TYPE_CHECKING:
-    from jaxrl.cli.runs import EvalFlags
     from jaxrl.environment import Environment
     from jaxrl.levels.level_set import LevelSet
-    from jaxrl.train.level_results import LevelResults
 
-__all__ = ["eval_levels", "levels"]
+__all__ = ["levels"]
 
 _USAGE = """\
 usage: jaxrl levels make ENV --out SET.npz [--count L] [--seed S] [--params ./FILE.py:NAME]
@@ -36,7 +32,6 @@ A set of levels, which are starts of an environment's episodes: drawn at random,
 """
 _SHOWN = 16  # levels in a picture
 _COUNT = 1000
-_SECONDS = 5.0  # between two lines about long work
 
 
 def levels(argv: list[str]) -> int:
@@ -89,7 +84,7 @@ def _make(argv: list[str]) -> int:
     else:
         env = make(flags.env or "")
         env = RandomParams(env, own_params(flags.params)) if flags.params else env
-        found = make_levels(env, flags.count or _COUNT, flags.seed, _every_few_seconds("levels"))
+        found = make_levels(env, flags.count or _COUNT, flags.seed, every_few_seconds("levels"))
     with writing(flags.out):
         flags.out.parent.mkdir(parents=True, exist_ok=True)
         found.save(flags.out)
@@ -127,7 +122,9 @@ def _kept(flags: MakeFlags) -> LevelSet:
             f"{shell_path(name_of(run.env))} --out {shell_path(str(flags.out))}`."
         )
     book = getattr(kept, "book", None)
-    starts = jax.device_get(kept.pool)
+    obs, states = jax.device_get(kept.pool)
+    like = jax.eval_shape(run.env.reset, abstract_key())[0]  # a single agent learns as a team of one
+    starts = jax.tree.map(lambda leaf, one: leaf[:, 0] if leaf.ndim == one.ndim + 2 else leaf, obs, like), states
     score = None if book is None else np.asarray(book.score, np.float32)
     count = jax.tree.leaves(starts)[0].shape[0]
     order = np.arange(count) if score is None else np.argsort(-score, kind="stable")
@@ -199,84 +196,3 @@ def _draw(env: Environment, found: LevelSet, out: Path) -> None:
             score = "" if found.score is None else f"   score {found.score[number]:.3g}"
             axes.set_title(f"{number}{score}", fontsize=9, loc="left")
     figure.savefig(out, dpi=130)
-
-
-def eval_levels(flags: EvalFlags, greedy: bool) -> int:
-    """`jaxrl eval RUN --levels SET`, with sampled actions unless `greedy`; returns the exit code."""
-    _check_eval(flags)
-    assert flags.levels is not None
-    from jaxrl.levels.level_set import LevelSet
-    from jaxrl.train.folder.disk import writing
-    from jaxrl.train.folder.load import load
-    from jaxrl.train.level_results import play_levels, results_of
-    from jaxrl.train.start import in_env
-
-    # Everything that can be wrong, before the episodes are played.
-    run = load(flags.run, best=flags.best, trust=flags.trust)
-    run = in_env(run, flags.env) if flags.env else run
-    found = LevelSet.load(flags.levels, run.env)
-    out = flags.out or run.folder.path
-    check_folder(out)
-    use_cache()
-    played = play_levels(run, found, flags.tries, flags.seed, greedy, _every_few_seconds("episodes"))
-    facts: dict[str, Any] = {"tries": flags.tries, "seed": flags.seed, "greedy": greedy, "best": flags.best}
-    results = results_of(run, flags.levels, found, played, **facts)
-    print(f"{flags.run or run.folder.path}: {run.about['algorithm']} on {run.config.env}, {results.protocol}")
-    print("\n".join(_lines(results)))
-    if results.unfinished:
-        print(f"{results.unfinished:,} episodes had no end and were cut; they count as {_cut(results)}.")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        paths = results.write(out, flags.levels.stem)
-    print(f"Wrote {', '.join(map(str, paths))}")
-    return 0
-
-
-def _check_eval(flags: EvalFlags) -> None:
-    """Raise ValueError for flags that make no sense together."""
-    if flags.levels is None:
-        raise ValueError("--tries and --out belong to --levels SET.npz; add that, or leave them out.")
-    if flags.tries < 1:
-        raise ValueError(f"--tries must be at least 1, got {flags.tries}.")
-    if flags.episodes != type(flags).episodes:
-        raise ValueError("--episodes has no effect with --levels: each level is played --tries times; use that.")
-    if flags.log_info is not None:
-        raise ValueError("--log-info has no effect with --levels; leave it out.")
-
-
-def _cut(results: LevelResults) -> str:
-    return "lost" if results.metric == "win_rate" else "they are, with their returns so far"
-
-
-def _lines(results: LevelResults) -> list[str]:
-    """The worst-α curve as a table, with the standard error over seeds, and each seed."""
-    from jaxrl.display import right_aligned
-    from jaxrl.levels.curves import FEWEST, shown_alphas, worst_count
-    from jaxrl.report.tables import number
-    from jaxrl.train.level_results import mean_and_error
-
-    levels = results.array.shape[-1]
-    alphas, enough = shown_alphas(levels)
-    by_seed = results.curves(alphas)
-    several = len(by_seed) > 1
-    rows = [["worst", "levels", results.measure, *(f"seed {seed}" for seed in results.seeds if several)]]
-    for alpha, count, own, mean, error in zip(
-        alphas, worst_count(alphas, levels), by_seed.T, *mean_and_error(by_seed), strict=True
-    ):
-        text = number(mean) + (f" ± {number(error, mean)}" if several else "")
-        rows.append([f"{100 * alpha:g} %", str(count), text, *(number(each) for each in own if several)])
-    few = f"With {levels} levels, a share of them is fewer than {FEWEST}, and its mean is little more than chance."
-    return [f"  {line}" for line in right_aligned(rows)] + ([] if enough else [few])
-
-
-def _every_few_seconds(what: str) -> Callable[[int, int], None]:
-    """A function that says how far long work has come."""
-    last = time.monotonic()
-
-    def told(done: int, total: int) -> None:
-        nonlocal last
-        if done < total and time.monotonic() - last > _SECONDS:
-            last = time.monotonic()
-            print(f"{done:,} of {total:,} {what}", file=sys.stderr, flush=True)
-
-    return told

@@ -103,7 +103,7 @@ def test_the_starts_of_a_pool(run: Path) -> None:
     found = LevelSet.load("pool.npz", opened.env)
     assert len(found) == 9
     assert found.score is None
-    assert np.array_equal(found.starts[0], opened.state.runner.env_state.pool[0][:9])
+    assert np.array_equal(found.starts[0], opened.state.runner.env_state.pool[0][:9, 0])
 
 
 class Book(NamedTuple):
@@ -139,7 +139,7 @@ def test_the_best_levels_that_a_run_keeps_come_first(
     found = LevelSet.load("kept.npz", opened.env)
     assert found.score is not None
     assert found.score.tolist() == np.array([0.9, 0.1, -2.0], np.float32).tolist()
-    assert np.array_equal(found.starts[0], np.asarray(pool.pool[0])[[2, 4, 7]])
+    assert np.array_equal(found.starts[0], np.asarray(pool.pool[0])[[2, 4, 7], 0])
     main(["levels", "show", "kept.npz"])
     assert "scores from -2 to 0.9" in capsys.readouterr().out
     assert "keeps 3 levels; use --count 3" in fails(
