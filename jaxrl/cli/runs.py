@@ -97,7 +97,7 @@ def _eval_levels(flags: EvalFlags, greedy: bool) -> int:
     assert flags.levels is not None
     from jaxrl.levels.level_set import LevelSet
     from jaxrl.train.folder.disk import writing
-    from jaxrl.train.level_results import play_levels, results_of
+    from jaxrl.train.level_results import play_levels
 
     # Everything that can be wrong, before the episodes are played.
     run = load(flags.run, best=flags.best, trust=flags.trust)
@@ -107,12 +107,12 @@ def _eval_levels(flags: EvalFlags, greedy: bool) -> int:
     check_folder(out)
     use_cache()
     played = play_levels(run, found, flags.tries, flags.seed, greedy, every_few_seconds("episodes"))
-    facts: dict[str, Any] = {"tries": flags.tries, "seed": flags.seed, "greedy": greedy, "best": flags.best}
-    results = results_of(run, flags.levels, found, played, **facts)
+    results = dataclasses.replace(played, levels=flags.levels.name, best=flags.best)
     print(f"{flags.run or run.folder.path}: {run.about['algorithm']} on {run.config.env}, {results.protocol}")
     print("\n".join(_lines(results)))
     if results.unfinished:
-        print(f"{results.unfinished:,} episodes had no end and were cut; they count as {_cut(results)}.")
+        counted = "as lost" if results.metric == "win_rate" else "with their returns so far"
+        print(f"{results.unfinished:,} episodes had no end and were cut; they count {counted}.")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         paths = results.write(out, flags.levels.stem)
@@ -130,10 +130,6 @@ def _check_eval(flags: EvalFlags) -> None:
         raise ValueError("--episodes has no effect with --levels: each level is played --tries times; use that.")
     if flags.log_info is not None:
         raise ValueError("--log-info has no effect with --levels; leave it out.")
-
-
-def _cut(results: LevelResults) -> str:
-    return "lost" if results.metric == "win_rate" else "they are, with their returns so far"
 
 
 def _lines(results: LevelResults) -> list[str]:

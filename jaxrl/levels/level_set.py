@@ -50,6 +50,11 @@ class LevelSet:
     def __len__(self) -> int:
         return jax.tree.leaves(self.starts)[0].shape[0]
 
+    @property
+    def digest(self) -> str:
+        """A hash of all levels in their order: the same for two sets only if their levels are."""
+        return hashlib.sha256(b"".join(on_host(leaf).tobytes() for leaf in jax.tree.leaves(self.starts))).hexdigest()
+
     def save(self, path: str | Path) -> None:
         """Write the set as one .npz file: an array for each leaf under its path, and `about`, a text in JSON.
 
@@ -60,7 +65,7 @@ class LevelSet:
         entries = {"about": np.array(json.dumps({**about, "jaxrl": metadata.version("jaxrl")}))}
         entries |= {} if self.score is None else {"score": np.asarray(self.score, np.float32)}
         leaves, _ = tree_flatten_with_path(self.starts)
-        entries |= {keystr(where): _plain(on_host(leaf)) for where, leaf in leaves}
+        entries |= {keystr(where): on_host(leaf) for where, leaf in leaves}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **entries)  # pyright: ignore[reportArgumentType]
         replace_file(Path(path), buffer.getvalue())
@@ -189,11 +194,6 @@ def _on_host(leaf: Any) -> Any:
     return leaf if _is_key(leaf) else np.asarray(leaf)
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    """The array, or its bits if NumPy's files do not know its dtype, such as bfloat16."""
-    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
-
-
 def _restored(array: np.ndarray, like: jax.ShapeDtypeStruct, levels: int, name: str) -> Any:
     """A leaf `[L, …]` from what `save` has written.
 
@@ -202,13 +202,13 @@ def _restored(array: np.ndarray, like: jax.ShapeDtypeStruct, levels: int, name: 
     """
     key = _is_key(like)
     stored = jax.eval_shape(jax.random.key_data, like) if key else like
-    wanted = _plain(np.zeros((levels, *stored.shape), stored.dtype))
-    if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
+    shape = (levels, *stored.shape)
+    if (array.shape, array.dtype) != (shape, stored.dtype):
         raise ValueError(
-            f"{name} is {array.dtype} {list(array.shape)}, and here it must be {wanted.dtype} {list(wanted.shape)}: "
+            f"{name} is {array.dtype} {list(array.shape)}, and here it must be {stored.dtype} {list(shape)}: "
             f"the set is damaged or comes from another version; make it again."
         )
-    return jax.random.wrap_key_data(jnp.asarray(array)) if key else array.view(stored.dtype)
+    return jax.random.wrap_key_data(jnp.asarray(array)) if key else array
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

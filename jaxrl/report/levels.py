@@ -33,7 +33,7 @@ def methods_on_levels(groups: Sequence[SeedGroup]) -> list[Methods]:
         for run in group.runs:
             for path in sorted(run.glob("levels-*.json")):
                 results = LevelResults.read(path)
-                alike = (results.sha256, results.metric, results.tries, results.greedy, results.seed, group.env)
+                alike = (results.digest, results.metric, results.tries, results.greedy, results.seed, group.env)
                 own = [_of(results, member.numbers) for member in group.members if member.run == run]
                 if own := [each for each in own if each is not None]:
                     found.setdefault(alike, {}).setdefault(group.label, []).extend(own)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import hashlib
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,10 +22,9 @@ from jaxrl.train.folder.load import Run
 from jaxrl.train.members import member_of, seed_keys
 from jaxrl.train.pictures import new_figure, verbatim
 
-__all__ = ["EVALUATIONS", "LevelResults", "draw_curve", "mean_and_error", "play_levels", "results_of"]
+__all__ = ["LevelResults", "draw_curve", "mean_and_error", "play_levels"]
 
-EVALUATIONS = 2
-"""The first sorts the levels, the second counts."""
+_EVALUATIONS = 2  # the first sorts the levels, the second counts
 _EPISODES = 4096  # played at once, which bounds the memory
 _POINTS = 200  # of a curve in a picture
 _WORDS = {"win_rate": "win rate", "return_mean": "return"}
@@ -38,8 +36,8 @@ class LevelResults:
 
     levels: str
     """The name of the set's file."""
-    sha256: str
-    """The hash of that file: results with the same one are of the same levels."""
+    digest: str
+    """Results with the same one are of the same levels; see `LevelSet.digest`."""
     env: str
     metric: Literal["win_rate", "return_mean"]
     """The win rate of each level, or the mean return where nobody wins."""
@@ -70,7 +68,7 @@ class LevelResults:
         content = {name: value for name, value in read_json(path).items() if name != "curve"}
         try:
             found = dataclass_from_json(cls, content)
-            if found.array.shape[:2] != (EVALUATIONS, len(found.members)) or not found.array.size:
+            if found.array.shape[:2] != (_EVALUATIONS, len(found.members)) or not found.array.size:
                 raise ValueError("results must be those of two evaluations, of each seed and level")
         except (ValueError, TypeError) as error:
             raise DamagedFileError(f"{path} is damaged: {error}. Repeat jaxrl eval with --levels.") from error
@@ -141,7 +139,7 @@ def play_levels(
     seed: int,
     greedy: bool = False,
     told: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[np.ndarray, str, int]:
+) -> LevelResults:
     """Play each level several times in each of two evaluations, with each seed of a run.
 
     A seed plays the same alone and among the others of its run.
@@ -153,17 +151,14 @@ def play_levels(
         seed: Determines both evaluations.
         greedy: Whether to take the most likely action; False samples.
         told: Called with the number of episodes so far, and of all.
-
-    Returns:
-        The mean results `[2, M, L]`, their metric, and the number of episodes that were cut.
     """
-    members, count, metric, cut, done = run.num_members, len(levels), "return_mean", 0, 0
+    members, count, cut, done = run.num_members, len(levels), 0, 0
+    metric: Literal["win_rate", "return_mean"] = "return_mean"
     size = -(-count * tries // -(-count * tries // _EPISODES))  # of equal chunks
-    whose = run.index or 0
-    totals = np.zeros((EVALUATIONS, members, count))
-    for evaluation, member in np.ndindex(EVALUATIONS, members):
+    totals = np.zeros((_EVALUATIONS, members, count))
+    for evaluation, member in np.ndindex(_EVALUATIONS, members):
         state = run.state if members == 1 else member_of(run.state, member)
-        key = seed_keys([seed + whose + member], evaluation)
+        key = seed_keys([seed + (run.index or 0) + member], evaluation)
         for number, start in enumerate(range(0, count * tries, size)):
             # The last chunk is filled up with episodes that do not count, so that one program plays all.
             level = np.arange(start, start + size) % (count * tries) // tries
@@ -184,27 +179,21 @@ def play_levels(
             np.add.at(totals[evaluation, member], level[:new], result[:new])
             cut += int((~played.finished[:new]).sum())
             done += new
-            told(done, EVALUATIONS * members * count * tries)
-    return totals / tries, metric, cut
-
-
-def results_of(
-    run: Run, path: Path, levels: LevelSet, played: tuple[np.ndarray, str, int], **facts: Any
-) -> LevelResults:
-    """What `play_levels` has returned for the set in `path`, with all that its file says; `facts` are more fields."""
-    results, metric, cut = played
-    several = run.num_members > 1
-    each = [run.member(number) for number in range(run.num_members)] if several else [run]
+            told(done, _EVALUATIONS * members * count * tries)
+    whole = range(members) if members > 1 else [run.index]
     return LevelResults(
-        levels=path.name,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        levels="",
+        digest=levels.digest,
         env=levels.env,
-        metric="win_rate" if metric == "win_rate" else "return_mean",
+        metric=metric,
+        tries=tries,
+        greedy=greedy,
+        best=False,
+        seed=seed,
         unfinished=cut,
-        members=tuple(one.index or 0 for one in each),
-        seeds=tuple(one.config.seed for one in each),
-        results=tuple(tuple(tuple(row) for row in rows) for rows in results.tolist()),
-        **facts,
+        members=tuple(index or 0 for index in whole),
+        seeds=tuple(run.member(index).config.seed if members > 1 else run.config.seed for index in whole),
+        results=tuple(tuple(map(tuple, rows)) for rows in (totals / tries).tolist()),
     )
 
 

@@ -97,6 +97,19 @@ def test_greedy_is_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert both[0].tolist() == both[1].tolist()  # nothing is left to chance
 
 
+def test_levels_with_their_own_parameters(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("worlds.py").write_text(
+        "import dataclasses, jax\n\n\ndef draw(key, params, progress):\n"
+        "    return dataclasses.replace(params, gravity=jax.random.uniform(key))\n"
+    )
+    main(["levels", "make", ENV, "--count", "4", "--params", "./worlds.py:draw", "--out", "own.npz"])
+    main(["levels", "show", "own.npz", "--out", "own.png"])
+    assert "4 levels of" in capsys.readouterr().out
+    with np.load("own.npz") as file:
+        assert len(np.unique(file["[1].own.gravity"])) == 4
+    assert "Parameters or wrappers differ" in fails(capsys, "eval", str(run), "--levels", "own.npz")
+
+
 def test_the_starts_of_a_pool(run: Path) -> None:
     main(["levels", "make", "--from", str(run), "--member", "1", "--out", "pool.npz", "--count", "9"])
     opened = load.load(run).member(1)

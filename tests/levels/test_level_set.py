@@ -102,6 +102,7 @@ def test_what_is_saved_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None
     found = LevelSet.load(tmp_path / "set.npz", env)
     assert jax.tree.structure(found.starts) == jax.tree.structure(made.starts)
     assert same(found.starts, made.starts)
+    assert found.digest == made.digest != make_levels(env, 5, seed=4).digest
     assert (len(found), found.env, found.seed) == (5, made.env, 3)
     assert found.score is not None
     assert same(found.score, made.score)
@@ -203,8 +204,21 @@ def test_an_episode_begins_at_its_start(policy: tuple[Algorithm, Any]) -> None:
         jaxrl.evaluate(algo, KNOWN, state, jax.random.key(1), 7, starts=(starts[0], starts[1][0]))
 
 
+def test_starts_that_reset_would_make_change_nothing() -> None:
+    env = jaxrl.make(CARTPOLE)
+    algo = ppo.make(ppo.Config(env=CARTPOLE, num_envs=8))
+    state = algo.init(jax.random.key(0))
+    key_reset, _ = jax.random.split(jax.random.key(1))
+    starts = env.batch_reset(jax.random.split(key_reset, 4))
+    played = [jaxrl.evaluate(algo, env, state, jax.random.key(1), 4, greedy=False, starts=s) for s in (starts, None)]
+    assert played[0].returns.tolist() == played[1].returns.tolist()
+
+
 def run_of(algo: Algorithm, state: Any, members: int = 1, index: int | None = None, env: Any = KNOWN) -> Any:
-    return types.SimpleNamespace(algo=algo, env=env, state=state, num_members=members, index=index)
+    config = types.SimpleNamespace(seed=7)
+    run = types.SimpleNamespace(algo=algo, env=env, state=state, num_members=members, index=index, config=config)
+    run.member = lambda number: types.SimpleNamespace(config=types.SimpleNamespace(seed=7 + number))
+    return run
 
 
 @pytest.mark.parametrize("episodes", [4096, 7])
@@ -214,18 +228,18 @@ def test_results_belong_to_their_level_however_they_are_split(
     """Twelve episodes in chunks of six; or all at once."""
     monkeypatch.setattr(level_results, "_EPISODES", episodes)
     told: list[tuple[int, int]] = []
-    results, metric, cut = play_levels(run_of(*policy), all_levels(), 2, 0, told=lambda *now: told.append(now))
-    assert (metric, cut) == ("win_rate", 0)
-    assert results.tolist() == [[[0, 1, 0, 1, 0, 1]]] * 2
+    played = play_levels(run_of(*policy), all_levels(), 2, 0, told=lambda *now: told.append(now))
+    assert (played.metric, played.unfinished, played.seeds) == ("win_rate", 0, (7,))
+    assert played.array.tolist() == [[[0, 1, 0, 1, 0, 1]]] * 2
     assert told[-1] == (24, 24)
     assert len(told) == (2 if episodes == 4096 else 4)
 
 
 def test_a_level_that_has_no_end_counts_as_lost(policy: tuple[Algorithm, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(level_results, "evaluate", partial(jaxrl.evaluate, max_steps=4))
-    results, _, cut = play_levels(run_of(*policy), all_levels(), 3, 0)
-    assert results.tolist() == [[[0, 1, 0, 1, 0, 0]]] * 2  # the last one is won in its sixth step
-    assert cut == 2 * 3 * 2
+    played = play_levels(run_of(*policy), all_levels(), 3, 0)
+    assert played.array.tolist() == [[[0, 1, 0, 1, 0, 0]]] * 2  # the last one is won in its sixth step
+    assert played.unfinished == 2 * 3 * 2
 
 
 def test_seeds_play_alone_as_among_others_and_evaluations_differ() -> None:
@@ -234,12 +248,12 @@ def test_seeds_play_alone_as_among_others_and_evaluations_differ() -> None:
     both = jax.vmap(algo.init)(jax.random.split(jax.random.key(0), 2))
     second = jax.tree.map(lambda leaf: leaf[1], both)
     levels = make_levels(env, 4)
-    together, metric, _ = play_levels(run_of(algo, both, 2, env=env), levels, 2, 5)
-    alone, _, _ = play_levels(run_of(algo, second, 1, 1, env=env), levels, 2, 5)
-    assert metric == "return_mean"
-    assert together.shape == (2, 2, 4)
-    assert together[:, 1].tolist() == alone[:, 0].tolist()
-    assert together[0].tolist() != together[1].tolist()  # sampled actions, and another seed
+    together = play_levels(run_of(algo, both, 2, env=env), levels, 2, 5)
+    alone = play_levels(run_of(algo, second, 1, 1, env=env), levels, 2, 5)
+    assert (together.metric, together.seeds, alone.members) == ("return_mean", (7, 8), (1,))
+    assert together.array.shape == (2, 2, 4)
+    assert together.array[:, 1].tolist() == alone.array[:, 0].tolist()
+    assert together.results[0] != together.results[1]  # sampled actions, and another seed
 
 
 def test_the_worst_levels_by_hand() -> None:
@@ -264,7 +278,7 @@ def test_shares_have_whole_levels() -> None:
 
 
 def test_damaged_results_are_refused(tmp_path: Path) -> None:
-    facts: dict[str, Any] = dict.fromkeys(("sha256", "env", "levels"), "x") | {"tries": 1, "seed": 0, "unfinished": 0}
+    facts: dict[str, Any] = dict.fromkeys(("digest", "env", "levels"), "x") | {"tries": 1, "seed": 0, "unfinished": 0}
     good = LevelResults(
         **facts, metric="win_rate", greedy=False, best=False, members=(0,), seeds=(0,), results=(((0.0, 1.0),),) * 2
     )
