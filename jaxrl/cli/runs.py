@@ -12,6 +12,7 @@ import tyro
 
 from jaxrl.cli.common import WHOLE, check_film, check_folder, every_few_seconds, use_cache
 from jaxrl.config import as_seed
+from jaxrl.errors import MissingExtraError
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.start import in_env
 
@@ -116,6 +117,12 @@ def _eval_levels(flags: EvalFlags, greedy: bool) -> int:
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         paths = results.write(out, flags.levels.stem)
+        picture = out / f"levels-{flags.levels.stem}.png"
+        try:
+            results.draw(picture)
+            paths.append(picture)
+        except MissingExtraError as error:
+            print(f"No {picture.name}: {error}")
     print(f"Wrote {', '.join(map(str, paths))}")
     return 0
 

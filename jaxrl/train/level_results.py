@@ -101,13 +101,12 @@ class LevelResults:
         return np.stack([worst_levels(first, second, alphas) for first, second in self.array.swapaxes(0, 1)])
 
     def write(self, folder: Path, stem: str) -> list[Path]:
-        """Write levels-STEM.json, .csv and .png into a folder that exists; returns their paths.
+        """Write levels-STEM.json and .csv into a folder that exists; returns their paths.
 
         Raises:
             OSError: They cannot be written, or one of the names is a link.
-            MissingExtraError: matplotlib is not installed, after the numbers are written.
         """
-        as_json, as_csv, picture = (refuse_link(folder / f"levels-{stem}.{kind}") for kind in ("json", "csv", "png"))
+        as_json, as_csv = (refuse_link(folder / f"levels-{stem}.{kind}") for kind in ("json", "csv"))
         by_seed = self.curves(self.alphas)
         counts = worst_count(self.alphas, self.array.shape[-1]).tolist()
         rows = zip(self.alphas, counts, by_seed.T.tolist(), *mean_and_error(by_seed), strict=True)
@@ -120,7 +119,16 @@ class LevelResults:
         for seed, both in zip(self.seeds, self.array.swapaxes(0, 1), strict=True):
             table.writerows((seed, level, *pair) for level, pair in enumerate(both.T.tolist()))
         replace_file(as_csv, text.getvalue().encode())
-        figure = new_figure(picture.name, 6.4, 4.0)
+        return [as_json, as_csv]
+
+    def draw(self, path: Path) -> None:
+        """Draw the worst-α curve of all seeds.
+
+        Raises:
+            OSError: The picture cannot be written, or its name is a link.
+            MissingExtraError: matplotlib is not installed.
+        """
+        figure = new_figure(path.name, 6.4, 4.0)
         axes = figure.subplots()
         draw_curve(
             axes, [self], f"mean of {len(self.seeds)} seeds" if len(self.seeds) > 1 else "", {"color": "#1f5fa8"}
@@ -128,8 +136,7 @@ class LevelResults:
         if len(self.seeds) > 1:
             axes.legend(frameon=False, fontsize=9, loc="upper left")
         axes.set_title(verbatim(f"{self.env}\n{self.protocol}"), loc="left", fontsize=9)
-        figure.savefig(picture, dpi=130)
-        return [as_json, as_csv, picture]
+        figure.savefig(refuse_link(path), dpi=130)
 
 
 def play_levels(

@@ -221,18 +221,20 @@ def run_of(algo: Algorithm, state: Any, members: int = 1, index: int | None = No
     return run
 
 
-@pytest.mark.parametrize("episodes", [4096, 7])
+@pytest.mark.parametrize("episodes", [4096, 4])
 def test_results_belong_to_their_level_however_they_are_split(
     episodes: int, policy: tuple[Algorithm, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twelve episodes in chunks of six; or all at once."""
+    """Eighteen episodes in five chunks of four, the last of which is filled up; or all at once."""
     monkeypatch.setattr(level_results, "_EPISODES", episodes)
+    levels = all_levels()
+    backwards = dataclasses.replace(levels, starts=take(levels.starts, np.arange(6)[::-1]))
     told: list[tuple[int, int]] = []
-    played = play_levels(run_of(*policy), all_levels(), 2, 0, told=lambda *now: told.append(now))
+    played = play_levels(run_of(*policy), backwards, 3, 0, told=lambda *now: told.append(now))
     assert (played.metric, played.unfinished, played.seeds) == ("win_rate", 0, (7,))
-    assert played.array.tolist() == [[[0, 1, 0, 1, 0, 1]]] * 2
-    assert told[-1] == (24, 24)
-    assert len(told) == (2 if episodes == 4096 else 4)
+    assert played.array.tolist() == [[[1, 0, 1, 0, 1, 0]]] * 2  # not more than once in any try
+    assert told[-1] == (36, 36)
+    assert len(told) == (2 if episodes == 4096 else 10)
 
 
 def test_a_level_that_has_no_end_counts_as_lost(policy: tuple[Algorithm, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +244,7 @@ def test_a_level_that_has_no_end_counts_as_lost(policy: tuple[Algorithm, Any], m
     assert played.unfinished == 2 * 3 * 2
 
 
-def test_seeds_play_alone_as_among_others_and_evaluations_differ() -> None:
+def test_seeds_play_alone_as_among_others_and_evaluations_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     env = jaxrl.make(CARTPOLE)
     algo = ppo.make(ppo.Config(env=CARTPOLE, num_envs=8))
     both = jax.vmap(algo.init)(jax.random.split(jax.random.key(0), 2))
@@ -253,6 +255,10 @@ def test_seeds_play_alone_as_among_others_and_evaluations_differ() -> None:
     assert (together.metric, together.seeds, alone.members) == ("return_mean", (7, 8), (1,))
     assert together.array.shape == (2, 2, 4)
     assert together.array[:, 1].tolist() == alone.array[:, 0].tolist()
+    monkeypatch.setattr(level_results, "_EPISODES", 4)
+    one = dataclasses.replace(levels, starts=take(levels.starts, np.zeros(4, int)))
+    parts = play_levels(run_of(algo, second, env=env), one, 2, 5).array[0, 0]
+    assert parts[:2].tolist() != parts[2:].tolist()  # chunks have keys of their own
     assert together.results[0] != together.results[1]  # sampled actions, and another seed
 
 
