@@ -33,6 +33,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl search ALGO --env ID    find good hyperparameters, e.g. jaxrl search ppo --lr 1e-5:1e-1:log --method halving
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl arena RUN RUN… [scripted]     all against all: scores, Elo ratings, a picture
+  jaxrl levels make ENV | show SET    a set of levels, to evaluate on them: jaxrl eval RUN --levels SET
   jaxrl play ENV [--with RUN]   play yourself, with a trained partner
   jaxrl edit ENV                draw a map of your own, e.g. jaxrl edit overcooked/cramped_room
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
@@ -91,6 +92,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "render": "runs:render_run",
     "report": "report:report",
     "arena": "report:arena",
+    "levels": "levels:levels",
     "play": "play:play",
     "edit": "play:edit",
     "envs": "envs:envs",

@@ -22,7 +22,7 @@ class ReportFlags:
     runs: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Folders of runs (with one or several seeds), sweeps or searches; the latest run in runs/ if left out."""
     out: Path = Path("report")
-    """Where to write report.html, curves.png, profiles.png, effects.png, table.md and table.csv."""
+    """Where to write report.html, curves.png, profiles.png, effects.png, levels.png, table.md and table.csv."""
     metric: str | None = None
     """Metric to compare: win_rate, return_mean, length_mean or a number of --log-info; left out, the win rate if all
     runs on an environment have one, otherwise the return."""

@@ -13,7 +13,7 @@ from jaxrl.report.collect import SeedGroup, known
 from jaxrl.train.folder.run_info import PLAN_FILES, read_checklist
 from jaxrl.train.pictures import new_figure, short, verbatim
 
-__all__ = ["Effect", "Search", "draw_curves", "draw_effects", "draw_profiles", "effects", "searches"]
+__all__ = ["Effect", "Search", "draw_curves", "draw_effects", "draw_profiles", "effects", "looks_of", "searches"]
 
 # Okabe and Ito's colours, distinguishable with any colour vision, without their yellow.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -101,7 +101,7 @@ def draw_curves(groups: Sequence[SeedGroup]) -> Any:
         MissingExtraError: matplotlib is not installed.
     """
     envs = list(dict.fromkeys(group.env for group in groups))
-    looks = _looks(groups)
+    looks = looks_of(groups)
     figure = new_figure("A report", 11.0, 3.7 * len(envs))
     rows = figure.subplots(len(envs), 2, squeeze=False, sharey="row")
     for env, row in zip(envs, rows, strict=True):
@@ -134,7 +134,7 @@ def draw_profiles(groups: Sequence[SeedGroup]) -> Any | None:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    looks = _looks(groups)
+    looks = looks_of(groups)
     groups = [group for group in groups if len(group.scores) > 1]
     envs = list(dict.fromkeys(group.env for group in groups))
     if not envs:
@@ -237,7 +237,7 @@ def _ordered(groups: Sequence[SeedGroup]) -> list[SeedGroup]:
     return sorted(groups, key=lambda group: stats.iqm(group.scores) if len(group.scores) else -np.inf)
 
 
-def _looks(groups: Sequence[SeedGroup]) -> dict[str, dict[str, Any]]:
+def looks_of(groups: Sequence[SeedGroup]) -> dict[str, dict[str, Any]]:
     """Colour and line style by label, the same on every environment; only for the best of each if there are many."""
     labels = sorted({group.label for group in groups})
     if len(labels) > _SHOWN:

@@ -1,4 +1,6 @@
-"""A report as files: report.html, curves.png, profiles.png, effects.png, arena.png, table.md, table.csv."""
+"""A report as files: report.html, curves.png, profiles.png, effects.png, levels.png, arena.png, table.md,
+table.csv.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from jaxrl import stats
 from jaxrl.report.arena import Arena, draw_matrix, tables
 from jaxrl.report.checks import problems, ranges, refuse_mixed_seeds
 from jaxrl.report.collect import SeedGroup
-from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles, effects, searches
+from jaxrl.report.figures import draw_curves, draw_effects, draw_profiles, effects, looks_of, searches
+from jaxrl.report.levels import Methods, draw_worst, methods_on_levels, worst_tables
 from jaxrl.report.tables import (
     COLUMNS,
     Summary,
@@ -45,7 +48,8 @@ def write_report(
     """Write all files of a report into a folder, replacing an earlier report; returns their paths, the page first.
 
     effects.png exists only if a hyperparameter had several values, profiles.png only if something had several seeds,
-    arena.png only if there was an `arena`, table.tex only if `tex` is True.
+    levels.png only if a run has played a set of levels, arena.png only if there was an `arena`, table.tex only if `tex`
+    is True.
 
     Raises:
         ValueError: Tuning seeds and other seeds are mixed.
@@ -54,23 +58,31 @@ def write_report(
     refuse_mixed_seeds(groups)
     out = Path(out)
     pictures = {"curves.png": _png(draw_curves(groups))}
-    profiles, found = draw_profiles(groups), effects(groups)
+    profiles, found, on_levels = draw_profiles(groups), effects(groups), methods_on_levels(groups)
     if profiles is not None:
         pictures["profiles.png"] = _png(profiles)
     if found:
         pictures["effects.png"] = _png(draw_effects(found))
+    if on_levels:
+        pictures["levels.png"] = _png(draw_worst(on_levels, looks_of(groups)))
     if arena is not None:
         pictures["arena.png"] = _png(draw_matrix(arena))
     summaries = summarise(groups)
     files: dict[str, str | bytes] = {
-        "report.html": page(groups, summaries, pictures, arena),
+        "report.html": page(groups, summaries, pictures, arena, on_levels),
         **pictures,
         "table.md": markdown(summaries),
         "table.csv": csv_table(summaries),
     }
     files |= {"table.tex": latex(summaries)} if tex else {}
     out.mkdir(parents=True, exist_ok=True)
-    for left in {"effects.png", "profiles.png", "arena.png", "table.tex"} - files.keys():  # by an earlier report
+    for left in {
+        "effects.png",
+        "profiles.png",
+        "levels.png",
+        "arena.png",
+        "table.tex",
+    } - files.keys():  # by an earlier report
         (out / left).unlink(missing_ok=True)
     for name, content in files.items():
         (out / name).write_bytes(content.encode(errors="replace") if isinstance(content, str) else content)
@@ -82,6 +94,7 @@ def page(
     summaries: Sequence[Summary],
     pictures: Mapping[str, bytes],
     arena: Arena | None = None,
+    on_levels: Sequence[Methods] = (),
 ) -> str:
     """One self-contained HTML page that needs no network. The pictures are PNG data by file name."""
     labels, envs = (list(dict.fromkeys(names)) for names in zip(*((g.label, g.env) for g in groups), strict=True))
@@ -103,6 +116,7 @@ def page(
         "curves": _image(pictures["curves.png"], "Learning curves over environment steps and over seconds"),
         "profiles": _profile_section(pictures.get("profiles.png")),
         "effects": _effect_section(pictures.get("effects.png")),
+        "levels": _level_section(on_levels, pictures.get("levels.png")),
         "arena": "" if arena is None else _arena_section(arena, pictures["arena.png"]),
         "searches": _search_section(groups),
         "runs": _run_table(groups),
@@ -197,6 +211,21 @@ def _profile_section(picture: bytes | None) -> str:
     )
     image = _image(picture, "Share of seeds above each score")
     return f'<h2>Performance profiles</h2>{image}<p class="note">{note}</p>'
+
+
+def _level_section(on_levels: Sequence[Methods], picture: bytes | None) -> str:
+    if picture is None:
+        return ""
+    note = (
+        "The levels are sorted by each seed's results in one evaluation, and the mean over the worst share α of them "
+        "is that of another. Bold: mean over seeds; shaded, and after ±: its standard error; faint: the seeds."
+    )
+    parts = (
+        f'<p class="note">{html.escape(what)}</p>{_table(rows[0], rows[1:], numeric=range(1, len(rows[0])))}'
+        for what, rows in worst_tables(on_levels)
+    )
+    image = _image(picture, "Mean result on the worst levels")
+    return f'<h2>Worst levels</h2>{image}<p class="note">{note}</p>{"".join(parts)}'
 
 
 def _arena_section(arena: Arena, picture: bytes) -> str:

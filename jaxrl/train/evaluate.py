@@ -13,7 +13,7 @@ import numpy as np
 from jaxrl.algorithm import Algorithm, check_algorithm
 from jaxrl.check.quick import check_log_info
 from jaxrl.environment import Environment, MultiAgentEnvironment, check_environment
-from jaxrl.keys import check_key
+from jaxrl.keys import abstract_key, check_key
 from jaxrl.registry import shared
 from jaxrl.rl.episodes import info_means, kind_means, new_running
 from jaxrl.spaces import Discrete
@@ -79,6 +79,7 @@ def evaluate(
     max_steps: int = 20_000,
     params: Any = None,
     log_info: Sequence[str] = (),
+    starts: tuple[Any, Any] | None = None,
 ) -> Evaluation:
     """Play the first episode of each of E environments. Pure: `jit` and `vmap` it over `state` and `key` as you like.
 
@@ -86,17 +87,19 @@ def evaluate(
         algo: The algorithm that `state` belongs to.
         env: The environment to play in. With discrete actions, its `action_mask` is obeyed.
         state: The train state.
-        key: Consumed: for initial states, the environments' randomness and, unless greedy, the actions.
+        key: Consumed: for initial states (without `starts`), the environments' randomness and, unless greedy, actions.
         episodes: E, all played at the same time, until the last one has ended by the environment's own rules.
         greedy: Whether to take the most likely action; False samples.
         max_steps: Cuts episodes that the environment never ends; `finished` is False for those.
         params: The environment's parameters; None for its defaults.
         log_info: Names of numbers in the environment's info to report as they are at the end of each episode.
+        starts: Where each episode begins, (observation, state) with leaves `[E, …]`, such as those of a
+            `jaxrl.levels.level_set.LevelSet`; None for fresh resets.
 
     Raises:
         TypeError: `algo` is not an algorithm, `env` not an environment or `key` not a typed key.
-        ValueError: `episodes` or `max_steps` is below 1, the info has no such number, or the state holds several
-            members.
+        ValueError: `episodes` or `max_steps` is below 1, the info has no such number, the state holds several members,
+            or `starts` are not E starts of this environment.
     """
     check_algorithm(algo, "evaluate")
     check_environment(env, "evaluate")
@@ -112,9 +115,26 @@ def evaluate(
             f"jaxrl.evaluate(algo, env, s, k))(state, jax.random.split(key, {members[0]}))."
         )
     env = shared(env)
-    return _evaluate(
-        algo, env, state, key, params, episodes=episodes, greedy=greedy, max_steps=max_steps, log_info=tuple(log_info)
-    )
+    if starts is not None:
+        _check_starts(env, starts, episodes)
+    fixed = {"episodes": episodes, "greedy": greedy, "max_steps": max_steps, "log_info": tuple(log_info)}
+    return _evaluate(algo, env, state, key, params, starts, **fixed)
+
+
+def _check_starts(env: Environment, starts: Any, episodes: int) -> None:
+    """Raise ValueError unless these are as many starts as episodes."""
+    like = jax.eval_shape(env.reset, abstract_key())
+    if jax.tree.structure(starts) != jax.tree.structure(like):
+        raise ValueError(
+            f"starts must be the (observation, state) of {env.name} that batch_reset returns, with the structure "
+            f"{jax.tree.structure(like)}, not {jax.tree.structure(starts)}."
+        )
+    for leaf, one in zip(jax.tree.leaves(starts), jax.tree.leaves(like), strict=True):
+        if np.shape(leaf)[1:] != one.shape or np.shape(leaf)[:1] != (episodes,):
+            raise ValueError(
+                f"starts must have leaves [{episodes}, …], one start of {env.name} for each of episodes={episodes}; "
+                f"one is {list(np.shape(leaf))} where a single start has {list(one.shape)}."
+            )
 
 
 class _Loop(NamedTuple):
@@ -133,6 +153,7 @@ def _evaluate(
     state: Any,
     key: jax.Array,
     params: Any,
+    starts: tuple[Any, Any] | None,
     *,
     episodes: int,
     greedy: bool,
@@ -162,7 +183,7 @@ def _evaluate(
 
     # From the first observations until all have ended.
     key_reset, key_loop = jax.random.split(key)
-    obs, env_state = env.batch_reset(jax.random.split(key_reset, episodes), params)
+    obs, env_state = starts or env.batch_reset(jax.random.split(key_reset, episodes), params)
     nothing = _nothing_yet(episodes, kinds, log_info)
     loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), nothing)
     # An abstract step gives the memory's shapes (zeros will do: `reset` is True at first) and whether there is `won`.
