@@ -51,7 +51,7 @@ def fingerprints(levels: Any) -> jax.Array:
     return total
 
 
-def chances(book: Book, options: Levels, clock: jax.Array) -> jax.Array:
+def chances(book: Book, options: Levels, clock: jax.Array | int) -> jax.Array:
     """The probability of each level to be drawn from the pool, `[P]`; 0 for empty slots, and everywhere if all are.
 
     Prioritised level replay, https://arxiv.org/abs/2010.03934, section 3: a mixture of score and staleness. Sampling

@@ -31,9 +31,9 @@ def program(config: Any) -> tuple[Any, Any]:
 
 
 def after(config: Any, updates: int, look: Any = lambda state: None, seed: int = 0) -> tuple[Any, list[Any]]:
-    """The state after some updates, and what `look` saw of the state after each of them."""
+    """The state after some updates, what `look` saw of the state after each of them, and the last metrics."""
     algo, update = program(config)
-    state, seen = algo.init(jax.random.key(seed)), []
+    state, seen, metrics = algo.init(jax.random.key(seed)), [], {}
     for _ in range(updates):
         state, metrics = update(state)
         seen.append(look(state))

@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from eleven import Eleven
@@ -27,7 +28,7 @@ def test_a_run_that_was_stopped_continues_exactly(tmp_path, levels):
 
     both = zip(jax.tree.leaves(whole.state), jax.tree.leaves(resumed.state), strict=True)
     for a, b in both:
-        if not jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key):
+        if not jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
             np.testing.assert_array_equal(a, b)
     rows = [json.loads(line)["levels"] for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     assert len(rows) == 6
