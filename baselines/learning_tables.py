@@ -207,3 +207,12 @@ def recovery() -> list[Row]:
             at_goal = f"{sum(at for at, _ in seeds)} of {sum(of for _, of in seeds)}"
             rows.append((task, method, *(f"{count} of {len(found)}" for count in counts), at_goal))
     return [rows[0], *sorted(rows[1:])]
+
+
+def levels() -> list[Row]:
+    """A row per method that chooses levels of mazes: over five seeds, the interquartile mean and its interval."""
+    rows = [("levels", "random mazes with a way", "their worst tenth", "the eight of the literature")]
+    for name, about in load(RESULTS / "levels_maze.json")["methods"].items():
+        found = (interval(about["iqm"][part], 2) for part in ("win_rate", "worst_tenth", "held_out"))
+        rows.append((f"`{name}`", *found))
+    return rows

@@ -20,7 +20,7 @@ import numpy as np
 from record import RESULTS, iqm_of, record
 
 import jaxrl
-from jaxrl.envs.maze.env import UNREACHABLE
+from jaxrl.envs.maze.env import UNREACHABLE, fewest_steps
 from jaxrl.levels.curves import worst_levels
 from jaxrl.levels.level_set import LevelSet, make_levels, take
 
@@ -47,7 +47,7 @@ def make_sets(folder: Path) -> dict[str, Path]:
     if not paths["solvable"].exists():
         env: Any = jaxrl.make("maze/13")
         found = make_levels(env, 600, seed=7)
-        open_ones = np.flatnonzero(jax.vmap(env.fewest_steps)(found.starts[1]) < UNREACHABLE)[:500]
+        open_ones = np.flatnonzero(jax.vmap(fewest_steps)(found.starts[1]) < UNREACHABLE)[:500]
         LevelSet(found.env, take(found.starts, open_ones), found.seed).save(paths["solvable"])
     if not paths["held_out"].exists():
         make_levels(jaxrl.make("maze/held_out"), 8).save(paths["held_out"])

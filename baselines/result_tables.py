@@ -11,6 +11,7 @@ from pathlib import Path
 from learning_tables import (
     hide_and_seek,
     kitchen_speed,
+    levels,
     objects_moved,
     recovery,
     returned_by_run,
@@ -75,6 +76,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "README.md": {"peers": readme},
     ROOT / "baselines" / "README.md": {"provenance": provenance},
     ROOT / "docs" / "accelerators.md": {"kernels": kernels},
+    ROOT / "docs" / "levels.md": {"levels": levels},
     ROOT / "docs" / "results.md": {
         "smax, today": best_on_smax,
         "ippo on 3m": ippo_on_3m,
