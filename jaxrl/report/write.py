@@ -1,6 +1,4 @@
-"""A report as files: report.html, curves.png, profiles.png, effects.png, levels.png, arena.png, table.md,
-table.csv.
-"""
+"""A report as files: report.html, table.md, table.csv and pictures."""
 
 from __future__ import annotations
 
@@ -76,13 +74,8 @@ def write_report(
     }
     files |= {"table.tex": latex(summaries)} if tex else {}
     out.mkdir(parents=True, exist_ok=True)
-    for left in {
-        "effects.png",
-        "profiles.png",
-        "levels.png",
-        "arena.png",
-        "table.tex",
-    } - files.keys():  # by an earlier report
+    # What an earlier report may have left.
+    for left in {"effects.png", "profiles.png", "levels.png", "arena.png", "table.tex"} - files.keys():
         (out / left).unlink(missing_ok=True)
     for name, content in files.items():
         (out / name).write_bytes(content.encode(errors="replace") if isinstance(content, str) else content)
