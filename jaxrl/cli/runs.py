@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,13 +102,10 @@ def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
         )
     from jaxrl.display import right_aligned
     from jaxrl.levels.level_set import LevelSet
-    from jaxrl.report.levels import mean_text
+    from jaxrl.report.levels import draw_worst, mean_text
     from jaxrl.report.tables import number
-    from jaxrl.train.folder.disk import writing
+    from jaxrl.train.folder.disk import refuse_link, writing
     from jaxrl.train.level_results import play_levels
-
-    def told(done: int, total: int) -> None:
-        print(f"{done:,} of {total:,} episodes", file=sys.stderr, flush=True)
 
     run = load(flags.run, best=flags.best, trust=flags.trust)
     run = in_env(run, flags.env) if flags.env else run
@@ -117,7 +113,7 @@ def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
     out = flags.out or run.folder.path
     check_folder(out)
     use_cache()
-    played = play_levels(run, found, flags.tries, flags.seed, greedy, told)
+    played = play_levels(run, found, flags.tries, flags.seed, greedy)
     results = dataclasses.replace(played, levels=levels.name, best=flags.best)
     print(f"{flags.run or run.folder.path}: {run.about['algorithm']} on {run.config.env}, {results.protocol}")
     rows = [["worst", "levels", results.measure, *(f"seed {seed}" for seed in results.seeds)]]
@@ -125,16 +121,14 @@ def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
         own = map(number, row["by_seed"])
         rows.append([f"{100 * row['alpha']:g} %", str(row["levels"]), mean_text(row), *own])
     print("\n".join(f"  {line}" for line in right_aligned(rows)))
-    if results.unfinished:
-        print(
-            f"{results.unfinished:,} episodes had no end and were cut; they count as lost, or with their returns so far."
-        )
+    if cut := results.unfinished:
+        print(f"{cut:,} episodes had no end and were cut; they count as lost, or with their returns so far.")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         paths = results.write(out, levels.stem)
-        picture = out / f"levels-{levels.stem}.png"
+        picture = refuse_link(out / f"levels-{levels.stem}.png")
         try:
-            results.draw(picture)
+            draw_worst([{run.about["algorithm"]: results}], {}).savefig(picture, dpi=130)
             paths.append(picture)
         except MissingExtraError as error:
             print(f"No {picture.name}: {error}")

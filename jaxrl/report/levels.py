@@ -11,10 +11,12 @@ import numpy as np
 from jaxrl.errors import printable
 from jaxrl.report.collect import SeedGroup
 from jaxrl.report.tables import number
-from jaxrl.train.level_results import LevelResults, draw_curve
+from jaxrl.train.level_results import LevelResults, standard_error
 from jaxrl.train.pictures import new_figure, verbatim
 
 __all__ = ["Methods", "draw_worst", "mean_text", "methods_on_levels", "worst_tables"]
+
+_POINTS = 200  # of a curve in a picture
 
 Methods = Mapping[str, LevelResults]
 """The results `[2, S, L]` of S samples on one set of levels, played alike, of the groups with these labels."""
@@ -48,13 +50,34 @@ def draw_worst(sets: Sequence[Methods], looks: Mapping[str, Mapping[str, Any]]) 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    figure = new_figure("A report", 11.0, 4.2 * len(sets))
+    figure = new_figure("The picture", 9.0, 4.2 * len(sets))
     for methods, axes in zip(sets, figure.subplots(len(sets), squeeze=False)[:, 0], strict=True):
         for label, results in methods.items():
-            draw_curve(axes, results, label, dict(looks.get(label, {"color": "#9aa5b1"})))
+            _curve(axes, results, label, dict(looks.get(label, {"color": "#9aa5b1"})))
         axes.set_title(verbatim(_title(methods)), loc="left", fontsize=9)
         axes.legend(frameon=False, fontsize=9, loc="upper left")
     return figure
+
+
+def _curve(axes: Any, found: LevelResults, label: str, look: dict[str, Any]) -> None:
+    levels, rows = found.array.shape[-1], found.curve()
+    alphas = np.unique(np.geomspace(rows[0]["levels"], levels, _POINTS).round()) / levels
+    shares, curves = 100 * alphas, found.by_seed(alphas)
+    if len(curves) > 1:
+        mean, error = curves.mean(0), standard_error(curves)
+        axes.plot(shares, curves.T, color=look["color"], linewidth=0.7, alpha=max(0.1, 0.4 / len(curves) ** 0.5))
+        axes.fill_between(shares, mean - error, mean + error, color=look["color"], alpha=0.18, linewidth=0)
+    axes.plot(shares, curves.mean(0), linewidth=2.2, label=verbatim(label), **look)
+    ticks = [100 * row["alpha"] for row in rows]
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    if found.metric == "win_rate":
+        axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("α, the share of the levels with the worst results")
+    axes.set_ylabel(f"{found.measure} on these, played again")
+    axes.grid(alpha=0.25, linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def worst_tables(sets: Sequence[Methods]) -> list[tuple[str, list[tuple[str, ...]]]]:

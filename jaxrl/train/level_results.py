@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,22 +19,18 @@ from jaxrl.train.folder.disk import refuse_link
 from jaxrl.train.folder.json_file import DamagedFileError, dataclass_from_json, read_json, write_json
 from jaxrl.train.folder.load import Run
 from jaxrl.train.members import member_of, seed_keys
-from jaxrl.train.pictures import new_figure, verbatim
 
-__all__ = ["LevelResults", "draw_curve", "play_levels", "shown_alphas", "worst_levels"]
+__all__ = ["LevelResults", "play_levels", "shown_alphas", "standard_error", "worst_levels"]
 
 _ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # the shares of the worst levels in tables
 _FEWEST = 10  # a mean over fewer levels says little
 _EPISODES = 4096  # played at once, which bounds the memory
-_POINTS = 200  # of a curve in a picture
 
 
 @dataclasses.dataclass(frozen=True)
 class LevelResults:
     """The results of M trained seeds on L levels in two evaluations; the content of `levels-NAME.json`."""
 
-    levels: str
-    """The name of the set's file."""
     digest: str
     """Results with the same one are of the same levels; see `LevelSet.digest`."""
     env: str
@@ -44,8 +39,6 @@ class LevelResults:
     tries: int
     """Episodes of each level in each evaluation."""
     greedy: bool
-    best: bool
-    """Whether the policy is that of the best checkpoint."""
     seed: int
     """The seed of the evaluations."""
     unfinished: int
@@ -56,6 +49,10 @@ class LevelResults:
     """`[M]`, the trained seeds."""
     results: list[list[list[float]]]
     """`[2, M, L]`, each level's result."""
+    levels: str = ""
+    """The name of the set's file."""
+    best: bool = False
+    """Whether the policy is that of the best checkpoint."""
 
     @classmethod
     def read(cls, path: Path) -> LevelResults:
@@ -100,7 +97,7 @@ class LevelResults:
         """A row for each share that is shown: `alpha`, `levels`, `by_seed`, `mean` and `standard_error`."""
         alphas = shown_alphas(levels := self.array.shape[-1])
         own = self.by_seed(alphas)
-        columns = (alphas, _counts(alphas, levels), own.T, own.mean(0), _error(own))
+        columns = (alphas, _counts(alphas, levels), own.T, own.mean(0), standard_error(own))
         names = ("alpha", "levels", "by_seed", "mean", "standard_error")
         return [
             dict(zip(names, row, strict=True)) for row in zip(*(np.asarray(c).tolist() for c in columns), strict=True)
@@ -122,39 +119,18 @@ class LevelResults:
         replace_file(as_csv, text.getvalue().encode())
         return [as_json, as_csv]
 
-    def draw(self, path: Path) -> None:
-        """Draw the worst-α curve of all seeds.
 
-        Raises:
-            OSError: The picture cannot be written, or its name is a link.
-            MissingExtraError: matplotlib is not installed.
-        """
-        figure = new_figure(path.name, 6.4, 4.0)
-        axes = figure.subplots()
-        draw_curve(axes, self, "", {"color": "#1f5fa8"})
-        axes.set_title(verbatim(f"{self.env}\n{self.protocol}"), loc="left", fontsize=9)
-        figure.savefig(refuse_link(path), dpi=130)
-
-
-def play_levels(
-    run: Run,
-    levels: LevelSet,
-    tries: int,
-    seed: int,
-    greedy: bool = False,
-    told: Callable[[int, int], None] = lambda done, total: None,
-) -> LevelResults:
-    """Play each level several times in each of two evaluations, with each seed of a run.
+def play_levels(run: Run, levels: LevelSet, tries: int, seed: int, greedy: bool = False) -> LevelResults:
+    """Play each of L levels several times in each of two evaluations, with each of the M seeds of a run.
 
     A seed plays the same alone and among the others of its run.
 
     Args:
-        run: A run with M seeds.
-        levels: L levels of its environment.
+        run: The run, in the environment of the levels.
+        levels: The levels.
         tries: Episodes of each level in each evaluation.
         seed: Determines both evaluations.
         greedy: Whether to take the most likely action; False samples.
-        told: Called with the number of episodes so far, and of all.
     """
     several = run.num_members > 1
     members = list(range(run.num_members)) if several else [run.index or 0]
@@ -168,29 +144,19 @@ def play_levels(
         for number, start in enumerate(range(0, total, size)):
             # The last chunk is filled up with episodes that do not count, so that one program plays all.
             level = np.arange(start, start + size) % total // tries
+            own, starts = jax.random.fold_in(key, number), take(levels.starts, level)
+            played = evaluate(run.algo, run.env, state, own, size, greedy=greedy, starts=starts)
             new = min(size, total - start)
-            played = evaluate(
-                run.algo,
-                run.env,
-                state,
-                jax.random.fold_in(key, number),
-                size,
-                greedy=greedy,
-                starts=take(levels.starts, level),
-            )
             won = played.won is not None
             result = np.asarray(played.returns if played.won is None else played.won, np.float64)
             np.add.at(sums[evaluation, place], level[:new], result[:new])
             cut += int((~played.finished[:new]).sum())
-        told((evaluation * len(members) + place + 1) * total, 2 * len(members) * total)
     return LevelResults(
-        levels="",
         digest=levels.digest,
         env=levels.env,
         metric="win_rate" if won else "return_mean",
         tries=tries,
         greedy=greedy,
-        best=False,
         seed=seed,
         unfinished=cut,
         members=members,
@@ -202,10 +168,9 @@ def play_levels(
 def worst_levels(first: ArrayLike, second: ArrayLike, alphas: ArrayLike) -> np.ndarray:
     """The worst-α curve, also called conditional value at risk (CVaR), of one policy on L levels: float64 `[A]`.
 
-    The levels are sorted by their results in one evaluation, and the mean of the worst ⌊αL⌋ (at least 1) is that of
-    another: the same results for both would be too low, since bad luck puts levels among the worst. This is the
-    protocol of Rutherford et al., "No Regrets" (2024), arXiv 2408.15099, section 5. Among levels with equal results in
-    the first, it takes the mean over all orders in which these could stand, instead of one of them.
+    One evaluation sorts the levels, and the mean over the worst ⌊αL⌋ (at least 1) is that of another, since bad luck
+    puts levels among the worst: Rutherford et al., "No Regrets" (2024), arXiv 2408.15099, section 5. Among levels with
+    equal results in the first, it is the mean over all orders in which these could stand.
 
     Args:
         first: `[L]`, the result on each level that sorts them, such as a win rate.
@@ -239,39 +204,7 @@ def _counts(alphas: ArrayLike, levels: int) -> np.ndarray:
     return np.maximum(np.floor(exact + 1e-9), 1).astype(int)  # 0.29 * 100 is a bit less than 29
 
 
-def _error(curves: np.ndarray) -> np.ndarray:
+def standard_error(curves: np.ndarray) -> np.ndarray:
     """The standard error over seeds of `curves[M, A]`, `[A]`; NaN for one seed."""
     count = len(curves)
     return curves.std(0, ddof=1) / np.sqrt(count) if count > 1 else np.full(curves.shape[1], np.nan)
-
-
-def draw_curve(axes: Any, found: LevelResults, label: str, look: dict[str, Any]) -> None:
-    """Draw the mean worst-α curve of all seeds, its standard error and the seeds.
-
-    Args:
-        axes: Of matplotlib.
-        found: The results.
-        label: For the legend; empty for none.
-        look: The `color` and perhaps the `linestyle`.
-    """
-    levels, rows = found.array.shape[-1], found.curve()
-    alphas = np.unique(np.geomspace(rows[0]["levels"], levels, _POINTS).round()) / levels
-    curves = found.by_seed(alphas)
-    mean, error = curves.mean(0), _error(curves)
-    if len(curves) > 1:
-        faint = max(0.1, 0.4 / len(curves) ** 0.5)
-        axes.plot(100 * alphas, curves.T, color=look["color"], linewidth=0.7, alpha=faint)
-        axes.fill_between(100 * alphas, mean - error, mean + error, color=look["color"], alpha=0.18, linewidth=0)
-    axes.plot(100 * alphas, mean, linewidth=2.2, label=verbatim(label) or None, **look)
-    ticks = [100 * row["alpha"] for row in rows]
-    axes.plot(ticks, [row["mean"] for row in rows], "o", color=look["color"], markersize=5, clip_on=False)
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(100 * alphas[0], 100)
-    if found.metric == "win_rate":
-        axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel("α, the share of the levels with the worst results")
-    axes.set_ylabel(f"{found.measure} on these, played again")
-    axes.grid(alpha=0.25, linewidth=0.8)
-    axes.spines[["top", "right"]].set_visible(False)
