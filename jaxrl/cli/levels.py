@@ -53,8 +53,7 @@ class MakeFlags:
     env: tyro.conf.Positional[str | None] = None
     """The environment to draw them in; `jaxrl envs` lists them."""
     run: Annotated[str | None, tyro.conf.arg(name="from")] = None
-    """A run trained with --levels or --reset pool, whose levels to take, the best first: those of its best seed, or
-    with RUN:2 of the one with index 2."""
+    """A run with --levels or --reset pool, whose levels to take, the best first. RUN:2 is its seed with index 2."""
     count: int | None = None
     """Number of levels; left out, 1000, or all that the run keeps."""
     seed: int = 0
@@ -62,8 +61,7 @@ class MakeFlags:
     params: str | None = None
     """Where every level has its own parameters: as for jaxrl train."""
     trust: bool = False
-    """With --from: execute the module that the run names, although it is not part of jaxrl and the run was not made
-    here."""
+    """With --from: execute the module that the run names, as for jaxrl eval."""
 
 
 def _make(argv: list[str]) -> int:
@@ -103,9 +101,7 @@ def _kept(path: str, count: int | None, trust: bool) -> LevelSet:
     run = load(path, trust=trust).member()
     kept: Any = getattr(getattr(run.state, "runner", None), "env_state", None)
     if not hasattr(kept, "pool"):
-        raise ValueError(
-            f"{path} was trained without --levels, so it keeps none; draw some with jaxrl levels make ENV."
-        )
+        raise ValueError(f"{path} was trained without --levels, so it keeps none; use jaxrl levels make ENV.")
     obs, states = jax.device_get(kept.pool)
     like = jax.eval_shape(run.env.reset, abstract_key())[0]  # a single agent learns as a team of one
     starts = jax.tree.map(lambda leaf, one: leaf[:, 0] if leaf.ndim == one.ndim + 2 else leaf, obs, like), states
@@ -142,7 +138,8 @@ def _show(argv: list[str]) -> int:
 
     about, entries = read_set(flags.set)
     if flags.env is None and own_code(about["env"]) is not None:
-        raise ValueError(f"{flags.set} names code of your own; to execute it, add --env {shell_path(about['env'])}.")
+        name = shell_path(printable(about["env"]))
+        raise ValueError(f"{flags.set} names code of your own; to execute it, add --env {name}.")
     env = make(flags.env or about["env"])
     if any(name.startswith("[1].own") for name in entries):  # the structure is the same whatever is drawn
         env = RandomParams(env, lambda key, params, progress: params)

@@ -8,7 +8,6 @@ import io
 import json
 import re
 import shlex
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +54,9 @@ class LevelSet:
         return hashlib.sha256(b"".join(on_host(leaf).tobytes() for leaf in jax.tree.leaves(self.starts))).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write the set as one .npz file: an array for each leaf under its path, and `about`, a text in JSON.
-
-        Raises:
-            OSError: It cannot be written; an older file is unchanged.
-        """
+        """Write one .npz file, or raise OSError: an array for each leaf under its path, and `about`, a text in JSON."""
         about = {"format": _FORMAT, "env": self.env, "levels": len(self), "seed": self.seed}
-        entries = {"about": np.array(json.dumps({**about, "jaxrl": metadata.version("jaxrl")}))}
+        entries = {"about": np.array(json.dumps(about))}
         entries |= {} if self.score is None else {"score": np.asarray(self.score, np.float32)}
         leaves, _ = tree_flatten_with_path(self.starts)
         entries |= {keystr(where): on_host(leaf) for where, leaf in leaves}
@@ -79,14 +74,13 @@ class LevelSet:
         """
         check_environment(env, "LevelSet.load")
         about, entries = read_set(path)
-        made_in, here = about["env"], name_of(env)
-        if _words(made_in) != _words(here):
-            theirs, ours = (shlex.quote(printable(name)) for name in (made_in, here))
-            raise ValueError(
-                f"{path} holds levels of {theirs}, not of {ours}: play them there with --env {theirs}, or make others."
-            )
+        # The names wherever an environment was loaded from, and the options in any order.
+        made_in, here = (sorted(re.split("[?&]", shown_name(name))) for name in (about["env"], name_of(env)))
+        if made_in != here:
+            name = shlex.quote(printable(about["env"]))
+            raise ValueError(f"{path} holds levels of {name}, not of {name_of(env)}: play there with --env {name}.")
         leaves, structure = tree_flatten_with_path(jax.eval_shape(env.reset, abstract_key()))
-        levels, arrays = about["levels"], []
+        levels = about["levels"]
         wanted = {"score": ((levels,), np.dtype(np.float32))} if "score" in entries else {}
         for where, leaf in leaves:
             stored = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
@@ -96,18 +90,15 @@ class LevelSet:
                 f"The levels in {path} do not begin an episode here: parameters, wrappers or versions differ, or the "
                 f"file is damaged. Make the set again, with the --params of the run if it has any."
             )
+        arrays = []
         for where, leaf in leaves:
             array = entries[keystr(where)]
             arrays.append(jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(leaf) else array)
-        return cls(made_in, jax.tree.unflatten(structure, arrays), about["seed"], entries.get("score"))
+        return cls(about["env"], jax.tree.unflatten(structure, arrays), about["seed"], entries.get("score"))
 
 
 def read_set(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a saved set says of itself, `env`, `levels` (L) and `seed`, and its arrays by name.
-
-    Raises:
-        OSError, ValueError: See `LevelSet.load`.
-    """
+    """What a saved set says of itself, `env`, `levels` (L) and `seed`, and its arrays; raises as `LevelSet.load`."""
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             entries = {name: file[name] for name in file.files}
@@ -118,20 +109,13 @@ def read_set(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except OSError as error:
         raise OSError(f"The level set {path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a damaged archive may raise anything
-        raise ValueError(
-            f"{path} is damaged, empty, or no level set of this version; make it again with jaxrl levels make."
-        ) from error
+        raise ValueError(f"{path} is damaged or no level set of this version; make it again.") from error
 
 
 def make_levels(env: Environment, count: int, seed: int = 0) -> LevelSet:
     """Draw L different levels on the CPU, as `reset` makes them: the first ones of a larger set are those of a smaller.
 
-    Two levels differ if their states do in anything but random keys.
-
-    Args:
-        env: The environment.
-        count: L.
-        seed: Determines the levels.
+    Two levels differ if their states do in anything but random keys. `count` is L, and `seed` determines the levels.
 
     Raises:
         ValueError: `count` is below 1, or the environment has fewer different starts; the message says how many.
@@ -160,9 +144,7 @@ def make_levels(env: Environment, count: int, seed: int = 0) -> LevelSet:
         if len(seen) == count:
             starts = jax.tree.map(lambda *leaves: (jnp if _is_key(leaves[0]) else np).concatenate(leaves), *parts)
             return LevelSet(name_of(env), starts, seed)
-    raise ValueError(
-        f"{name_of(env)} has only {len(seen):,} different starts, not {count:,}; use a count of {len(seen)}."
-    )
+    raise ValueError(f"{name_of(env)} has only {len(seen)} different starts, not {count}; use a count of {len(seen)}.")
 
 
 def take(starts: Any, index: np.ndarray) -> Any:
@@ -173,11 +155,6 @@ def take(starts: Any, index: np.ndarray) -> Any:
 def name_of(env: Environment) -> str:
     """The name by which the environment, or the one in its wrappers, was made."""
     return next((each.made_as for each in nested(env) if each.made_as), env.name)
-
-
-def _words(name: str) -> list[str]:
-    """An environment's name wherever it was loaded from, and its options, in any order."""
-    return sorted(re.split("[?&]", shown_name(name)))
 
 
 def _is_key(leaf: Any) -> bool:

@@ -25,10 +25,7 @@ Methods = Mapping[str, LevelResults]
 def methods_on_levels(groups: Sequence[SeedGroup]) -> list[Methods]:
     """The results in the run folders, for each set of levels and each way in which they were played.
 
-    The samples are those of the groups: seeds, or of a league the mean of its members.
-
-    Raises:
-        DamagedFileError: A file holds something else.
+    The samples are those of the groups: seeds, or of a league the mean of its members. Raises as `LevelResults.read`.
     """
     found: dict[tuple[Any, ...], dict[str, LevelResults]] = {}
     for group in groups:

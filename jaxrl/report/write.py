@@ -210,15 +210,13 @@ def _level_section(on_levels: Sequence[Methods], picture: bytes | None) -> str:
     if picture is None:
         return ""
     note = (
-        "The levels are sorted by each seed's results in one evaluation, and the mean over the worst share α of them "
-        "is that of another. Bold: mean over seeds; shaded, and after ±: its standard error; faint: the seeds."
+        "One evaluation sorts the levels, for each seed; the mean over the worst share α of them is that of another. "
+        "Bold: mean over seeds; shaded, and after ±: its standard error; faint: the seeds."
     )
-    parts = (
-        f'<p class="note">{html.escape(what)}</p>{_table(rows[0], rows[1:], numeric=range(1, len(rows[0])))}'
-        for what, rows in worst_tables(on_levels)
-    )
-    image = _image(picture, "Mean result on the worst levels")
-    return f'<h2>Worst levels</h2>{image}<p class="note">{note}</p>{"".join(parts)}'
+    parts = [_image(picture, "Mean result on the worst levels"), f'<p class="note">{note}</p>']
+    for what, rows in worst_tables(on_levels):
+        parts += [f'<p class="note">{html.escape(what)}</p>', _table(rows[0], rows[1:], range(1, len(rows[0])))]
+    return f"<h2>Worst levels</h2>{''.join(parts)}"
 
 
 def _arena_section(arena: Arena, picture: bytes) -> str:

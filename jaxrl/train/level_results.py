@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,9 +42,8 @@ class LevelResults:
     unfinished: int
     """Episodes that were cut: they count as lost, or with their return so far."""
     members: list[int]
-    """`[M]`, the indices of the seeds in their run."""
+    """`[M]`, the places of `seeds` in their run."""
     seeds: list[int]
-    """`[M]`, the trained seeds."""
     results: list[list[list[float]]]
     """`[2, M, L]`, each level's result."""
     levels: str = ""
@@ -56,21 +53,16 @@ class LevelResults:
 
     @classmethod
     def read(cls, path: Path) -> LevelResults:
-        """What `write` has written.
-
-        Raises:
-            OSError: It cannot be read.
-            DamagedFileError: Its content is something else.
-        """
+        """What `write` has written; raises OSError, or DamagedFileError if the content is something else."""
         content = read_json(path)
         content.pop("curve", None)
         try:
             found = dataclass_from_json(cls, content)
-            if found.array.shape[:2] != (2, len(found.members)) or not found.array.size:
-                raise ValueError("results must be those of two evaluations, of each seed and level")
-        except ValueError as error:
-            raise DamagedFileError(f"{path} is damaged: {error}. Repeat jaxrl eval with --levels.") from error
-        return found
+            if found.array.shape[:2] == (2, len(found.members)) and found.array.size:
+                return found
+        except ValueError:
+            pass
+        raise DamagedFileError(f"{path} is damaged; repeat jaxrl eval with --levels.")
 
     @property
     def array(self) -> np.ndarray:
@@ -85,9 +77,8 @@ class LevelResults:
     @property
     def protocol(self) -> str:
         """How often and how the levels were played, in words."""
-        kind = "greedy" if self.greedy else "sampled"
-        episodes = f"{self.tries} {kind} episode{'s' * (self.tries > 1)}"
-        return f"{self.array.shape[-1]:,} levels of {self.levels}, {episodes} of each, twice"
+        episodes = f"{'greedy' if self.greedy else 'sampled'} episode{'s' * (self.tries > 1)}"
+        return f"{self.array.shape[-1]:,} levels of {self.levels}, {self.tries} {episodes} of each, twice"
 
     def by_seed(self, alphas: ArrayLike) -> np.ndarray:
         """The worst-α curve of each seed, float64 `[M, A]`; see `worst_levels`."""
@@ -97,40 +88,26 @@ class LevelResults:
         """A row for each share that is shown: `alpha`, `levels`, `by_seed`, `mean` and `standard_error`."""
         alphas = shown_alphas(levels := self.array.shape[-1])
         own = self.by_seed(alphas)
-        columns = (alphas, _counts(alphas, levels), own.T, own.mean(0), standard_error(own))
+        columns = (_counts(alphas, levels), own.T, own.mean(0), standard_error(own))
         names = ("alpha", "levels", "by_seed", "mean", "standard_error")
-        return [
-            dict(zip(names, row, strict=True)) for row in zip(*(np.asarray(c).tolist() for c in columns), strict=True)
-        ]
+        rows = zip(alphas, *(column.tolist() for column in columns), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def write(self, folder: Path, stem: str) -> list[Path]:
-        """Write levels-STEM.json and .csv into a folder that exists; returns their paths.
-
-        Raises:
-            OSError: They cannot be written, or one of the names is a link.
-        """
+        """Write levels-STEM.json and .csv, or raise OSError, such as for a link; returns their paths."""
         as_json, as_csv = (refuse_link(folder / f"levels-{stem}.{kind}") for kind in ("json", "csv"))
         write_json(as_json, {**dataclasses.asdict(self), "curve": self.curve()}, indent=None)
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(("seed", "level", "evaluation_0", "evaluation_1"))
-        for seed, first, second in zip(self.seeds, *self.results, strict=True):
-            table.writerows((seed, level, *both) for level, both in enumerate(zip(first, second, strict=True)))
-        replace_file(as_csv, text.getvalue().encode())
+        lines = ["seed,level,evaluation_0,evaluation_1"]
+        for seed, *both in zip(self.seeds, *self.results, strict=True):
+            lines += [f"{seed},{level},{one},{two}" for level, (one, two) in enumerate(zip(*both, strict=True))]
+        replace_file(as_csv, "\n".join([*lines, ""]).encode())
         return [as_json, as_csv]
 
 
 def play_levels(run: Run, levels: LevelSet, tries: int, seed: int, greedy: bool = False) -> LevelResults:
     """Play each of L levels several times in each of two evaluations, with each of the M seeds of a run.
 
-    A seed plays the same alone and among the others of its run.
-
-    Args:
-        run: The run, in the environment of the levels.
-        levels: The levels.
-        tries: Episodes of each level in each evaluation.
-        seed: Determines both evaluations.
-        greedy: Whether to take the most likely action; False samples.
+    A seed plays the same alone and among the others of its run. Actions are sampled, unless they are `greedy`.
     """
     several = run.num_members > 1
     members = list(range(run.num_members)) if several else [run.index or 0]
@@ -178,7 +155,7 @@ def worst_levels(first: ArrayLike, second: ArrayLike, alphas: ArrayLike) -> np.n
         alphas: `[A]`, shares of the levels, above 0 and up to 1.
 
     Raises:
-        ValueError: The results are not those of the same levels, or there are none, or a share is out of range.
+        ValueError: A shape or a share is another.
     """
     order, counted, shares = (np.asarray(values, np.float64) for values in (first, second, alphas))
     if order.ndim != 1 or order.shape != counted.shape or not order.size or not ((shares > 0) & (shares <= 1)).all():
