@@ -126,9 +126,9 @@ def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         paths = results.write(out, levels.stem)
-        picture = refuse_link(out / f"levels-{levels.stem}.png")
+        name, picture = run.about["algorithm"], refuse_link(out / f"levels-{levels.stem}.png")
         try:
-            draw_worst([{run.about["algorithm"]: results}], {}).savefig(picture, dpi=130)
+            draw_worst([{name: results}], {name: {"color": "#1f5fa8"}}).savefig(picture, dpi=130)
             paths.append(picture)
         except MissingExtraError as error:
             print(f"No {picture.name}: {error}")
