@@ -21,8 +21,8 @@ from record import RESULTS, iqm_of, record
 
 import jaxrl
 from jaxrl.envs.maze.env import UNREACHABLE, fewest_steps
-from jaxrl.levels.curves import worst_levels
 from jaxrl.levels.level_set import LevelSet, make_levels, take
+from jaxrl.train.level_results import worst_levels
 
 _REPLAY = "size=1000&score=maxmc&temperature=0.3"
 METHODS = {

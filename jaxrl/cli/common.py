@@ -9,8 +9,6 @@ import hashlib
 import os
 import platform
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,6 @@ __all__ = [
     "apart",
     "check_film",
     "check_folder",
-    "every_few_seconds",
     "has_accelerator",
     "named_algorithm",
     "new_run_dir",
@@ -36,8 +33,6 @@ __all__ = [
     "use_cores",
 ]
 
-
-_PAUSE = 5.0  # seconds between two lines about long work
 
 WHOLE = ConstructorRegistry()
 """For `tyro.cli(registry=…)`."""
@@ -210,16 +205,3 @@ def new_run_dir(algo: str, env: str) -> Path:
         folder = folder.with_name(f"{algo}-{readable}-{when}-{number}")
         number += 1
     return folder
-
-
-def every_few_seconds(what: str) -> Callable[[int, int], None]:
-    """A function that says how far long work has come."""
-    last = time.monotonic()
-
-    def told(done: int, total: int) -> None:
-        nonlocal last
-        if done < total and time.monotonic() - last > _PAUSE:
-            last = time.monotonic()
-            print(f"{done:,} of {total:,} {what}", file=sys.stderr, flush=True)
-
-    return told

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import tyro
 
-from jaxrl.cli.common import WHOLE, check_film, check_folder, every_few_seconds, use_cache
-from jaxrl.config import as_seed
+from jaxrl.cli.common import WHOLE, check_film, check_folder, use_cache
+from jaxrl.config import as_seed, as_whole
 from jaxrl.errors import MissingExtraError
 from jaxrl.train.folder.load import Run, load
 from jaxrl.train.start import in_env
 
 if TYPE_CHECKING:
     from jaxrl.train.evaluate import Evaluation
-    from jaxrl.train.level_results import LevelResults
 
 __all__ = ["evaluate_run", "play", "render_run"]
 
@@ -56,8 +55,10 @@ def evaluate_run(argv: list[str]) -> int:
     """`jaxrl eval [RUN]`; returns the exit code."""
     flags = tyro.cli(EvalFlags, args=argv, prog="jaxrl eval", registry=WHOLE)
     as_seed("--seed", flags.seed)
-    if flags.levels is not None or (flags.tries, flags.out) != (EvalFlags.tries, EvalFlags.out):
-        return _eval_levels(flags, greedy="--greedy" in argv)
+    if flags.levels is not None:
+        return _eval_levels(flags, flags.levels, greedy="--greedy" in argv)
+    if (flags.tries, flags.out) != (EvalFlags.tries, EvalFlags.out):
+        raise ValueError("--tries and --out belong to --levels SET.npz; add that, or leave them out.")
     from jaxrl.train.result import evaluation_lines
 
     run = load(flags.run, best=flags.best, trust=flags.trust)
@@ -92,72 +93,47 @@ def play(
     return jax.device_get((jax.vmap(one) if run.num_members > 1 else one)(run.state, keys))
 
 
-def _eval_levels(flags: EvalFlags, greedy: bool) -> int:
+def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
     """`jaxrl eval RUN --levels SET`, with sampled actions unless `greedy`; returns the exit code."""
-    _check_eval(flags)
-    assert flags.levels is not None
+    as_whole("--tries", flags.tries)
+    if (flags.episodes, flags.log_info) != (EvalFlags.episodes, EvalFlags.log_info):
+        raise ValueError(
+            "--episodes and --log-info have no effect with --levels, which plays each level --tries times."
+        )
+    from jaxrl.display import right_aligned
     from jaxrl.levels.level_set import LevelSet
-    from jaxrl.train.folder.disk import writing
+    from jaxrl.report.levels import draw_worst, mean_text
+    from jaxrl.report.tables import number
+    from jaxrl.train.folder.disk import refuse_link, writing
     from jaxrl.train.level_results import play_levels
 
-    # Everything that can be wrong, before the episodes are played.
     run = load(flags.run, best=flags.best, trust=flags.trust)
     run = in_env(run, flags.env) if flags.env else run
-    found = LevelSet.load(flags.levels, run.env)
+    found = LevelSet.load(levels, run.env)
     out = flags.out or run.folder.path
     check_folder(out)
     use_cache()
-    played = play_levels(run, found, flags.tries, flags.seed, greedy, every_few_seconds("episodes"))
-    results = dataclasses.replace(played, levels=flags.levels.name, best=flags.best)
+    played = play_levels(run, found, flags.tries, flags.seed, greedy)
+    results = dataclasses.replace(played, levels=levels.name, best=flags.best)
     print(f"{flags.run or run.folder.path}: {run.about['algorithm']} on {run.config.env}, {results.protocol}")
-    print("\n".join(_lines(results)))
-    if results.unfinished:
-        counted = "as lost" if results.metric == "win_rate" else "with their returns so far"
-        print(f"{results.unfinished:,} episodes had no end and were cut; they count {counted}.")
+    rows = [["worst", "levels", results.measure, *(f"seed {seed}" for seed in results.seeds)]]
+    for row in results.curve():
+        own = map(number, row["by_seed"])
+        rows.append([f"{100 * row['alpha']:g} %", str(row["levels"]), mean_text(row), *own])
+    print("\n".join(f"  {line}" for line in right_aligned(rows)))
+    if cut := results.unfinished:
+        print(f"{cut:,} episodes had no end and were cut; they count as lost, or with their returns so far.")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        paths = results.write(out, flags.levels.stem)
-        picture = out / f"levels-{flags.levels.stem}.png"
+        paths = results.write(out, levels.stem)
+        name, picture = run.about["algorithm"], refuse_link(out / f"levels-{levels.stem}.png")
         try:
-            results.draw(picture)
+            draw_worst([{name: results}], {name: {"color": "#1f5fa8"}}).savefig(picture, dpi=130)
             paths.append(picture)
         except MissingExtraError as error:
             print(f"No {picture.name}: {error}")
     print(f"Wrote {', '.join(map(str, paths))}")
     return 0
-
-
-def _check_eval(flags: EvalFlags) -> None:
-    """Raise ValueError for flags that make no sense together."""
-    if flags.levels is None:
-        raise ValueError("--tries and --out belong to --levels SET.npz; add that, or leave them out.")
-    if flags.tries < 1:
-        raise ValueError(f"--tries must be at least 1, got {flags.tries}.")
-    if flags.episodes != EvalFlags.episodes:
-        raise ValueError("--episodes has no effect with --levels: each level is played --tries times; use that.")
-    if flags.log_info is not None:
-        raise ValueError("--log-info has no effect with --levels; leave it out.")
-
-
-def _lines(results: LevelResults) -> list[str]:
-    """The worst-α curve as a table, with the standard error over seeds, and each seed."""
-    from jaxrl.display import right_aligned
-    from jaxrl.levels.curves import FEWEST, shown_alphas, worst_count
-    from jaxrl.report.tables import number
-    from jaxrl.train.level_results import mean_and_error
-
-    levels = results.array.shape[-1]
-    alphas, enough = shown_alphas(levels)
-    by_seed = results.curves(alphas)
-    several = len(by_seed) > 1
-    rows = [["worst", "levels", results.measure, *(f"seed {seed}" for seed in results.seeds if several)]]
-    for alpha, count, own, mean, error in zip(
-        alphas, worst_count(alphas, levels), by_seed.T, *mean_and_error(by_seed), strict=True
-    ):
-        text = number(mean) + (f" ± {number(error, mean)}" if several else "")
-        rows.append([f"{100 * alpha:g} %", str(count), text, *(number(each) for each in own if several)])
-    few = f"With {levels} levels, a share of them is fewer than {FEWEST}, and its mean is little more than chance."
-    return [f"  {line}" for line in right_aligned(rows)] + ([] if enough else [few])
 
 
 _MOST_EPISODES = 100  # of a film: more would be too small to see

@@ -1,6 +1,4 @@
-"""A report as files: report.html, curves.png, profiles.png, effects.png, levels.png, arena.png, table.md,
-table.csv.
-"""
+"""A report as files: report.html, table.md, table.csv and pictures."""
 
 from __future__ import annotations
 
@@ -76,13 +74,8 @@ def write_report(
     }
     files |= {"table.tex": latex(summaries)} if tex else {}
     out.mkdir(parents=True, exist_ok=True)
-    for left in {
-        "effects.png",
-        "profiles.png",
-        "levels.png",
-        "arena.png",
-        "table.tex",
-    } - files.keys():  # by an earlier report
+    # What an earlier report may have left.
+    for left in {"effects.png", "profiles.png", "levels.png", "arena.png", "table.tex"} - files.keys():
         (out / left).unlink(missing_ok=True)
     for name, content in files.items():
         (out / name).write_bytes(content.encode(errors="replace") if isinstance(content, str) else content)
@@ -217,15 +210,13 @@ def _level_section(on_levels: Sequence[Methods], picture: bytes | None) -> str:
     if picture is None:
         return ""
     note = (
-        "The levels are sorted by each seed's results in one evaluation, and the mean over the worst share α of them "
-        "is that of another. Bold: mean over seeds; shaded, and after ±: its standard error; faint: the seeds."
+        "One evaluation sorts the levels, for each seed; the mean over the worst share α of them is that of another. "
+        "Bold: mean over seeds; shaded, and after ±: its standard error; faint: the seeds."
     )
-    parts = (
-        f'<p class="note">{html.escape(what)}</p>{_table(rows[0], rows[1:], numeric=range(1, len(rows[0])))}'
-        for what, rows in worst_tables(on_levels)
-    )
-    image = _image(picture, "Mean result on the worst levels")
-    return f'<h2>Worst levels</h2>{image}<p class="note">{note}</p>{"".join(parts)}'
+    parts = [_image(picture, "Mean result on the worst levels"), f'<p class="note">{note}</p>']
+    for what, rows in worst_tables(on_levels):
+        parts += [f'<p class="note">{html.escape(what)}</p>', _table(rows[0], rows[1:], range(1, len(rows[0])))]
+    return f"<h2>Worst levels</h2>{''.join(parts)}"
 
 
 def _arena_section(arena: Arena, picture: bytes) -> str:

@@ -116,25 +116,13 @@ def evaluate(
         )
     env = shared(env)
     if starts is not None:
-        _check_starts(env, starts, episodes)
+        like = jax.eval_shape(env.reset, abstract_key())
+        shapes = [(episodes, *leaf.shape) for leaf in jax.tree.leaves(like)]
+        same = jax.tree.structure(starts) == jax.tree.structure(like)
+        if not same or shapes != list(map(jnp.shape, jax.tree.leaves(starts))):
+            raise ValueError(f"starts must be (observation, state) of {episodes} starts of {env.name}: batch_reset's.")
     fixed = {"episodes": episodes, "greedy": greedy, "max_steps": max_steps, "log_info": tuple(log_info)}
     return _evaluate(algo, env, state, key, params, starts, **fixed)
-
-
-def _check_starts(env: Environment, starts: Any, episodes: int) -> None:
-    """Raise ValueError unless these are as many starts as episodes."""
-    like = jax.eval_shape(env.reset, abstract_key())
-    if jax.tree.structure(starts) != jax.tree.structure(like):
-        raise ValueError(
-            f"starts must be the (observation, state) of {env.name} that batch_reset returns, with the structure "
-            f"{jax.tree.structure(like)}, not {jax.tree.structure(starts)}."
-        )
-    for leaf, one in zip(jax.tree.leaves(starts), jax.tree.leaves(like), strict=True):
-        if np.shape(leaf)[1:] != one.shape or np.shape(leaf)[:1] != (episodes,):
-            raise ValueError(
-                f"starts must have leaves [{episodes}, …], one start of {env.name} for each of episodes={episodes}; "
-                f"one is {list(np.shape(leaf))} where a single start has {list(one.shape)}."
-            )
 
 
 class _Loop(NamedTuple):

@@ -16,11 +16,10 @@ import pytest
 import jaxrl
 from jaxrl.algorithm import Algorithm
 from jaxrl.algos import ppo
-from jaxrl.levels.curves import shown_alphas, worst_count, worst_levels
-from jaxrl.levels.level_set import LevelSet, make_levels, read_about, take
+from jaxrl.levels.level_set import LevelSet, make_levels, read_set, take
 from jaxrl.spaces import Box, Discrete
 from jaxrl.train import level_results
-from jaxrl.train.level_results import LevelResults, play_levels
+from jaxrl.train.level_results import LevelResults, play_levels, shown_alphas, worst_levels
 from jaxrl.wrappers import RandomParams
 
 CARTPOLE = "classic/cartpole"
@@ -108,7 +107,7 @@ def test_what_is_saved_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None
     assert same(found.score, made.score)
     if kind == "own parameters":
         assert len(np.unique(found.starts[1].own.gravity)) == 5
-    assert read_about(tmp_path / "set.npz")["levels"] == 5
+    assert read_set(tmp_path / "set.npz")[0]["levels"] == 5
     obs, *_ = env.batch_step(jax.random.split(jax.random.key(1), 5), found.starts[1], jnp.zeros(5, int))
     assert obs.shape == found.starts[0].shape  # what comes back can be played
 
@@ -123,7 +122,7 @@ def test_a_seed_gives_the_same_levels_and_a_larger_set_begins_with_a_smaller() -
 
 def test_levels_differ_in_more_than_their_keys_and_there_may_be_few() -> None:
     assert sorted(make_levels(KEYED, 6).starts[1][0].level.tolist()) == list(range(6))
-    with pytest.raises(ValueError, match=r"known has 6 different starts in .* draws, not 7; use a count of 6"):
+    with pytest.raises(ValueError, match="known has only 6 different starts, not 7; use a count of 6"):
         make_levels(KEYED, 7)
     with pytest.raises(ValueError, match="count must be at least 1"):
         make_levels(KNOWN, 0)
@@ -138,20 +137,20 @@ def damaged(path: Path, **entries: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda path: path.unlink(), "There is no level set .*jaxrl levels make ENV --out"),
-        (lambda path: path.write_bytes(b""), "damaged, or no level set; .* makes it again"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-40]), "damaged, or no level set"),
-        (lambda path: path.write_bytes(no_archive()), "damaged, or no level set"),
-        (lambda path: damaged(path, about=np.array([{}], dtype=object)), "damaged, or no level set"),  # a pickle
-        (lambda path: damaged(path, about=np.array("[1, 2]")), "damaged, or no level set"),
-        (lambda path: damaged(path, score=np.ones(4, np.float32)), "score must be float32"),
-        (lambda path: damaged(path, **{"[0]": None}), r"the set lacks \[0\]"),
-        (lambda path: damaged(path, more=np.ones(3)), "the set has more"),
-        (lambda path: damaged(path, **{"[0]": np.ones((3, 4))}), r"\[0\] is float64 .*must be float32 \[3, 4\]"),
-        (lambda path: damaged(path, **{"[0]": np.ones((2, 4), np.float32)}), r"\[0\] is float32 \[2, 4\]"),
+        (lambda path: path.unlink(), "level set .* cannot be read: No such file"),
+        (lambda path: path.write_bytes(b""), "damaged or no level set .*; make it again"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-40]), "damaged or no level set"),
+        (lambda path: path.write_bytes(no_archive()), "damaged or no level set"),
+        (lambda path: damaged(path, about=np.array([{}], dtype=object)), "damaged or no level set"),  # a pickle
+        (lambda path: damaged(path, about=np.array("[1, 2]")), "damaged or no level set"),
+        (lambda path: damaged(path, score=np.ones(4, np.float32)), "or the file is damaged"),
+        (lambda path: damaged(path, **{"[0]": None}), "do not begin an episode here"),
+        (lambda path: damaged(path, more=np.ones(3)), "do not begin an episode here"),
+        (lambda path: damaged(path, **{"[0]": np.ones((3, 4))}), "do not begin an episode here"),
+        (lambda path: damaged(path, **{"[0]": np.ones((2, 4), np.float32)}), "do not begin an episode here"),
         (lambda path: other_levels(path, "classic/acrobot"), "classic/acrobot, not of .*--env classic/acrobot"),
-        (lambda path: wrapped_levels(path), "Parameters or wrappers differ"),
-        (lambda path: none_left(path), "holds no level"),
+        (lambda path: wrapped_levels(path), "parameters, wrappers or versions differ"),
+        (lambda path: none_left(path), "damaged or no level set"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_in_a_sentence(spoil: Any, message: str, tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_options_in_another_order_are_the_same_environment(tmp_path: Path) -> No
     one = jaxrl.make("jaxnav/random?num_agents=1&num_beams=8")
     make_levels(one, 2).save(tmp_path / "set.npz")
     assert len(LevelSet.load(tmp_path / "set.npz", jaxrl.make("jaxnav/random?num_beams=8&num_agents=1"))) == 2
-    with pytest.raises(ValueError, match=re.escape("not of 'jaxnav/random?num_agents=1&num_beams=9'")):
+    with pytest.raises(ValueError, match=re.escape("not of jaxnav/random?num_agents=1&num_beams=9:")):
         LevelSet.load(tmp_path / "set.npz", jaxrl.make("jaxnav/random?num_agents=1&num_beams=9"))
 
 
@@ -198,9 +197,9 @@ def test_an_episode_begins_at_its_start(policy: tuple[Algorithm, Any]) -> None:
     assert played.lengths.tolist() == (index + 1).tolist()
     assert played.won is not None
     assert played.won.tolist() == (index % 2 == 1).tolist()
-    with pytest.raises(ValueError, match=r"starts must have leaves \[8, …\], .* one is \[7, 1\]"):
+    with pytest.raises(ValueError, match=r"starts must be .* of 8 starts of known"):
         jaxrl.evaluate(algo, KNOWN, state, jax.random.key(1), 8, starts=starts)
-    with pytest.raises(ValueError, match=r"starts must be the .observation, state. of known"):
+    with pytest.raises(ValueError, match=r"starts must be .* of 7 starts of known"):
         jaxrl.evaluate(algo, KNOWN, state, jax.random.key(1), 7, starts=(starts[0], starts[1][0]))
 
 
@@ -229,12 +228,9 @@ def test_results_belong_to_their_level_however_they_are_split(
     monkeypatch.setattr(level_results, "_EPISODES", episodes)
     levels = all_levels()
     backwards = dataclasses.replace(levels, starts=take(levels.starts, np.arange(6)[::-1]))
-    told: list[tuple[int, int]] = []
-    played = play_levels(run_of(*policy), backwards, 3, 0, told=lambda *now: told.append(now))
-    assert (played.metric, played.unfinished, played.seeds) == ("win_rate", 0, (7,))
+    played = play_levels(run_of(*policy), backwards, 3, 0)
+    assert (played.metric, played.unfinished, played.seeds) == ("win_rate", 0, [7])
     assert played.array.tolist() == [[[1, 0, 1, 0, 1, 0]]] * 2  # not more than once in any try
-    assert told[-1] == (36, 36)
-    assert len(told) == (2 if episodes == 4096 else 10)
 
 
 def test_a_level_that_has_no_end_counts_as_lost(policy: tuple[Algorithm, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +248,7 @@ def test_seeds_play_alone_as_among_others_and_evaluations_differ(monkeypatch: py
     levels = make_levels(env, 4)
     together = play_levels(run_of(algo, both, 2, env=env), levels, 2, 5)
     alone = play_levels(run_of(algo, second, 1, 1, env=env), levels, 2, 5)
-    assert (together.metric, together.seeds, alone.members) == ("return_mean", (7, 8), (1,))
+    assert (together.metric, together.seeds, alone.members) == ("return_mean", [7, 8], [1])
     assert together.array.shape == (2, 2, 4)
     assert together.array[:, 1].tolist() == alone.array[:, 0].tolist()
     monkeypatch.setattr(level_results, "_EPISODES", 4)
@@ -276,18 +272,18 @@ def test_the_worst_levels_by_hand() -> None:
 
 
 def test_shares_have_whole_levels() -> None:
-    assert worst_count([0.29, 0.05, 0.001], 100).tolist() == [29, 5, 1]
-    assert shown_alphas(1000) == ([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0], True)
-    assert shown_alphas(199) == ([0.1, 0.2, 0.5, 1.0], True)
-    assert shown_alphas(12) == ([0.1, 0.2, 0.5, 1.0], False)
-    assert shown_alphas(1) == ([1.0], False)
+    numbers = np.arange(100)
+    means = worst_levels(numbers, numbers, [0.29, 0.05, 0.001])
+    assert means.tolist() == [14, 2, 0]  # 0.29 * 100 is a bit less than 29
+    assert shown_alphas(1000) == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
+    assert shown_alphas(199) == [0.1, 0.2, 0.5, 1.0]
+    assert shown_alphas(12) == [0.1, 0.2, 0.5, 1.0]
+    assert shown_alphas(1) == [1.0]
 
 
 def test_damaged_results_are_refused(tmp_path: Path) -> None:
     facts: dict[str, Any] = dict.fromkeys(("digest", "env", "levels"), "x") | {"tries": 1, "seed": 0, "unfinished": 0}
-    good = LevelResults(
-        **facts, metric="win_rate", greedy=False, best=False, members=(0,), seeds=(0,), results=(((0.0, 1.0),),) * 2
-    )
+    good = LevelResults(**facts, metric="win_rate", greedy=False, members=[0], seeds=[0], results=[[[0.0, 1.0]]] * 2)
     path = good.write(tmp_path, "x")[0]
     assert LevelResults.read(path) == good
     text = path.read_text()
