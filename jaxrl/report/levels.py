@@ -47,12 +47,13 @@ def draw_worst(sets: Sequence[Methods], looks: Mapping[str, Mapping[str, Any]]) 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    figure = new_figure("The picture", 9.0, 4.2 * len(sets))
+    figure, handles = new_figure("The picture", 9.0, 4.2 * len(sets)), {}
     for methods, axes in zip(sets, figure.subplots(len(sets), squeeze=False)[:, 0], strict=True):
         for label, results in methods.items():
             _curve(axes, results, label, dict(looks.get(label, {"color": "#9aa5b1"})))
         axes.set_title(verbatim(_title(methods)), loc="left", fontsize=9)
-        axes.legend(frameon=False, fontsize=9, loc="upper left")
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.legend(handles.values(), handles.keys(), frameon=False, fontsize=9, loc="outside lower left")
     return figure
 
 

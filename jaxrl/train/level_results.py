@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,10 +105,18 @@ class LevelResults:
         return [as_json, as_csv]
 
 
-def play_levels(run: Run, levels: LevelSet, tries: int, seed: int, greedy: bool = False) -> LevelResults:
+def play_levels(
+    run: Run,
+    levels: LevelSet,
+    tries: int,
+    seed: int,
+    greedy: bool = False,
+    note: Callable[[int, int], None] = lambda played, of: None,
+) -> LevelResults:
     """Play each of L levels several times in each of two evaluations, with each of the M seeds of a run.
 
     A seed plays the same alone and among the others of its run. Actions are sampled, unless they are `greedy`.
+    `note(played, of)` is called now and then with the number of episodes.
     """
     several = run.num_members > 1
     members = list(range(run.num_members)) if several else [run.index or 0]
@@ -128,6 +137,7 @@ def play_levels(run: Run, levels: LevelSet, tries: int, seed: int, greedy: bool 
             result = np.asarray(played.returns if played.won is None else played.won, np.float64)
             np.add.at(sums[evaluation, place], level[:new], result[:new])
             cut += int((~played.finished[:new]).sum())
+            note((evaluation * len(members) + place) * total + start + new, 2 * len(members) * total)
     return LevelResults(
         digest=levels.digest,
         env=levels.env,
