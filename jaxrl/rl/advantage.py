@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxrl.rl.devices import psum
 
-__all__ = ["bootstrap_values", "gae", "masked_mean", "normalise"]
+__all__ = ["bootstrap_values", "gae", "normalise"]
 
 
 def gae(
@@ -61,14 +61,16 @@ def bootstrap_values(value: jax.Array, final_value: jax.Array, cut: jax.Array) -
     return jnp.where(cut, final_value, following)
 
 
-def masked_mean(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """The mean of `x` with weights (same shape, mostly 0 or 1) over all devices; 0 if they are 0 everywhere."""
-    summed, count = psum((jnp.sum(x * weight), jnp.sum(weight)))
-    return summed / jnp.maximum(count, 1.0)
-
-
 def normalise(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """`x` shifted and scaled to mean 0 and standard deviation 1, both with weights, over all devices."""
-    mean = masked_mean(x, weight)
-    variance = masked_mean(jnp.square(x - mean), weight)
+    """`x` shifted and scaled to mean 0 and standard deviation 1, both with weights, over all devices; 0s if they are 0.
+
+    One all-reduce: the sum of squares around the mean of all follows from those around each device's own (Chan et al.
+    1979, http://i.stanford.edu/pub/cstr/reports/cs/tr/79/773/CS-TR-79-773.pdf).
+    """
+    count, total = jnp.sum(weight), jnp.sum(x * weight)
+    own = total / jnp.maximum(count, 1.0)
+    within = jnp.sum(jnp.square(x - own) * weight)
+    count, total, within, between = psum((count, total, within, total * own))
+    mean = total / jnp.maximum(count, 1.0)
+    variance = (within + (between - total * mean)) / jnp.maximum(count, 1.0)
     return (x - mean) * jax.lax.rsqrt(variance + 1e-8)

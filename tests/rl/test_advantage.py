@@ -2,11 +2,13 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.rl.advantage import bootstrap_values, gae, masked_mean, normalise
+from jaxrl.rl.advantage import bootstrap_values, gae, normalise
+from jaxrl.rl.devices import AXIS
 
 GAMMA, LAMBDA, T = 0.9, 0.8, 4
 
@@ -55,15 +57,24 @@ def test_gae_at_every_position_of_terminated_and_truncated():
 
 
 @pytest.mark.quick
-def test_normalise_and_masked_mean_ignore_what_has_no_weight():
+def test_normalise_ignores_what_has_no_weight():
     rng = np.random.default_rng(0)
     x, weight = jnp.asarray(rng.normal(3.0, 2.0, (5, 6))), jnp.asarray(rng.integers(0, 2, (5, 6)), jnp.float32)
     chosen = np.asarray(x)[np.asarray(weight) == 1]
-    np.testing.assert_allclose(masked_mean(x, weight), chosen.mean(), rtol=1e-5)
     expected = (chosen - chosen.mean()) / chosen.std()
     spoiled = jnp.where(weight == 1, x, 1e3)
     np.testing.assert_allclose(normalise(spoiled, weight)[weight == 1], expected, rtol=1e-3, atol=1e-4)
-    assert masked_mean(x, jnp.zeros_like(x)) == 0
+    assert (normalise(x, jnp.zeros_like(x)) == x * 1e4).all()  # a mean and a deviation of nothing are 0
+
+
+@pytest.mark.quick
+def test_devices_with_different_means_normalise_as_one():
+    """Each of four devices has a mean of its own, and one has no sample with a weight."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(np.array([[0.0], [5.0], [-40.0], [100.0]]), 2.0, (4, 8)), jnp.float32)
+    weight = jnp.asarray(rng.integers(0, 2, (4, 8)), jnp.float32).at[3].set(0.0)
+    together = jax.vmap(normalise, axis_name=AXIS)(x, weight)
+    np.testing.assert_allclose(together, normalise(x, weight), rtol=1e-4, atol=1e-5)
 
 
 def test_the_value_after_a_step_is_that_of_the_same_episode():
