@@ -211,8 +211,11 @@ def recovery() -> list[Row]:
 
 def levels() -> list[Row]:
     """A row per method that chooses levels of mazes: over five seeds, the interquartile mean and its interval."""
-    rows = [("levels", "random mazes with a way", "their worst tenth", "the eight of the literature")]
+    rows: list[Row] = [
+        ("levels", "steps", "random mazes with a way", "their worst tenth", "the eight of the literature")
+    ]
     for name, about in load(RESULTS / "levels_maze.json")["methods"].items():
         found = (interval(about["iqm"][part], 2) for part in ("win_rate", "worst_tenth", "held_out"))
-        rows.append((f"`{name}`", *found))
+        method, _, steps = name.rpartition("_")
+        rows.append((f"`{method}`", steps.replace("m", " M"), *found))
     return rows

@@ -3,7 +3,8 @@
 Each method trains five seeds of PPO with a GRU on maze/13 (`METHODS`; the hyperparameters are the preset's, which were
 chosen with random levels on other seeds). All environment steps count, also those that only judge levels. Then each
 plays 500 random mazes that have a way to the goal, and the eight of the literature, ten sampled episodes of each in two
-evaluations. The numbers go to results/levels_maze.json, the curves of training to results/levels.
+evaluations. The numbers go to results/levels_maze.json, the curves of training to results/levels. `--steps` trains for
+longer, `--methods` only some.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ METHODS = {
     "robust_plr": f"plr?{_REPLAY}&robust=true",
     "accel": f"accel?{_REPLAY}",
 }
-TRAIN = "train ppo --env maze/13 --preset maze --total-timesteps 3000000 --num-seeds 5 --no-pictures"
+TRAIN = "train ppo --env maze/13 --preset maze --num-seeds 5 --no-pictures"
 TRIES = 10
 
 
@@ -80,15 +81,19 @@ def main() -> None:
     """Train what is missing, play, and keep the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
-    folder = parser.parse_args().runs
+    parser.add_argument("--steps", type=int, default=3_000_000)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    arguments = parser.parse_args()
+    folder, steps = arguments.runs, arguments.steps
     folder.mkdir(parents=True, exist_ok=True)
     sets, rows = make_sets(folder), {}
     curves = RESULTS / "levels"
     curves.mkdir(exist_ok=True)
-    for name, levels in METHODS.items():
+    for method in arguments.methods:
+        name, levels = f"{method}_{steps // 1_000_000}m", METHODS[method]
         run = folder / name
         if not (run / "run.json").exists():
-            command(*TRAIN.split(), "--levels", levels, "--run-dir", str(run))
+            command(*TRAIN.split(), "--total-timesteps", str(steps), "--levels", levels, "--run-dir", str(run))
         for own, path in sets.items():
             if not (run / f"levels-{own}.json").exists():
                 elsewhere = ("--env", "maze/held_out") if own == "held_out" else ()
@@ -96,8 +101,10 @@ def main() -> None:
         record(run, curves)
         rows[name] = row_of(run)
     mazes = [maze_of(index, sets["held_out"]) for index in range(8)]
-    kept = {"levels": {"solvable": 500, "held_out": mazes}, "tries": TRIES, "methods": rows}
-    (RESULTS / "levels_maze.json").write_text(json.dumps(kept, indent=1) + "\n")
+    path = RESULTS / "levels_maze.json"
+    known = json.loads(path.read_text())["methods"] if path.exists() else {}
+    kept = {"levels": {"solvable": 500, "held_out": mazes}, "tries": TRIES, "methods": known | rows}
+    path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def maze_of(index: int, path: Path) -> str:
