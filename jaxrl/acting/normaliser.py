@@ -203,7 +203,7 @@ def update_obs_stats(normaliser: Normaliser, observation: Observation, param_set
     obs = jax.vmap(merge)(normaliser.obs, _by_param_set(observation.obs, observation.agent_mask, param_sets))
     if observation.global_state is None or normaliser.global_state is None:
         return normaliser._replace(obs=obs)
-    new = _everywhere(moments_of(observation.global_state, jnp.ones(observation.global_state.shape[:2])))
+    new = _everywhere(moments_of(observation.global_state, observation.agent_mask.any(axis=-1)))
     return normaliser._replace(obs=obs, global_state=merge(normaliser.global_state, new))
 
 

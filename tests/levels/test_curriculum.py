@@ -20,20 +20,20 @@ SMALL: dict[str, Any] = {"num_envs": 32, "num_steps": 8, "total_timesteps": 10**
 ONE_STEP = Eleven()
 
 
-def config_of(levels: str, env: Any = ONE_STEP, **fields: Any) -> Any:
-    return ppo.Config(env=env, levels=levels, **{**SMALL, "num_minibatches": 1, "update_epochs": 1, **fields})
+def config_of(levels: str, env: Any = ONE_STEP, module: Any = ppo, **fields: Any) -> Any:
+    return module.Config(env=env, levels=levels, **{**SMALL, "num_minibatches": 1, "update_epochs": 1, **fields})
 
 
 @cache
-def program(config: Any) -> tuple[Any, Any]:
-    algo = ppo.make(config)
+def program(config: Any, module: Any = ppo) -> tuple[Any, Any]:
+    algo = module.make(config)
     return algo, jax.jit(algo.update)
 
 
-def after(config: Any, updates: int, look: Any = lambda state: None, seed: int = 0) -> tuple[Any, list[Any]]:
+def after(config: Any, updates: int, look: Any = lambda state: None, module: Any = ppo) -> tuple[Any, list[Any]]:
     """The state after some updates, what `look` saw of the state after each of them, and the last metrics."""
-    algo, update = program(config)
-    state, seen, metrics = algo.init(jax.random.key(seed)), [], {}
+    algo, update = program(config, module)
+    state, seen, metrics = algo.init(jax.random.key(0)), [], {}
     for _ in range(updates):
         state, metrics = update(state)
         seen.append(look(state))
@@ -100,11 +100,13 @@ def test_what_can_be_learned_leaves_the_pool_once_it_is():
     assert float(seen[-1]["won_sum"] / seen[-1]["episodes"]) > 0.9
 
 
-def test_robust_replay_learns_from_the_pool_alone():
-    """Without a share for the pool, ten updates leave parameters, optimiser and statistics as they were, bit by bit."""
-    config = config_of("plr?size=64&share=0&robust=true", normalise_obs=True, normalise_reward=True)
-    start = program(config)[0].init(jax.random.key(0))
-    state, seen = after(config, 10)
+@pytest.mark.parametrize("module", [ppo, mappo])
+def test_robust_replay_learns_from_the_pool_alone(module):
+    """Without a share for the pool, ten updates leave parameters and statistics as they were, bit by bit."""
+    levels = "plr?size=64&share=0&robust=true"
+    config = config_of(levels, module=module, normalise_obs=True, normalise_reward=True)
+    start = program(config, module)[0].init(jax.random.key(0))
+    state, seen = after(config, 10, module=module)
     assert equal((state.params, state.normaliser), (start.params, start.normaliser))
     assert float(seen[-1]["levels"]["trains"]) == 0.0
     assert len(pool_of(state)[0]) > 0
