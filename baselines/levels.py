@@ -94,6 +94,8 @@ def main() -> None:
         run = folder / name
         if not (run / "run.json").exists():
             command(*TRAIN.split(), "--total-timesteps", str(steps), "--levels", levels, "--run-dir", str(run))
+        elif "evaluation" not in json.loads((run / "run.json").read_text()):
+            command("resume", str(run))
         for own, path in sets.items():
             if not (run / f"levels-{own}.json").exists():
                 elsewhere = ("--env", "maze/held_out") if own == "held_out" else ()

@@ -144,6 +144,9 @@ class Idle:
 
     def sentence(self, metrics: Metrics, last: bool) -> str | None:
         """A sentence for the user, once, if all gradients were 0, those of the next n updates too: leaves `[n, …]`."""
+        fills = "levels" in metrics and not np.any(metrics["levels"]["trains"])  # robust methods wait for their pool
+        if fills and not last:
+            return None
         losses = flatten(metrics.get("losses", {}))
         norms = [values for name, values in losses.items() if name.endswith("grad_norm")]
         self._seen += len(norms[0]) if norms else 0
@@ -151,6 +154,11 @@ class Idle:
         self._settled = moved or self._seen >= self._wait + (1 if last else PATIENCE)
         if moved or not self._settled:
             return None
+        if fills:
+            return (
+                "Nothing was learned: robust methods learn from a pool of levels, which is not filled to min_fill yet. "
+                "Lower size or min_fill in levels, or train for longer."
+            )
         return (
             f"Nothing is learned: the gradient was 0 in all of {self._seen} updates, as if no step counted. Learning "
             f"from a replay buffer leaves out steps that the clock cuts: let episodes last longer than one step, or "

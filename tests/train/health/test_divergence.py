@@ -123,6 +123,13 @@ def test_losses_without_a_gradients_norm_say_nothing() -> None:
     assert Idle(0).sentence({"losses": {"value": np.zeros(PATIENCE)}}, last=True) is None
 
 
+def test_robust_methods_may_wait_for_their_pool_but_not_for_ever() -> None:
+    fills = {"losses": {"grad_norm": np.zeros(PATIENCE)}, "levels": {"trains": np.zeros(PATIENCE)}}
+    idle = Idle(0)
+    assert idle.sentence(fills, last=False) is None
+    assert "Lower size or min_fill in levels" in (idle.sentence(fills, last=True) or "")
+
+
 @pytest.mark.parametrize(
     ("algo", "env", "says"),
     [
