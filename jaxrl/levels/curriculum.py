@@ -153,13 +153,18 @@ class Curriculum:
         """The method for an environment, which says whether episodes are won.
 
         Raises:
-            ValueError: Starts of the environment cannot be edited, or candidates would be played for too few steps.
+            ValueError: Starts of the environment cannot be edited, it does not say who wins, or candidates would be played
+                for too few steps.
         """
         score = options.score
-        if score == "auto":
+        if score in ("auto", "learnability"):
             key = abstract_key()
             _, state = jax.eval_shape(env.reset, key)
             info = jax.eval_shape(lambda k, s: env.step(k, s, _some_action(env)), key, state)[5]
+            if score == "learnability" and "won" not in info:
+                raise ValueError(
+                    f"levels: {env.name} does not say who wins, as learnability needs; use score=variance."
+                )
             score = "learnability" if "won" in info else "variance"
         params = getattr(env.default_params, "params", env.default_params)  # inside of RandomParams
         longest = int(getattr(params, "max_steps", 0))
