@@ -153,8 +153,7 @@ class Curriculum:
         """The method for an environment, which says whether episodes are won.
 
         Raises:
-            ValueError: Starts of the environment cannot be edited, it does not say who wins, or candidates would be played
-                for too few steps.
+            ValueError: The environment cannot edit starts or does not say who wins, or `steps` are too few.
         """
         score = options.score
         if score in ("auto", "learnability"):
