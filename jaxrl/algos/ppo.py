@@ -105,7 +105,7 @@ PRESETS: dict[str, Config] = {
         memory="gru",
         memory_size=128,
     ),
-    # Policy and critic share torso and memory: more than twice as fast as one for each, and as good per step.
+    # Policy and critic share torso and memory: nearly twice as fast as one for each, and as good per step.
     "maze": Config(
         env="maze/13",
         total_timesteps=4_000_000,
