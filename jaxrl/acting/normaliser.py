@@ -241,7 +241,7 @@ def deviation_of_returns(normaliser: Normaliser, param_sets: tuple[int, ...]) ->
     if normaliser.returns is None:
         return 1.0
     own = _of_agents(normaliser.returns, param_sets)
-    return jnp.where(jnp.all(own.count == 0, axis=-1), 1.0, 1.0 / jax.vmap(_per_deviation)(own))
+    return 1.0 / jax.vmap(lambda returns: scale_reward(jnp.float32(1.0), returns, clip=jnp.inf))(own)
 
 
 def _by_param_set(x: jax.Array, alive: jax.Array, param_sets: tuple[int, ...]) -> Moments:

@@ -41,6 +41,7 @@ from jaxrl.acting.opponents import (
 from jaxrl.acting.rollout import Transition
 from jaxrl.algorithm import Algorithm, Learned, Metrics, PerEnvironment, Replicated, scan_updates
 from jaxrl.algos import ippo, ppo
+from jaxrl.algos.config.rules import only_random
 from jaxrl.algos.on_policy import collect, learn
 from jaxrl.algos.team import team_agent
 from jaxrl.config import COUNT, SHARE, Allowed, Effect, Name, check_config, check_loss
@@ -76,9 +77,7 @@ class Config(ippo.TeamConfig):
     only the newest main ones. Empty: each seed is alone."""
 
     allowed: ClassVar[dict[str, Allowed]] = {
-        "levels": Allowed(
-            lambda text: text in ("", "dr"), "be dr, because how hard a level is depends on the opponent"
-        ),
+        "levels": only_random("be dr, because how hard a level is depends on the opponent"),
         "num_opponents": COUNT,
         "snapshot_every": COUNT,
         "past_share": SHARE,

@@ -19,7 +19,15 @@ from jaxrl.spaces import Discrete, Space, misfits, num_actions
 from jaxrl.wrappers import Wrapper
 from jaxrl.wrappers.base import nested
 
-__all__ = ["check_agents", "check_log_info", "check_methods", "check_spaces", "quick_check", "wrong_methods"]
+__all__ = [
+    "check_agents",
+    "check_log_info",
+    "check_methods",
+    "check_spaces",
+    "info_shapes",
+    "quick_check",
+    "wrong_methods",
+]
 
 _HINT = "jaxrl.check_env(env) finds what else is missing."
 _METHODS = (
@@ -308,8 +316,8 @@ def check_log_info(env: Environment, names: Collection[str]) -> None:
             raise ValueError(f"log_info: the info of {env.name} has no number {name!r}; {there}.")
 
 
-def _info_numbers(env: Environment) -> list[str]:
-    """The names of the numbers in an environment's info."""
+def info_shapes(env: Environment) -> dict[str, Any]:
+    """The shapes and dtypes of an environment's info, which are those of every step."""
     agents = (env.num_agents,) if isinstance(env, MultiAgentEnvironment) else ()
     space = env.action_space()
 
@@ -318,9 +326,14 @@ def _info_numbers(env: Environment) -> list[str]:
         _, state = env.reset(key_reset)
         return env.step(key_step, state, jnp.zeros((*agents, *space.shape), space.dtype))[-1]
 
-    info = jax.eval_shape(step, abstract_key())
+    return jax.eval_shape(step, abstract_key())
+
+
+def _info_numbers(env: Environment) -> list[str]:
+    """The names of the numbers in an environment's info."""
+    axes = int(isinstance(env, MultiAgentEnvironment))
     return [
         name
-        for name, leaf in info.items()
-        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= len(agents)
+        for name, leaf in info_shapes(env).items()
+        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= axes
     ]

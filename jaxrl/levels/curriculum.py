@@ -18,20 +18,11 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent, make_collector
 from jaxrl.acting.normaliser import deviation_of_returns
 from jaxrl.acting.rollout import Collector, Policy, RunnerState, Transition, rollout
+from jaxrl.check.quick import info_shapes
 from jaxrl.environment import Environment, MultiAgentEnvironment, Step, select
-from jaxrl.keys import abstract_key
 from jaxrl.levels.book import Book, Visits, chances, draw, fingerprints, inserted, new_book, noted
 from jaxrl.levels.options import Levels
-from jaxrl.levels.scores import (
-    Critique,
-    Tally,
-    add_step,
-    criticised,
-    learnability,
-    new_critique,
-    new_tally,
-    variance,
-)
+from jaxrl.levels.scores import BY_OUTCOME, Critique, Tally, add_step, criticised, new_critique, new_tally
 from jaxrl.rl.advantage import bootstrap_values, gae
 from jaxrl.rl.devices import in_step, joined, num_devices, own_part, shard_keys
 from jaxrl.rl.episodes import new_running
@@ -157,9 +148,7 @@ class Curriculum:
         """
         score = options.score
         if score in ("auto", "learnability"):
-            key = abstract_key()
-            _, state = jax.eval_shape(env.reset, key)
-            info = jax.eval_shape(lambda k, s: env.step(k, s, _some_action(env)), key, state)[5]
+            info = info_shapes(env)
             if score == "learnability" and "won" not in info:
                 raise ValueError(
                     f"levels: {env.name} does not say who wins, as learnability needs; use score=variance."
@@ -279,7 +268,7 @@ class Curriculum:
         """The scores `[B]` of levels that were left (for maxmc the mean value), and the critique to continue from."""
         score = self.options.score
         if not self.options.needs_critic:
-            return (learnability if score == "learnability" else variance)(left), critique
+            return BY_OUTCOME[score](left), critique
 
         # Values and advantages in units of the rewards, whatever these are divided by for learning.
         scale, alive = deviation_of_returns(state.normaliser, agent.param_sets), traj.observation.agent_mask
@@ -343,8 +332,7 @@ class Curriculum:
         steps = jax.random.wrap_key_data(bits, impl=jax.random.key_impl(keys))
         shaped = steps.reshape(options.steps, -1, keys.size)
         runner, _, _ = rollout(collector._replace(venv=venv), policy, runner, shaped)
-        tally = runner.env_state.tally
-        return start, learnability(tally) if options.score == "learnability" else variance(tally)
+        return start, BY_OUTCOME[options.score](runner.env_state.tally)
 
 
 def _metrics(chance: jax.Array, book: Book, replayed: jax.Array, robust: bool) -> dict[str, jax.Array]:
@@ -374,10 +362,3 @@ def _in_order(batches: Any) -> Any:
         return devices.swapaxes(0, 1).reshape(-1, *leaf.shape[2:])
 
     return jax.tree.map(row, batches)
-
-
-def _some_action(env: Environment) -> Any:
-    """An action of the right shape."""
-    space = env.action_space()
-    shape = (env.num_agents, *space.shape) if isinstance(env, MultiAgentEnvironment) else space.shape
-    return jnp.zeros(shape, space.dtype)

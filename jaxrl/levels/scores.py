@@ -7,7 +7,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = ["Critique", "Tally", "add_step", "criticised", "learnability", "new_critique", "new_tally", "variance"]
+__all__ = [
+    "BY_OUTCOME",
+    "Critique",
+    "Tally",
+    "add_step",
+    "criticised",
+    "learnability",
+    "new_critique",
+    "new_tally",
+    "variance",
+]
 
 
 class Tally(NamedTuple):
@@ -68,6 +78,10 @@ def learnability(tally: Tally) -> jax.Array:
 def variance(tally: Tally) -> jax.Array:
     """The variance of the returns, `[B]`: the learnability where these are 0 and 1. It is -inf below two episodes."""
     return jnp.where(tally.plays > 1, tally.spread / jnp.maximum(tally.plays - 1, 1), -jnp.inf)
+
+
+BY_OUTCOME = {"learnability": learnability, "variance": variance}
+"""The scores that need no critic, by name."""
 
 
 class Critique(NamedTuple):

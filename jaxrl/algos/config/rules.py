@@ -16,7 +16,7 @@ from jaxrl.rl.optimizer import OPTIMIZERS
 from jaxrl.spaces import Box
 from jaxrl.wrappers import as_multi_agent
 
-__all__ = ["NUMBERS", "Rules", "has_memory"]
+__all__ = ["NUMBERS", "Rules", "has_memory", "only_random"]
 
 Env = Callable[[], Environment]
 
@@ -35,6 +35,11 @@ def _each(rule: Allowed, *fields: str) -> dict[str, Allowed]:
 def _one_of(names: Collection[str], own: str) -> Allowed:
     """One of the library's, or the name of code of the user's own."""
     return Allowed(lambda name: name in names or ":" in name, f"be one of {', '.join(names)}, or your own, as in {own}")
+
+
+def only_random(words: str) -> Allowed:
+    """Random levels alone; `words` say why."""
+    return Allowed(lambda text: text in ("", "dr"), words)
 
 
 def has_memory(config: Any, _: Any) -> bool:
@@ -233,9 +238,7 @@ STREAM = Rules(
             "be 1, because a learner has one stream of experience (--num-seeds trains many learners side by side)",
         ),
         "memory": Allowed(lambda memory: memory == "none", "be none, because a stream is learned from step by step"),
-        "levels": Allowed(
-            lambda text: text in ("", "dr"), "be dr: a stream has one environment; ppo and dqn have levels"
-        ),
+        "levels": only_random("be dr: a stream has one environment; ppo and dqn have levels"),
         **_each(SHARE, "trace_lambda", "sparsity"),
     },
     (Effect("num_shards", ("num_envs",), lambda *_: False, "train several seeds, which several devices can share"),),
