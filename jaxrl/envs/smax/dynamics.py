@@ -12,6 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.smax import abilities, terrain
+from jaxrl.envs.smax.abilities import Strikes
+from jaxrl.envs.smax.terrain import Zones
 from jaxrl.envs.smax.units import UnitStats
 from jaxrl.rl.devices import target
 
@@ -45,6 +48,10 @@ class Bodies(NamedTuple):
     y: jax.Array
     health: jax.Array
     cooldown: jax.Array  # seconds until the weapon is ready; negative after a wait
+    shield: jax.Array | None = None  # see `State`
+    unhurt: jax.Array | None = None
+    energy: jax.Array | None = None
+    exposed: jax.Array | None = None
 
 
 class Orders(NamedTuple):
@@ -54,6 +61,7 @@ class Orders(NamedTuple):
     move_y: jax.Array
     ally_target: jax.Array  # [A, …] index of the attacked enemy 0 … E-1, or -1
     enemy_target: jax.Array  # [E, …] index of the attacked ally 0 … A-1, or -1
+    patient: jax.Array | None = None  # [N, …] the unit 0 … N-1 that a healer heals, or -1; None without healers
 
 
 class Field(NamedTuple):
@@ -63,10 +71,18 @@ class Field(NamedTuple):
     height: jax.Array
     dt: jax.Array  # seconds per tick
     walls_cause_death: jax.Array
+    zones: Zones | None = None
 
 
 def run_ticks(
-    bodies: Bodies, orders: Orders, stats: UnitStats, field: Field, deviation: jax.Array, *, trace: bool = False
+    bodies: Bodies,
+    orders: Orders,
+    stats: UnitStats,
+    field: Field,
+    deviation: jax.Array,
+    strikes: Strikes | None = None,
+    *,
+    trace: bool = False,
 ) -> Bodies:
     """The bodies after T ticks; with `trace`, after each tick, leaves `[T, N, …]`.
 
@@ -76,6 +92,7 @@ def run_ticks(
         stats: Statistics per unit, `[N, …]` (batch axes of size 1 allowed).
         field: The map.
         deviation: `[T, N, …]` seconds added to the cooldown of a weapon fired in that tick.
+        strikes: The effect of shots; None where they do their damage to one unit.
         trace: Whether to return every tick.
     """
     num_allies, num_enemies = orders.ally_target.shape[0], orders.enemy_target.shape[0]
@@ -83,7 +100,7 @@ def run_ticks(
     aims = _rows_of(orders.ally_target, num_enemies), _rows_of(orders.enemy_target, num_allies)
 
     def tick(bodies: Bodies, deviation: jax.Array) -> tuple[Bodies, Bodies | None]:
-        bodies = _tick(bodies, orders, aims, stats, field, deviation)
+        bodies = _tick(bodies, orders, aims, stats, field, deviation, strikes)
         return bodies, bodies if trace else None
 
     # On an accelerator each kernel of a turn is launched anew, so few units take all ticks at once; of many, compiling
@@ -105,18 +122,75 @@ def _tick(
     stats: UnitStats,
     field: Field,
     deviation: jax.Array,
+    strikes: Strikes | None,
 ) -> Bodies:
     """One tick. Movement, shots and cooldowns all use the state at its start, so no unit goes first."""
-    alive = bodies.health > 0
+    alive, speed = bodies.health > 0, stats.speed
     damage, fired = _shots(bodies, orders, aims, stats, alive)
     cooldown = jnp.where(fired, stats.cooldown + deviation, bodies.cooldown - field.dt)
-    x = jnp.clip(bodies.x + orders.move_x * stats.speed * field.dt, 0.0, field.width)
-    y = jnp.clip(bodies.y + orders.move_y * stats.speed * field.dt, 0.0, field.height)
+    if field.zones is not None:
+        slowed = terrain.slowed(field.zones, bodies.x, bodies.y)
+        speed = speed * (slowed if stats.flies is None else jnp.where(stats.flies, 1.0, slowed))
+    x = jnp.clip(bodies.x + orders.move_x * speed * field.dt, 0.0, field.width)
+    y = jnp.clip(bodies.y + orders.move_y * speed * field.dt, 0.0, field.height)
     x, y = jnp.where(alive, x, bodies.x), jnp.where(alive, y, bodies.y)
-    at_wall = (x <= 0) | (y <= 0) | (x >= field.width) | (y >= field.height)
-    health = jnp.where(at_wall & field.walls_cause_death, 0.0, jnp.maximum(bodies.health - damage, 0.0))
-    x, y = separate(x, y, stats.radius, health > 0)
-    return Bodies(x, y, health, cooldown)
+    at_border = (x <= 0) | (y <= 0) | (x >= field.width) | (y >= field.height)
+    dies = at_border & field.walls_cause_death
+    left, more = _left_over(bodies, orders, damage, fired, stats, field, strikes)
+    health = jnp.where(dies, 0.0, left)
+    walks = health > 0 if stats.flies is None else (health > 0) & ~stats.flies
+    x, y = separate(x, y, stats.radius, walks)
+    if field.zones is not None:
+        stopped = terrain.stop(field.zones, (bodies.x, bodies.y), (x, y), stats.radius)
+        x, y = (
+            stopped
+            if stats.flies is None
+            else [jnp.where(stats.flies, *pair) for pair in zip((x, y), stopped, strict=True)]
+        )
+    return Bodies(x, y, health, cooldown, *more)
+
+
+def _left_over(
+    bodies: Bodies,
+    orders: Orders,
+    damage: jax.Array,
+    fired: jax.Array,
+    stats: UnitStats,
+    field: Field,
+    strikes: Strikes | None,
+) -> tuple[jax.Array, tuple[jax.Array | None, ...]]:
+    """`(health, (shield, unhurt, energy, exposed))` after a tick in which units take this damage, each `[N, …]`."""
+    shield, unhurt, energy, exposed = bodies.shield, bodies.unhurt, bodies.energy, bodies.exposed
+    force, gained = damage, None
+    if strikes is not None:
+        num_allies = len(orders.ally_target)
+        share = abilities.struck(bodies.x, bodies.y, _aims_of(orders), fired, stats, num_allies)
+        force, damage = (share * strikes.force).sum(0), (share * strikes.wound).sum(0)
+    if shield is not None and unhurt is not None:
+        shield, unhurt, damage = abilities.absorb(shield, unhurt, force, damage, stats, field.dt)
+    if field.zones is not None and exposed is not None:
+        heat = terrain.burn(field.zones, bodies.x, bodies.y) * field.dt
+        damage = damage + (heat if stats.flies is None else jnp.where(stats.flies, 0.0, heat))
+        exposed = jnp.where(fired, 1.0, jnp.maximum(exposed - field.dt, 0.0))
+    if stats.regen is not None:
+        gained = stats.regen * field.dt
+    if orders.patient is not None and energy is not None:
+        healed, energy = abilities.heal(bodies.x, bodies.y, bodies.health, energy, orders.patient, stats, field.dt)
+        gained = healed if gained is None else gained + healed
+    left = jnp.maximum(bodies.health - damage, 0.0)
+    if gained is not None:
+        left = jnp.clip(bodies.health - damage + gained, 0.0, stats.health)
+        left = jnp.where(bodies.health > 0, left, 0.0)
+    if stats.suicide is not None:
+        left = jnp.where(fired & stats.suicide, 0.0, left)
+    return left, (shield, unhurt, energy, exposed)
+
+
+def _aims_of(orders: Orders) -> jax.Array:
+    """The unit at which each one shoots, `[N, …]`, as an index among all, or -1."""
+    num_allies = orders.ally_target.shape[0]
+    aims = jnp.concatenate([orders.ally_target + num_allies, orders.enemy_target])
+    return jnp.where(jnp.concatenate([orders.ally_target, orders.enemy_target]) < 0, -1, aims)
 
 
 def _shots(
@@ -142,9 +216,7 @@ def _shots(
 
 def _shots_at_once(bodies: Bodies, orders: Orders, stats: UnitStats, alive: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`_shots` of both teams in one piece, for accelerators, where each concatenation is a kernel."""
-    num_allies = orders.ally_target.shape[0]
-    aims = jnp.concatenate([orders.ally_target + num_allies, orders.enemy_target])
-    aims = jnp.where(jnp.concatenate([orders.ally_target, orders.enemy_target]) < 0, -1, aims)
+    aims = _aims_of(orders)
     dx = bodies.x - gather(bodies.x, aims)
     dy = bodies.y - gather(bodies.y, aims)
     near = dx * dx + dy * dy < jnp.square(stats.range)
@@ -280,11 +352,23 @@ def random_types(uniform: jax.Array, num_allies: int, num_types: int, *, surplus
     return jnp.concatenate([types[:num_allies], types[:num_copied], rest if surplus else jnp.zeros_like(rest)])
 
 
-def new_bodies(x: jax.Array, y: jax.Array, stats: UnitStats, field: Field, *, in_map: bool = True) -> Bodies:
-    """New units at `x`, `y`: full health, ready weapons, overlapping units pushed apart once."""
+def new_bodies(
+    x: jax.Array, y: jax.Array, stats: UnitStats, field: Field, *, in_map: bool = True, there: jax.Array | None = None
+) -> Bodies:
+    """New units at `x`, `y`: full health, ready weapons, overlapping units pushed apart once.
+
+    `there[N, …]` says whose places are taken; the others' units are dead from the start. Without it, all are.
+    """
     health = jnp.broadcast_to(stats.health, x.shape)
-    x, y = separate(x, y, stats.radius, health > 0, unroll=False)
-    bodies = Bodies(x, y, health, jnp.zeros_like(x))
+    if there is not None:
+        health = jnp.where(there, health, 0.0)
+    walks = health > 0 if stats.flies is None else (health > 0) & ~stats.flies
+    x, y = separate(x, y, stats.radius, walks, unroll=False)
+    still = jnp.zeros_like(x)
+    shield = None if stats.shield is None else jnp.broadcast_to(stats.shield, x.shape)
+    energy = None if stats.heal is None else jnp.broadcast_to(stats.energy_start, x.shape)
+    unhurt, exposed = None if shield is None else still, None if field.zones is None else still
+    bodies = Bodies(x, y, health, still, shield, unhurt, energy, exposed)
     return inside(bodies, field) if in_map else bodies
 
 

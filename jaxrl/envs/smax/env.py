@@ -19,8 +19,20 @@ from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle, outcome
 from jaxrl.envs.smax.draw import draw
 from jaxrl.envs.smax.dynamics import Orders
-from jaxrl.envs.smax.orders import FIRST_ATTACK, action_names
-from jaxrl.envs.smax.state import EnemyPolicy, Options, Params, State, army, bodies_of, default_params, field_of
+from jaxrl.envs.smax.orders import FIRST_ATTACK, Script, action_names
+from jaxrl.envs.smax.scenario import scenario_of
+from jaxrl.envs.smax.state import (
+    EnemyPolicy,
+    Options,
+    Params,
+    State,
+    army,
+    bodies_of,
+    default_params,
+    field_of,
+    scripts_of,
+)
+from jaxrl.envs.smax.terrain import Zone
 from jaxrl.envs.smax.units import Scenario, UnitType, all_types
 from jaxrl.render.scene import Scene
 from jaxrl.spaces import Box, Space
@@ -45,8 +57,8 @@ class SMAX(MultiAgentEnvironment):
         attack_mode: How the scripted enemy chooses a target, `"closest"` or `"random"`.
         observation_type: `"unit_list"`, or `"conic"` (sorted by direction, of a size that fits any battle).
         action_type: `"discrete"`, or `"continuous"` (see `orders.continuous`).
-        max_steps: Steps after which an undecided battle is truncated.
-        map_size: Side of the square map, or (width, height), in map units.
+        max_steps: Steps after which an undecided battle is truncated (default: the scenario's own, else 100).
+        map_size: Side of the square map, or (width, height), in map units (default: the scenario's own, else 32).
         won_battle_bonus: Reward for a win.
         damage_reward: Reward for taking all of the opponents' health.
         damage_cost: What it costs a team to lose all of its own health.
@@ -56,6 +68,10 @@ class SMAX(MultiAgentEnvironment):
         walls_cause_death: Whether touching the border kills.
         spawn: `"sides"` or `"smacv2"`, see `Scenario` (default: the scenario's own).
         random_types: Whether every episode draws new unit types (default: the scenario's own).
+        units: The table of unit types, see `UNIT_TABLES` (default: the scenario's own, else `"smax"`).
+        script: Who plays the enemies: a name of `SCRIPTS` or `MIXTURES`, such as `"expert"` or `"mixed"`, a `Script`,
+            or several, one of which is drawn in each episode (default: the scenario's own, else JaxMARL's script).
+        zones: Walls, slow ground, cover and fire, each a `Zone`, instead of the scenario's own.
         compat: `"jaxmarl-0.2"` repeats everything that JaxMARL 0.2 does differently; docs/smax.md lists it.
 
     Raises:
@@ -76,8 +92,8 @@ class SMAX(MultiAgentEnvironment):
         attack_mode: Literal["closest", "random"] = "closest",
         observation_type: Literal["unit_list", "conic"] = "unit_list",
         action_type: Literal["discrete", "continuous"] = "discrete",
-        max_steps: int = 100,
-        map_size: float | tuple[float, float] = 32.0,
+        max_steps: int | None = None,
+        map_size: float | tuple[float, float] | None = None,
         won_battle_bonus: float = 1.0,
         damage_reward: float | None = None,
         damage_cost: float = 0.0,
@@ -86,25 +102,43 @@ class SMAX(MultiAgentEnvironment):
         walls_cause_death: bool = True,
         spawn: Literal["sides", "smacv2"] | None = None,
         random_types: bool | None = None,
+        units: str | None = None,
+        script: str | Script | Sequence[str | Script] | None = None,
+        zones: Sequence[Zone] | None = None,
         compat: Literal["jaxmarl-0.2"] | None = None,
     ) -> None:
-        types = all_types(unit_types)
-        self.options = Options(mode, enemy, observation_type, action_type, attack_mode, enemy_shoots, compat)
+        known = scenario_of(scenario) if isinstance(scenario, str) else scenario
+        if units is None:
+            units = known.units if isinstance(known, Scenario) else "smax"
+        elif isinstance(known, Scenario) and known.units != units:
+            raise ValueError(f"The scenario has the units of {known.units!r}; leave units={units!r} out.")
+        own = dict(known.own_types) if isinstance(known, Scenario) else {}
+        types = {**all_types(unit_types, units), **own}
+        known = army(known, allies, enemies, spawn, random_types, tuple(types))
+        changed = {"zones": None if zones is None else tuple(zones), "map_size": map_size, "max_steps": max_steps}
+        self.scenario = dataclasses.replace(known, **{name: v for name, v in changed.items() if v is not None})
+        scripts = scripts_of(known.script if script is None and not callable(enemy) else script)
+        ways = (mode, enemy, observation_type, action_type, attack_mode, enemy_shoots, compat)
+        self.options = Options(*ways, scripted_by=scripts)
         self.options.check_enemy_params(enemy_params)
-        self.scenario = army(scenario, allies, enemies, spawn, random_types, tuple(types))
         self.unit_names = tuple(types)
         self.selfplay = self.options.mode == "selfplay"
-        self.battle = Battle(self.scenario, len(types), self.options.jaxmarl)
-        self.num_allies, self.num_enemies = self.battle.num_allies, self.battle.num_enemies
-        self.num_units = self.battle.num_units
         self.enemy_policy = enemy if callable(enemy) else None
-        names = [f"ally_{i}" for i in range(self.num_allies)]
-        self.agents = (*names, *(f"enemy_{i}" for i in range(self.num_enemies if self.selfplay else 0)))
-        self.action_names = action_names(max(self.num_allies, self.num_enemies))
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
-        rules = (map_size, max_steps, won_battle_bonus, damage_reward, damage_cost, own_losses, see_enemy_actions)
-        self._default_params = default_params(types, *rules, walls_cause_death, enemy_params, self.selfplay)
+        rules = (won_battle_bonus, damage_reward, damage_cost, own_losses, see_enemy_actions, walls_cause_death)
+        selfplay, made = self.selfplay, self.scenario
+        self._default_params = default_params(types, *rules, enemy_params, selfplay, made, scripts)
+        heals = self._default_params.units.heal is not None
+        self.battle = Battle(self.scenario, len(types), heals, self.options.jaxmarl)
+        self.num_allies, self.num_enemies = self.battle.num_allies, self.battle.num_enemies
+        self.num_units = self.battle.num_units
+        self.options.check_rules(self._default_params)
+        names = [f"ally_{i}" for i in range(self.num_allies)]
+        self.agents = (*names, *(f"enemy_{i}" for i in range(self.num_enemies if self.selfplay else 0)))
+        self.action_names = action_names(
+            *((self.num_enemies, self.num_allies - 1) if heals else (self._most_opponents, 0))
+        )
 
     def _params(self, params: Params | None) -> Params:
         return self._default_params if params is None else params
@@ -137,8 +171,23 @@ class SMAX(MultiAgentEnvironment):
 
     def observation_space(self, params: Any = None) -> Box:
         others = self.num_units - 1 if self.options.observation_type == "unit_list" else observe.NUM_SLOTS
-        kinds = len(self.unit_names)
-        return Box(-1.0, 1.0, (others * (observe.NUM_OTHER_BASE + kinds) + observe.NUM_OWN_BASE + kinds,))
+        about_units = others * (observe.NUM_OTHER_BASE + self._kinds) + observe.NUM_OWN_BASE + self._kinds
+        return Box(-1.0, 1.0, (about_units + self.num_zones * observe.NUM_ZONE,))
+
+    @property
+    def num_zones(self) -> int:
+        """Z, the number of zones of the map."""
+        zones = self._default_params.zones
+        return 0 if zones is None else len(zones.kind)
+
+    @property
+    def _kinds(self) -> int:
+        """How many numbers about a unit are its type, and what only some battles have."""
+        return len(self.unit_names) + observe.num_extras(self._default_params.units)
+
+    @property
+    def _most_opponents(self) -> int:
+        return max(self.num_allies, self.num_enemies)
 
     @property
     def entities(self) -> Entities | None:
@@ -147,21 +196,22 @@ class SMAX(MultiAgentEnvironment):
         if uneven or self.options.observation_type == "conic":
             return None
         first = FIRST_ATTACK if self.options.action_type == "discrete" else None
-        return observe.entities(self.num_allies, self.num_enemies, len(self.unit_names), first)
+        teams = self.num_allies, self.num_enemies
+        return observe.entities(*teams, self._kinds, first, self.num_zones, self.battle.heals)
 
     @property
     def state_entities(self) -> Entities:
         """All units of both teams."""
-        return observe.state_entities(self.num_allies, self.num_enemies, len(self.unit_names))
+        return observe.state_entities(self.num_allies, self.num_enemies, self._kinds, self.num_zones)
 
     def action_space(self, params: Any = None) -> Space:
-        most = max(self.num_allies, self.num_enemies) if self.selfplay else self.num_enemies
-        return self.options.action_space(most)
+        targets = [self.battle.num_targets(team) for team in range(2 if self.selfplay else 1)]
+        return self.options.action_space(max(targets))
 
     @property
     def agent_action_spaces(self) -> dict[str, Space]:
-        opponents = {"ally": self.num_enemies, "enemy": self.num_allies}
-        return {agent: self.options.action_space(opponents[agent.split("_")[0]]) for agent in self.agents}
+        pairs = zip(self.agents, self.teams, strict=True)
+        return {agent: self.options.action_space(self.battle.num_targets(team)) for agent, team in pairs}
 
     # One environment uses the kernel without a batch axis; B of them have that axis last inside, first outside.
 
@@ -222,7 +272,7 @@ class SMAX(MultiAgentEnvironment):
         params = self._params(params)
         orders, memory, deviation = self._orders(key, state, action, params)
         stats = self.battle.stats(state.unit_type, params)
-        ticks = self.battle.fight(bodies_of(state), orders, stats, params, deviation, trace=True)
+        ticks = self.battle.fight(bodies_of(state), state.unit_type, orders, stats, params, deviation, trace=True)
         return jax.vmap(lambda bodies: self.battle.pack(bodies, state.unit_type, orders, memory, state.step + 1))(ticks)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
@@ -253,7 +303,9 @@ class SMAX(MultiAgentEnvironment):
     def global_state(self, state: State, params: Params | None = None) -> jax.Array:
         """float32 `[12 N]`: see `observe.global_state`."""
         is_enemy = np.arange(self.num_units) >= self.num_allies
-        return observe.global_state(self.battle.surroundings(state, self._params(params)), is_enemy, state.unit_type)
+        params = self._params(params)
+        around = self.battle.surroundings(state, params)
+        return observe.global_state(around, is_enemy, state.unit_type, params.zones)
 
     # What happens in a step.
 
@@ -262,6 +314,9 @@ class SMAX(MultiAgentEnvironment):
         memory, share = None, self.options.script_share
         if self._scripted or share:
             own = orders_of.new_memory(jax.tree.map(lambda v: v[self.num_allies :], bodies), field_of(params))
+            if params.scripts is not None:
+                drawn = uniform_rows(key, 1, SPAWN_ROWS - 2)[0] * params.scripts.random.shape[0]
+                own = own._replace(script=jnp.floor(drawn).astype(jnp.int32))
             memory = orders_of.Sometimes(own, uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < share) if share else own
         return self.battle.pack(bodies, types, None, memory, jnp.zeros(key.shape, jnp.int32))
 
@@ -274,9 +329,12 @@ class SMAX(MultiAgentEnvironment):
         """
         orders, memory, drawn = self._orders(key, state, action, params)
         before, stats = bodies_of(state), self.battle.stats(state.unit_type, params)
-        after = self.battle.fight(before, orders, stats, params, drawn if deviation is None else deviation)
+        after = self.battle.fight(
+            before, state.unit_type, orders, stats, params, drawn if deviation is None else deviation
+        )
         next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
-        return next_state, *outcome(self.battle, self.options, before, after, stats, next_state.step, params)
+        there = state.unit_type >= 0 if self.scenario.variable else None
+        return next_state, *outcome(self.battle, self.options, before, after, stats, next_state.step, params, there)
 
     def _orders(self, key: jax.Array, state: State, action: jax.Array, params: Params) -> tuple[Orders, Any, jax.Array]:
         """The orders of all units: `(orders, memory, deviation)`. Consumes `key`."""
@@ -288,7 +346,13 @@ class SMAX(MultiAgentEnvironment):
         action = self.action_space().clip(action)
         allies = battle.decode(self.battle, self.options, 0, action[: self.num_allies], state, draws[1:], params)
         theirs = action[self.num_allies :] if key_policy is None else self._policy_actions(key_policy, state, params)
-        enemies, memory = battle.enemies(self.battle, self.options, state, theirs, draws[1:], params)
+        more = None
+        if params.scripts is not None and state.memory is not None:
+            rows = orders_of.NUM_SCRIPT_DRAWS
+            more = uniform_rows(key, rows * self.num_units, 3 * self.num_units).reshape(rows, *draws.shape[1:])
+        enemies, memory = battle.enemies(self.battle, self.options, state, theirs, draws[1:], params, more)
+        allies = battle.possible(self.battle, 0, allies, state, params)
+        enemies = battle.possible(self.battle, 1, enemies, state, params)
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:
@@ -298,7 +362,7 @@ class SMAX(MultiAgentEnvironment):
         discrete = self.options.action_type == "discrete"
         mask = battle.masks(self.battle, self.options, state, params)[1] if discrete else None
         act = map_batch(lambda obs, mask, key: self.enemy_policy(params.enemy, obs, mask, key), key.ndim)  # pyright: ignore
-        return self.options.action_space(self.num_allies).clip(act(obs, mask, key))
+        return self.options.action_space(self.battle.num_targets(1)).clip(act(obs, mask, key))
 
     def _observe(self, state: State, params: Params) -> jax.Array:
         """The agents' observations, `[N, D, …]`."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxrl.entities import Entities, Group
 from jaxrl.envs.smax.dynamics import Bodies
+from jaxrl.envs.smax.terrain import BURN, KINDS, Zones, column
 from jaxrl.envs.smax.units import UnitStats
 
 __all__ = [
@@ -30,14 +31,19 @@ __all__ = [
     "global_state",
     "in_range",
     "mirror",
+    "num_extras",
     "own_features",
     "state_entities",
     "unit_list",
+    "with_zones",
+    "without_self",
 ]
 
 NUM_OTHER_BASE = 7  # health, dx, dy, movement x and y, attack, cooldown; then the type, one-hot
 _ACTION_ROWS = (3, 4, 5)
 NUM_OWN_BASE = 4  # health, x, y, cooldown; then the type, one-hot
+NUM_ZONE = 10  # the kind, one-hot; dx, dy, half the width and the height, round, effect
+_ZONE_PLACE = (4, 5)
 _PER_PLACE = 1 / 16  # brings places on JaxMARL's map, 32 units wide, to 0 … 2
 _REACHES = (0.23, 0.57)  # in parts of their sight, units shoot so far, or nearly: with claws, and with guns
 _REACHES_IN_STATE = (0.13, 0.34)
@@ -72,8 +78,46 @@ def mirror(surroundings: Surroundings, num_allies: int, width: jax.Array) -> Sur
     return surroundings._replace(bodies=bodies, move_x=-surroundings.move_x, attack=surroundings.attack_mirrored)
 
 
+def num_extras(units: UnitStats) -> int:
+    """How many numbers about a unit follow its type: the shield and the energy left, where there are such."""
+    return (units.shield is not None) + (units.heal is not None)
+
+
+def with_zones(obs: jax.Array, surroundings: Surroundings, zones: Zones | None) -> jax.Array:
+    """Observations `[M, D, …]` of the first M units, followed by a block of `NUM_ZONE` for each zone: `[M, D', …]`.
+
+    A block has the kind (wall, slow, cover, burn; one-hot), dx and dy to the centre, half the width and the height, all
+    over the observer's sight range, 1 for an ellipse, and the effect (of fire a tenth of it). Zones are seen from
+    everywhere; a dead unit sees none.
+    """
+    if zones is None:
+        return obs
+    me = jax.tree.map(lambda leaf: leaf[: len(obs)], surroundings)
+    rows = zone_rows(zones, me.bodies.x, me.bodies.y, jnp.broadcast_to(me.stats.sight, me.bodies.x.shape))
+    rows = jnp.where(me.alive[:, None, None], rows, 0.0)
+    return jnp.concatenate([obs, rows.reshape(len(obs), -1, *obs.shape[2:])], axis=1)
+
+
+def zone_rows(zones: Zones, x: jax.Array, y: jax.Array, scale: jax.Array) -> jax.Array:
+    """Zones as seen from places `[M, …]`, in units of `scale[M, …]`: `[M, Z, NUM_ZONE, …]`."""
+    kind, zone_x, zone_y, width, height, round_, effect = (
+        jnp.broadcast_to(column(leaf, x.ndim).swapaxes(0, 1), (len(x), len(zones.kind), *x.shape[1:]))
+        for leaf in (zones.kind, zones.x, zones.y, zones.half_width, zones.half_height, zones.round, zones.effect)
+    )
+    scale = scale[:, None]
+    kinds = [(kind == number).astype(jnp.float32) for number in range(1, len(KINDS))]
+    effect = jnp.where(kind == BURN, 0.1 * effect, effect)
+    places = [(zone_x - x[:, None]) / scale, (zone_y - y[:, None]) / scale, width / scale, height / scale]
+    rows = jnp.stack([*kinds, *places, round_.astype(jnp.float32), effect], axis=2)
+    return jnp.where((kind > 0)[:, :, None], rows, 0.0)
+
+
 def unit_list(
-    surroundings: Surroundings, num_observers: int, see_actions: jax.Array, size: tuple[jax.Array, jax.Array]
+    surroundings: Surroundings,
+    num_observers: int,
+    see_actions: jax.Array,
+    size: tuple[jax.Array, jax.Array],
+    sees: jax.Array | None = None,
 ) -> jax.Array:
     """The observations of the first `num_observers` units: `[N_observers, 13 (N-1) + 10, …]` for six types.
 
@@ -83,18 +127,33 @@ def unit_list(
     """
     me = jax.tree.map(lambda leaf: leaf[:num_observers], surroundings)
     is_mate = np.arange(surroundings.bodies.x.shape[0] - 1) < num_observers - 1
-    seen = blocks(surroundings, me, lambda values: _others(values, num_observers), is_mate, see_actions)
+    if sees is not None:
+        sees = without_self(sees)
+    seen = blocks(surroundings, me, lambda values: _others(values, num_observers), is_mate, see_actions, sees=sees)
     batch = surroundings.bodies.x.shape[1:]
     return jnp.concatenate([seen.reshape(num_observers, -1, *batch), own_features(me, size)], axis=1)
 
 
-def entities(num_mates: int, num_opponents: int, num_types: int, first_attack: int | None) -> Entities:
-    """The entities in a `unit_list` for teams of these sizes; `first_attack` is the action that attacks opponent 0."""
+def entities(
+    num_mates: int,
+    num_opponents: int,
+    num_types: int,
+    first_attack: int | None,
+    num_zones: int = 0,
+    heals: bool = False,
+) -> Entities:
+    """The entities in a `unit_list` for teams of these sizes; `first_attack` is the action that attacks opponent 0.
+
+    `num_types` counts all that a block has beyond `NUM_OTHER_BASE`. With healers, actions point at mates as well.
+    """
     size, mates = NUM_OTHER_BASE + num_types, num_mates - 1
-    ally = Group("ally", mates, ((0, size),), place=(1, 2))
+    first_heal = first_attack + num_opponents if heals and first_attack is not None else None
+    ally = Group("ally", mates, ((0, size),), first_heal, place=(1, 2))
     enemy = Group("enemy", num_opponents, ((mates * size, size),), first_attack, place=(1, 2))
     length = (mates + num_opponents) * size + NUM_OWN_BASE + num_types
-    return Entities(length, (ally, enemy) if mates else (enemy,), reaches=_REACHES)
+    zone = Group("zone", num_zones, ((length, NUM_ZONE),), place=_ZONE_PLACE)
+    groups = (*([ally] if mates else []), enemy, *([zone] if num_zones else []))
+    return Entities(length + num_zones * NUM_ZONE, groups, reaches=_REACHES)
 
 
 def blocks(
@@ -104,6 +163,7 @@ def blocks(
     is_mate: np.ndarray,
     see_actions: jax.Array,
     see_dead: bool = False,
+    sees: jax.Array | None = None,
 ) -> jax.Array:
     """Each of M observers' view of each of J others: `[M, J, 13, …]`, zero for units that it does not see.
 
@@ -114,12 +174,15 @@ def blocks(
         is_mate: Which of the J are on the observers' team.
         see_actions: Whether the last actions of opponents are seen.
         see_dead: Whether dead units are seen as well.
+        sees: Whom zones do not hide, bool `[M, J, …]`; None: nobody is hidden.
     """
     dx, dy = others(surroundings.bodies.x) - me.bodies.x[:, None], others(surroundings.bodies.y) - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
     visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
     if not see_dead:
         visible &= others(surroundings.alive)
+    if sees is not None:
+        visible &= sees
     own = others(_features(surroundings))
     own = jnp.broadcast_to(own, (*dx.shape[:2], *own.shape[2:]))
     offset = jnp.stack([dx / sight, dy / sight], axis=2)
@@ -139,27 +202,36 @@ def own_features(me: Surroundings, size: tuple[jax.Array, jax.Array]) -> jax.Arr
     return jnp.where(me.alive[:, None], jnp.concatenate([own[:, :1], place, own[:, 4:]], axis=1), 0.0)
 
 
-def global_state(surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array) -> jax.Array:
+def global_state(
+    surroundings: Surroundings, is_enemy: jax.Array | np.ndarray, unit_type: jax.Array, zones: Zones | None = None
+) -> jax.Array:
     """All units, regardless of visibility, in map units: `[12 N, …]`, the layout of JaxMARL's world state.
 
     A block of ten per unit (health/max, x, y, cooldown in seconds, type one-hot; zero if dead), then the team of each
-    unit (0 ally, 1 enemy), then its type.
+    unit (0 ally, 1 enemy), then its type; at the end a block for each zone, as in `with_zones`, in map units.
     """
     bodies = surroundings.bodies
     blocks = _with_type(surroundings, [_health_fraction(surroundings), bodies.x, bodies.y, bodies.cooldown])
     blocks = jnp.where(surroundings.alive[:, None], blocks, 0.0).reshape(-1, *bodies.x.shape[1:])
     labels = [jnp.broadcast_to(v, bodies.x.shape).astype(jnp.float32) for v in (is_enemy, unit_type)]
-    return jnp.concatenate([blocks, *labels])
+    if zones is None:
+        return jnp.concatenate([blocks, *labels])
+    origin = jnp.zeros_like(bodies.x[:1])
+    rows = zone_rows(zones, origin, origin, jnp.ones_like(origin))
+    return jnp.concatenate([blocks, *labels, rows.reshape(-1, *bodies.x.shape[1:])])
 
 
-def state_entities(num_allies: int, num_enemies: int, num_types: int) -> Entities:
+def state_entities(num_allies: int, num_enemies: int, num_types: int, num_zones: int = 0) -> Entities:
     """The entities that `global_state` is made of, for teams of these sizes; the labels at its end say nothing new."""
     size, units = NUM_OWN_BASE + num_types, num_allies + num_enemies
     scale = (1.0, _PER_PLACE, _PER_PLACE, 1.0, *(1.0,) * num_types)
     ally = Group("ally", num_allies, ((0, size),), scale=scale, place=(1, 2))
     enemy = Group("enemy", num_enemies, ((num_allies * size, size),), scale=scale, place=(1, 2))
-    labels = (units * size, 2 * units)
-    return Entities(units * (size + 2), (ally, enemy), (labels,), _REACHES_IN_STATE, relative=False)
+    labels, length = (units * size, 2 * units), units * (size + 2)
+    per_zone = (*(1.0,) * 4, *(_PER_PLACE,) * 4, 1.0, 1.0)
+    zone = Group("zone", num_zones, ((length, NUM_ZONE),), scale=per_zone, place=_ZONE_PLACE)
+    groups = (ally, enemy, zone) if num_zones else (ally, enemy)
+    return Entities(length + num_zones * NUM_ZONE, groups, (labels,), _REACHES_IN_STATE, relative=False)
 
 
 def in_range(bodies: Bodies, reach: jax.Array, num_allies: int) -> tuple[jax.Array, jax.Array]:
@@ -182,6 +254,13 @@ def _others(values: jax.Array, num_observers: int) -> jax.Array:
     return jnp.where(column < row, values[None, :-1], values[None, 1:])
 
 
+def without_self(pairs: jax.Array) -> jax.Array:
+    """`pairs[M, N, …]` of the first M of N units with all, without those of a unit with itself: `[M, N-1, …]`."""
+    row = np.arange(pairs.shape[0]).reshape((-1, 1) + (1,) * (pairs.ndim - 2))
+    column = np.arange(pairs.shape[1] - 1).reshape((1, -1) + (1,) * (pairs.ndim - 2))
+    return jnp.where(column < row, pairs[:, :-1], pairs[:, 1:])
+
+
 def _features(surroundings: Surroundings) -> jax.Array:
     """Features independent of the observer: health/max, movement x and y, attack, cooldown, type: `[N, 11, …]`."""
     cooldown = jnp.clip(surroundings.bodies.cooldown / surroundings.stats.cooldown, 0.0, 1.0)
@@ -196,7 +275,15 @@ def _with_type(surroundings: Surroundings, rows: list[jax.Array]) -> jax.Array:
     types = jnp.broadcast_to(
         surroundings.type_one_hot, (*surroundings.type_one_hot.shape[:2], *surroundings.bodies.x.shape[1:])
     )
-    return jnp.concatenate([jnp.stack(rows, axis=1), types], axis=1)
+    extras = _extras(surroundings)
+    return jnp.concatenate([jnp.stack(rows, axis=1), types, *([jnp.stack(extras, axis=1)] if extras else [])], axis=1)
+
+
+def _extras(surroundings: Surroundings) -> list[jax.Array]:
+    """What is left of shields and of healers' energy, as parts of the most, where there are such: `[N, …]` each."""
+    bodies, stats = surroundings.bodies, surroundings.stats
+    pairs = ((bodies.shield, stats.shield), (bodies.energy, stats.energy))
+    return [left / jnp.maximum(most, 1.0) for left, most in pairs if left is not None]
 
 
 def _health_fraction(surroundings: Surroundings) -> jax.Array:
@@ -213,6 +300,7 @@ def conic(
     observers: slice,
     see_actions: jax.Array,
     size: tuple[jax.Array, jax.Array],
+    sees: jax.Array | None = None,
     *,
     jaxmarl: bool = False,
 ) -> jax.Array:
@@ -228,12 +316,14 @@ def conic(
     me = jax.tree.map(lambda leaf: leaf[observers], surroundings)
     own_row = np.arange(num_units)[observers]
     is_mate = np.isin(np.arange(num_units), own_row)
-    seen = blocks(surroundings, me, lambda values: values[None], is_mate, see_actions, see_dead=jaxmarl)
+    seen = blocks(surroundings, me, lambda values: values[None], is_mate, see_actions, jaxmarl, sees)
 
     dx, dy = surroundings.bodies.x[None] - me.bodies.x[:, None], surroundings.bodies.y[None] - me.bodies.y[:, None]
     sight = me.stats.sight[:, None]
     visible = (dx * dx + dy * dy < sight * sight) & me.alive[:, None]
     visible &= _column(np.arange(num_units) != own_row[:, None], dx.ndim)
+    if sees is not None:
+        visible &= sees
     angle = jnp.arctan2(dy, dx)[:, :, None]
     edges = 2 * math.pi * (np.arange(_SECTIONS + 1) / _SECTIONS) - math.pi
     edges[-1] += 0.0 if jaxmarl else 1.0  # so that straight left is in the last section

@@ -14,14 +14,25 @@ import jax
 import numpy as np
 
 from jaxrl.config import typed
-from jaxrl.envs.options import flag, one_of, whole
+from jaxrl.envs.options import flag, one_of, part, whole
 from jaxrl.envs.smax.dynamics import Bodies, Field
-from jaxrl.envs.smax.orders import FIRST_ATTACK, Memory, Sometimes
+from jaxrl.envs.smax.orders import FIRST_ATTACK, MIXTURES, SCRIPTS, Memory, Script, Sometimes
+from jaxrl.envs.smax.terrain import Zones, zones_of
 from jaxrl.envs.smax.units import SCENARIOS, Scenario, UnitStats, parse_army, table
-from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.spaces import Box, Discrete, Space
 
-__all__ = ["EnemyPolicy", "Options", "Params", "State", "army", "bodies_of", "default_params", "field_of"]
+__all__ = [
+    "EnemyPolicy",
+    "Lineup",
+    "Options",
+    "Params",
+    "State",
+    "army",
+    "bodies_of",
+    "default_params",
+    "field_of",
+    "scripts_of",
+]
 
 
 @jax.tree_util.register_dataclass
@@ -51,6 +62,28 @@ class Params:
     """True if touching the map's border kills, as in JaxMARL; otherwise it only stops the unit."""
     enemy: Any = None
     """Parameters of the policy that plays the enemy, if there is one."""
+    bonus: Any = None
+    """Damage that a hit of the first type on the second adds, `[K, K]`; None without armour, hits and bonuses."""
+    scripts: Any = None
+    """The scripts that may play the enemies, a `Script` of arrays `[R]`; None for JaxMARL's."""
+    zones: Zones | None = None
+    """Zones of the map, leaves `[Z]`."""
+    lineup: Lineup | None = None
+    """Where units begin, and who is there, leaves `[N]`; None where teams begin by the scenario's `spawn`."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Lineup:
+    """Who is there, and where: places for N units, allies first, some of which may be free."""
+
+    x: Any
+    """`[N]`, map units."""
+    y: Any
+    jitter: Any
+    """How far from its place a unit may begin, in each direction."""
+    unit_type: Any = None
+    """int32 `[N]`, an index into the unit types, or -1 for nobody; None where the scenario fixes who is there."""
 
 
 @jax.tree_util.register_dataclass
@@ -75,6 +108,14 @@ class State:
     """The memory of the scripted enemies, leaves `[E]`; None if there are none."""
     step: jax.Array
     """int32, steps since the episode began."""
+    shield: jax.Array | None = None
+    """`[N]`, what is left of the shields; this and what follows is None where no unit has it."""
+    unhurt: jax.Array | None = None
+    """`[N]` seconds since a unit with a shield was hit."""
+    energy: jax.Array | None = None
+    """`[N]`, what healers have left."""
+    exposed: jax.Array | None = None
+    """`[N]` seconds for which cover does not hide a unit, because it has shot; None without zones."""
 
     @property
     def alive(self) -> jax.Array:
@@ -84,12 +125,14 @@ class State:
 
 def bodies_of(state: State) -> Bodies:
     """The physical part of a state, `[N, …]`."""
-    return Bodies(state.position[:, 0], state.position[:, 1], state.health, state.cooldown)
+    x, y, more = state.position[:, 0], state.position[:, 1], (state.shield, state.unhurt, state.energy, state.exposed)
+    return Bodies(x, y, state.health, state.cooldown, *more)
 
 
 def field_of(params: Params) -> Field:
     """The map and its clock."""
-    return Field(params.map_width, params.map_height, params.time_per_step, params.walls_cause_death)
+    border = params.walls_cause_death
+    return Field(params.map_width, params.map_height, params.time_per_step, border, params.zones)
 
 
 # (params.enemy, obs [E, D], action_mask [E, A], None where actions are continuous, key) -> action [E]
@@ -109,6 +152,8 @@ class Options:
     attack_mode: str
     enemy_shoots: bool
     compat: str | None
+    scripted_by: tuple[Script, ...] | None = None
+    """The scripts of which one is drawn in each episode; None for JaxMARL's."""
     script_share: float = 0.0
     """The share of the battles in self-play in which the script plays the enemies all the same."""
 
@@ -125,8 +170,13 @@ class Options:
             raise ValueError(f"The script can play a share of the battles from 0 to 1, got {self.script_share}.")
         if callable(self.enemy) and self.mode == "selfplay":
             raise ValueError('In mode="selfplay" both teams are agents; leave `enemy` out, or use mode="enemy".')
-        if callable(self.enemy) and (not self.enemy_shoots or self.attack_mode != "closest"):
-            raise ValueError("enemy_shoots and attack_mode are for the scripted enemy; leave them out beside a policy.")
+        own_ways = not self.enemy_shoots or self.attack_mode != "closest"
+        if callable(self.enemy) and (own_ways or self.scripted_by is not None):
+            raise ValueError(
+                "enemy_shoots, attack_mode and script are for the scripted enemy; leave them out beside a policy."
+            )
+        if own_ways and self.scripted_by is not None:
+            raise ValueError("enemy_shoots and attack_mode are for JaxMARL's script; leave them out beside a script.")
 
     def check_enemy_params(self, params: Any) -> None:
         """Raise ValueError if there are parameters, and no policy that would take them."""
@@ -135,9 +185,18 @@ class Options:
                 "enemy_params are those of a policy that plays the enemy; give that as well, enemy=policy."
             )
 
-    def action_space(self, num_opponents: int) -> Space:
-        """The actions of a unit that may attack so many."""
-        return Box(0.0, 1.0, (4,)) if self.action_type == "continuous" else Discrete(FIRST_ATTACK + num_opponents)
+    def action_space(self, num_targets: int) -> Space:
+        """The actions of a unit that may point at so many."""
+        return Box(0.0, 1.0, (4,)) if self.action_type == "continuous" else Discrete(FIRST_ATTACK + num_targets)
+
+    def check_rules(self, params: Params) -> None:
+        """Raise ValueError if a battle has rules that these options do not go with."""
+        if self.jaxmarl and any(group is not None for group in _groups(params)):
+            raise ValueError(
+                "compat repeats JaxMARL, which has no scripts, zones, places or further abilities of units."
+            )
+        if self.action_type == "continuous" and params.units.heal is not None:
+            raise ValueError("Healers have no continuous actions; leave action_type out.")
 
     @property
     def jaxmarl(self) -> bool:
@@ -157,14 +216,7 @@ def army(
     if allies is None:
         if enemies is not None:
             raise ValueError(f'enemies={enemies!r} needs allies as well, such as allies="3s5z".')
-        chosen = "3m" if scenario is None else scenario
-        if isinstance(chosen, str):
-            if chosen not in SCENARIOS:
-                hint = nearest(chosen, list(SCENARIOS))
-                raise UnknownNameError(
-                    f'SMAX has no scenario {chosen!r}. {hint} Or give allies="3s5z", enemies="3s6z".'
-                )
-            chosen = SCENARIOS[chosen]
+        chosen = SCENARIOS["3m"] if scenario is None else scenario
         if not isinstance(chosen, Scenario):
             raise ValueError(f'scenario must be a name, such as "3m", or a Scenario, got {scenario!r}.')
     elif scenario is not None:
@@ -178,10 +230,31 @@ def army(
     return dataclasses.replace(chosen, spawn=spawn, random_types=random_types)
 
 
+def scripts_of(script: Any) -> tuple[Script, ...] | None:
+    """The scripts behind the option `script`: a name of `SCRIPTS` or `MIXTURES`, a `Script`, or several of these.
+
+    Raises:
+        ValueError: It is none of them, or a number is out of range.
+    """
+    if script is None:
+        return None
+    several = isinstance(script, Sequence) and not isinstance(script, str | Script)
+    names = MIXTURES.get(script, (script,)) if isinstance(script, str) else script if several else (script,)
+    rows = []
+    for row in (SCRIPTS.get(name) if isinstance(name, str) else name for name in names):
+        if not isinstance(row, Script):
+            known = ", ".join((*SCRIPTS, *MIXTURES))
+            raise ValueError(f"script must be one of {known}, a Script(…), or a list of these; got {script!r}.")
+        one_of("focus of a script", row.focus, (0, 1, 2))
+        one_of("chase of a script", row.chase, (0, 1))
+        for name in ("random", "kite", "retreat"):
+            part(f"{name} of a script", getattr(row, name))
+        rows.append(row)
+    return tuple(rows)
+
+
 def default_params(
     types: Mapping[str, Any],
-    map_size: float | tuple[float, float],
-    max_steps: int,
     won_battle_bonus: float,
     damage_reward: float,
     damage_cost: float,
@@ -190,9 +263,11 @@ def default_params(
     walls_cause_death: bool,
     enemy: Any,
     selfplay: bool,
+    scenario: Scenario,
+    scripts: tuple[Script, ...] | None,
 ) -> Params:
     """The parameters of a battle, checked, as NumPy arrays."""
-    max_steps = whole("max_steps", max_steps)
+    map_size, max_steps = scenario.map_size, whole("max_steps", scenario.max_steps)
     rewards = {"won_battle_bonus": won_battle_bonus, "damage_reward": damage_reward, "damage_cost": damage_cost}
     for name, number in rewards.items():
         typed(name, float, number)
@@ -206,8 +281,10 @@ def default_params(
     width, height = np.broadcast_to(np.asarray(map_size, np.float32), (2,))
     if not min(width, height) >= _SMALLEST_MAP:
         raise ValueError(f"map_size must be at least {_SMALLEST_MAP:g} map units each way, got {map_size}.")
+    used = range(len(types)) if scenario.random_types or scenario.variable else set(scenario.unit_types)
+    units, bonus = table(types, used)
     return Params(
-        units=table(types),
+        units=units,
         map_width=np.float32(width),
         map_height=np.float32(height),
         time_per_step=np.float32(1 / 16),
@@ -219,4 +296,26 @@ def default_params(
         see_enemy_actions=np.bool_(flag("see_enemy_actions", see_enemy_actions)),
         walls_cause_death=np.bool_(flag("walls_cause_death", walls_cause_death)),
         enemy=enemy,
+        bonus=bonus,
+        scripts=None if scripts is None else Script(*np.asarray(scripts, np.float32).T),
+        zones=zones_of(scenario.zones),
+        lineup=_lineup(scenario),
     )
+
+
+def _groups(params: Params) -> tuple[Any, ...]:
+    """What only some battles have."""
+    of_units = (
+        getattr(params.units, name) for name in ("shield", "regen", "armour", "splash", "suicide", "heal", "flies")
+    )
+    return (params.scripts, params.zones, params.lineup, *of_units)
+
+
+def _lineup(scenario: Scenario) -> Lineup | None:
+    if not scenario.places:
+        return None
+    if len(scenario.places) != len(scenario.unit_types):
+        raise ValueError(f"There are {len(scenario.unit_types)} units, but {len(scenario.places)} places.")
+    x, y = np.asarray(scenario.places, np.float32).T
+    types = np.asarray(scenario.unit_types, np.int32) if scenario.variable else None
+    return Lineup(x, y, np.float32(scenario.jitter), types)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -14,10 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.config import typed
+from jaxrl.envs.options import one_of
+from jaxrl.envs.smax.terrain import Zone
 
 __all__ = [
     "SCENARIOS",
     "UNIT_NAMES",
+    "UNIT_TABLES",
     "UNIT_TYPES",
     "Scenario",
     "UnitStats",
@@ -40,6 +43,27 @@ class UnitType(NamedTuple):
     speed: float  # map units per second
     radius: float
     sight: float
+    # What follows is off by default; docs/smax.md has the rules.
+    shield: float = 0.0  # taken before the health
+    shield_regen: float = 2.0  # per second
+    shield_delay: float = 10.0  # seconds without a wound, after which the shield comes back
+    regen: float = 0.0  # health per second
+    armour: float = 0.0  # what the health does not lose of each hit
+    hits: float = 1.0  # hits of one shot, each of them `damage`
+    bonus: tuple[tuple[str, float], ...] = ()  # (type, damage that a hit on it adds)
+    splash: float = 0.0  # what others lose who are in the ellipse about the target, as a share of a hit
+    splash_radius: float = 0.0  # of the ellipse, across the line of fire
+    splash_depth: float = 0.0  # along it
+    suicide: bool = False  # the first shot kills it as well
+    heal: float = 0.0  # health per second that it gives back to a mate in `range`: it is a healer, who cannot shoot
+    energy: float = 0.0  # at most
+    energy_start: float = 0.0
+    energy_cost: float = 0.0  # per second of healing
+    energy_regen: float = 0.0  # per second
+    flies: bool = False  # over walls, zones and other units
+    hits_air: bool = True
+    hits_ground: bool = True
+    price: float = 0.0  # for armies of equal price
 
 
 UNIT_TYPES: dict[str, UnitType] = {
@@ -56,7 +80,11 @@ UNIT_NAMES = tuple(UNIT_TYPES)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class UnitStats:
-    """Statistics of the unit types, each an array `[K]` over K types. Distances are centre to centre, in map units."""
+    """Statistics of the unit types, each an array `[K]` over K types. Distances are centre to centre, in map units.
+
+    Those with a default are of groups, each of which is None where no unit of the battle has it. A None is part of the
+    program's structure, so what a battle lacks adds nothing to it.
+    """
 
     health: Any
     """Maximum health."""
@@ -72,44 +100,106 @@ class UnitStats:
     """Bodies closer than the sum of their radii push each other apart."""
     sight: Any
     """Sight range."""
+    shield: Any = None
+    shield_regen: Any = None
+    shield_delay: Any = None
+    regen: Any = None
+    armour: Any = None
+    hits: Any = None
+    splash: Any = None
+    splash_radius: Any = None
+    splash_depth: Any = None
+    suicide: Any = None
+    heal: Any = None
+    energy: Any = None
+    energy_start: Any = None
+    energy_cost: Any = None
+    energy_regen: Any = None
+    flies: Any = None
+    hits_air: Any = None
+    hits_ground: Any = None
 
 
-def all_types(own: Any) -> dict[str, Any]:
-    """The six types, and the user's own ones in addition or instead.
+UNIT_TABLES: dict[str, dict[str, UnitType]] = {"smax": UNIT_TYPES}
+
+
+def all_types(own: Any, units: str = "smax") -> dict[str, Any]:
+    """The types of a table of `UNIT_TABLES`, and the user's own ones in addition or instead.
 
     Raises:
-        ValueError: `own` is not a dict.
+        ValueError: `own` is not a dict, or there is no such table.
     """
+    one_of("units", units, tuple(UNIT_TABLES))
     if not isinstance(own, Mapping | None):
         raise ValueError(f"unit_types is a dict of types by name, such as {{'tank': (…)}}, not a {type(own).__name__}.")
-    return {**UNIT_TYPES, **(own or {})}
+    return {**UNIT_TABLES[units], **(own or {})}
 
 
-def table(types: Mapping[str, UnitType | tuple[float, ...] | Mapping[str, float]]) -> UnitStats:
-    """The statistics of named types as NumPy arrays `[K]`, in the order given.
+_GROUPS = (  # the fields that decide whether a group is on, and those that go with them
+    (("shield",), ("shield_regen", "shield_delay")),
+    (("regen",), ()),
+    (("armour", "hits", "bonus"), ()),
+    (("splash",), ("splash_radius", "splash_depth")),
+    (("suicide",), ()),
+    (("heal",), ("energy", "energy_start", "energy_cost", "energy_regen")),
+    (("flies",), ("hits_air", "hits_ground")),
+)
+
+
+def table(types: Mapping[str, Any], used: Iterable[int] = ()) -> tuple[UnitStats, np.ndarray | None]:
+    """The statistics of named types as NumPy arrays `[K]`, in the order given, and the bonuses of hits `[K, K]`.
+
+    Args:
+        types: For each name a `UnitType`, a tuple of its numbers or a dict of them.
+        used: The indices of the types that the battle has; groups of statistics that none of them has are None.
 
     Raises:
-        ValueError: A row lacks seven finite numbers, or has one that is invalid in a battle; the message names both.
+        ValueError: A row lacks the first seven numbers, or has one that is invalid in a battle; the message names both.
     """
-    rows = []
-    for name, row in types.items():
-        try:
-            unit = UnitType(**row) if isinstance(row, Mapping) else UnitType(*row)
-        except TypeError:
-            fields = ", ".join(UnitType._fields)
-            raise ValueError(f"The unit type {name!r} needs these seven numbers: {fields}; got {row!r}.") from None
-        for field, value in unit._asdict().items():
-            what = f"{field} of the unit type {name!r}"
-            number, lowest_is_zero = typed(what, float, value), field in ("damage", "range", "speed", "radius")
-            if number < 0 or (number == 0 and not lowest_is_zero):
-                raise ValueError(f"{what} must be a positive number, got {value!r}.")
-        rows.append(unit)
-    return UnitStats(*np.asarray(rows, np.float32).T)
+    rows = [_row(name, row, tuple(types)) for name, row in types.items()]
+    here = [rows[kind] for kind in used]
+    columns: dict[str, np.ndarray] = {
+        name: np.asarray([getattr(row, name) for row in rows], np.float32) for name in UnitType._fields[:7]
+    }
+    default = UnitType._field_defaults
+    for deciding, others in _GROUPS:
+        if any(getattr(row, field) != default[field] for row in here for field in deciding):
+            for field in (*deciding, *others):
+                kind = np.bool_ if isinstance(default[field], bool) else np.float32
+                if field != "bonus":
+                    columns[field] = np.asarray([getattr(row, field) for row in rows], kind)
+    bonus = [[dict(row.bonus).get(name, 0.0) for name in types] for row in rows]
+    return UnitStats(**columns), np.asarray(bonus, np.float32) if "armour" in columns else None
+
+
+def _row(name: str, row: Any, names: tuple[str, ...]) -> UnitType:
+    """A row of the table, checked."""
+    try:
+        unit = UnitType(**row) if isinstance(row, Mapping) else UnitType(*row)
+    except TypeError:
+        fields = ", ".join(UnitType._fields[:7])
+        others = ", ".join(UnitType._fields[7:])
+        raise ValueError(
+            f"The unit type {name!r} needs these seven numbers: {fields}; it may have {others}; got {row!r}."
+        ) from None
+    for field, value in unit._asdict().items():
+        what = f"{field} of the unit type {name!r}"
+        if field == "bonus":
+            for other, extra in value:
+                typed(what, float, extra)
+                if other not in names:
+                    raise ValueError(f"{what} is on {other!r}, which is none of {', '.join(names)}.")
+            continue
+        number = typed(what, type(UnitType._field_defaults.get(field, 0.0)), value)
+        lowest_is_zero = field in ("damage", "range", "speed", "radius") or field in UnitType._field_defaults
+        if number < 0 or (number == 0 and not lowest_is_zero):
+            raise ValueError(f"{what} must be a positive number, got {value!r}.")
+    return unit
 
 
 def default_unit_stats() -> UnitStats:
     """The six types of SMAX, as NumPy arrays `[6]` in the order of `UNIT_NAMES`."""
-    return table(UNIT_TYPES)
+    return table(UNIT_TYPES)[0]
 
 
 def stats_of(table: UnitStats, unit_type: Any) -> UnitStats:
@@ -141,6 +231,21 @@ class Scenario:
     """`"sides"`: each team around the middle of its half. `"smacv2"`: surrounded, or scattered and mirrored."""
     random_types: bool = False
     """True if every episode draws new types (`allies` and `enemies` then only give the number of units)."""
+    units: str = "smax"
+    """The table of unit types, of `UNIT_TABLES`."""
+    own_types: tuple[tuple[str, UnitType], ...] = ()
+    """Further types of its own, which may replace some of the table."""
+    places: tuple[tuple[float, float], ...] = ()
+    """Where each of the N units begins, in map units; () where `spawn` decides."""
+    jitter: float = 0.0
+    """How far from its place a unit may begin, in each direction."""
+    variable: bool = False
+    """True if `params.lineup` decides who is there, so that battles of different sizes are one program."""
+    zones: tuple[Zone, ...] = ()
+    map_size: float | tuple[float, float] = 32.0
+    max_steps: int = 100
+    script: str | None = None
+    """Who plays the enemies, see `orders.SCRIPTS`."""
 
     @property
     def unit_types(self) -> tuple[int, ...]:
