@@ -148,7 +148,8 @@ def _evaluate(
     max_steps: int,
     log_info: tuple[str, ...],
 ) -> Evaluation:
-    # One step of all E episodes; those that have ended play on, and no longer count.
+    # One step of all E episodes; those that have ended play the same start again, since a new one may be dear, and no
+    # longer count.
     masked = isinstance(env.action_space(params), Discrete)
     kinds = env.kinds if isinstance(env, MultiAgentEnvironment) else {}
 
@@ -159,9 +160,9 @@ def _evaluate(
     def step(loop: _Loop) -> _Loop:
         key_next, key_act, key_step = jax.random.split(loop.key, 3)
         action, carry = act(loop, key_act)
-        obs, env_state, reward, terminated, truncated, info = env.batch_step(
-            jax.random.split(key_step, episodes), loop.env_state, action, params
-        )
+        keys = jax.random.split(key_step, episodes)
+        stepped = env.batch_step(keys, loop.env_state, action, params, first)
+        obs, env_state, reward, terminated, truncated, info = stepped
         done = terminated | truncated
         result = _count(loop.result, reward, done, info, kinds)
         return _Loop(key_next, obs, env_state, carry, done, result)
@@ -171,7 +172,7 @@ def _evaluate(
 
     # From the first observations until all have ended.
     key_reset, key_loop = jax.random.split(key)
-    obs, env_state = starts or env.batch_reset(jax.random.split(key_reset, episodes), params)
+    obs, env_state = first = starts or env.batch_reset(jax.random.split(key_reset, episodes), params)
     nothing = _nothing_yet(episodes, kinds, log_info)
     loop = _Loop(key_loop, obs, env_state, None, jnp.ones(episodes, bool), nothing)
     # An abstract step gives the memory's shapes (zeros will do: `reset` is True at first) and whether there is `won`.

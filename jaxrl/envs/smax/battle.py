@@ -243,11 +243,11 @@ def observe_team(battle: Battle, options: Options, team: int, state: State, para
     if options.observation_type == "conic":
         own = slice(battle.num_allies, None) if team == 1 and options.jaxmarl else slice(None, count)
         seen = observe.conic(surroundings, own, params.see_enemy_actions, size, sees, jaxmarl=options.jaxmarl)
-        return observe.with_zones(seen, surroundings, zones)
+        return observe.with_zones(seen, surroundings, zones, size)
     if team == 1 and options.jaxmarl:
         return observe.unit_list(observe.flip(surroundings), count, params.see_enemy_actions, size)[::-1]
     seen = observe.unit_list(surroundings, count, params.see_enemy_actions, size, sees)
-    return observe.with_zones(seen, surroundings, zones)
+    return observe.with_zones(seen, surroundings, zones, size)
 
 
 def acting(battle: Battle, state: State) -> jax.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,32 +83,33 @@ def num_extras(units: UnitStats) -> int:
     return (units.shield is not None) + (units.heal is not None)
 
 
-def with_zones(obs: jax.Array, surroundings: Surroundings, zones: Zones | None) -> jax.Array:
+def with_zones(
+    obs: jax.Array, surroundings: Surroundings, zones: Zones | None, size: tuple[jax.Array, jax.Array]
+) -> jax.Array:
     """Observations `[M, D, …]` of the first M units, followed by a block of `NUM_ZONE` for each zone: `[M, D', …]`.
 
-    A block has the kind (wall, slow, cover, burn; one-hot), dx and dy to the centre, half the width and the height, all
-    over the observer's sight range, 1 for an ellipse, and the effect (of fire a tenth of it). Zones are seen from
-    everywhere; a dead unit sees none.
+    A block has the kind (wall, slow, cover, burn; one-hot), dx and dy to the centre, half the width and the height, in
+    parts of the map's, 1 for an ellipse, and the effect (of fire a fiftieth of it). Zones are seen from everywhere; a
+    dead unit sees none.
     """
     if zones is None:
         return obs
     me = jax.tree.map(lambda leaf: leaf[: len(obs)], surroundings)
-    rows = zone_rows(zones, me.bodies.x, me.bodies.y, jnp.broadcast_to(me.stats.sight, me.bodies.x.shape))
+    rows = jnp.clip(zone_rows(zones, me.bodies.x, me.bodies.y, size), -1.0, 1.0)
     rows = jnp.where(me.alive[:, None, None], rows, 0.0)
     return jnp.concatenate([obs, rows.reshape(len(obs), -1, *obs.shape[2:])], axis=1)
 
 
-def zone_rows(zones: Zones, x: jax.Array, y: jax.Array, scale: jax.Array) -> jax.Array:
-    """Zones as seen from places `[M, …]`, in units of `scale[M, …]`: `[M, Z, NUM_ZONE, …]`."""
+def zone_rows(zones: Zones, x: jax.Array, y: jax.Array, size: tuple[Any, Any]) -> jax.Array:
+    """Zones as seen from places `[M, …]`, in parts of `size`: `[M, Z, NUM_ZONE, …]`."""
     kind, zone_x, zone_y, width, height, round_, effect = (
         jnp.broadcast_to(column(leaf, x.ndim).swapaxes(0, 1), (len(x), len(zones.kind), *x.shape[1:]))
         for leaf in (zones.kind, zones.x, zones.y, zones.half_width, zones.half_height, zones.round, zones.effect)
     )
-    scale = scale[:, None]
     kinds = [(kind == number).astype(jnp.float32) for number in range(1, len(KINDS))]
-    effect = jnp.where(kind == BURN, 0.1 * effect, effect)
-    places = [(zone_x - x[:, None]) / scale, (zone_y - y[:, None]) / scale, width / scale, height / scale]
-    rows = jnp.stack([*kinds, *places, round_.astype(jnp.float32), effect], axis=2)
+    effect = jnp.where(kind == BURN, effect / 50, effect)
+    offsets = [(zone_x - x[:, None]) / size[0], (zone_y - y[:, None]) / size[1], width / size[0], height / size[1]]
+    rows = jnp.stack([*kinds, *offsets, round_.astype(jnp.float32), effect], axis=2)
     return jnp.where((kind > 0)[:, :, None], rows, 0.0)
 
 
@@ -151,7 +152,7 @@ def entities(
     ally = Group("ally", mates, ((0, size),), first_heal, place=(1, 2))
     enemy = Group("enemy", num_opponents, ((mates * size, size),), first_attack, place=(1, 2))
     length = (mates + num_opponents) * size + NUM_OWN_BASE + num_types
-    zone = Group("zone", num_zones, ((length, NUM_ZONE),), place=_ZONE_PLACE)
+    zone = Group("zone", num_zones, ((length, NUM_ZONE),))
     groups = (*([ally] if mates else []), enemy, *([zone] if num_zones else []))
     return Entities(length + num_zones * NUM_ZONE, groups, reaches=_REACHES)
 
@@ -217,7 +218,7 @@ def global_state(
     if zones is None:
         return jnp.concatenate([blocks, *labels])
     origin = jnp.zeros_like(bodies.x[:1])
-    rows = zone_rows(zones, origin, origin, jnp.ones_like(origin))
+    rows = zone_rows(zones, origin, origin, (1.0, 1.0))
     return jnp.concatenate([blocks, *labels, rows.reshape(-1, *bodies.x.shape[1:])])
 
 

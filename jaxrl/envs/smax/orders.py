@@ -159,7 +159,7 @@ def attack_action(orders: Orders) -> jax.Array:
         is_enemy = numbers >= num_allies
         mate = orders.patient - (orders.patient > numbers) - np.where(is_enemy, num_allies, 0)
         opponents = np.where(is_enemy, num_allies, len(numbers) - num_allies)
-        target = jnp.where(orders.patient >= 0, opponents + mate, target)
+        target = jnp.where(orders.patient >= 0, opponents + mate, target).astype(jnp.int32)
     return jnp.where(target >= 0, FIRST_ATTACK + target, 0)
 
 

@@ -241,7 +241,7 @@ def scripts_of(script: Any) -> tuple[Script, ...] | None:
     several = isinstance(script, Sequence) and not isinstance(script, str | Script)
     names = MIXTURES.get(script, (script,)) if isinstance(script, str) else script if several else (script,)
     rows = []
-    for row in (SCRIPTS.get(name) if isinstance(name, str) else name for name in names):
+    for row in [SCRIPTS.get(name) if isinstance(name, str) else name for name in names] or [None]:
         if not isinstance(row, Script):
             known = ", ".join((*SCRIPTS, *MIXTURES))
             raise ValueError(f"script must be one of {known}, a Script(…), or a list of these; got {script!r}.")

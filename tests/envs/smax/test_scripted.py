@@ -36,7 +36,9 @@ def both(pair, heuristic):
         enemies, allies = (jax.tree.map(lambda v, s=s: v[s], bodies) for s in (slice(split, None), slice(None, split)))
         memory = orders.Memory(goal, target)
         draws = jax.random.uniform(key, (2, pair.num_units - split, B))
-        move, shot, memory = orders.decide(memory, enemies, allies, stats.range[split:], stats.sight[split:], draws)
+        move, shot, memory = orders.decide(
+            memory, orders.TeamView(enemies, allies, stats.range[split:], stats.sight[split:]), draws
+        )
         action = jnp.where(shot >= 0, 5 + split - 1 - shot, move)
         return action.T, jnp.moveaxis(memory.goal, -1, 0), memory.target.T
 
@@ -165,7 +167,9 @@ def scripted_battles(name, number, steps=160):
     def order(key, bodies, stats, memory, own, other):
         team, foes = (jax.tree.map(lambda v, s=s: v[s], bodies) for s in (own, other))
         draws = jax.random.uniform(key, (2, *team.x.shape))
-        move, target, memory = orders.decide(memory, team, foes, stats.range[own], stats.sight[own], draws)
+        move, target, memory = orders.decide(
+            memory, orders.TeamView(team, foes, stats.range[own], stats.sight[own]), draws
+        )
         return move, target, memory
 
     @jax.jit
