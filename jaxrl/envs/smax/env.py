@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.batching import batch_first, batch_last, map_batch, same_key, uniform_rows
-from jaxrl.envs.smax import battle, observe
+from jaxrl.envs.smax import battle, observe, terrain
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle, outcome
 from jaxrl.envs.smax.draw import draw
@@ -306,6 +306,21 @@ class SMAX(MultiAgentEnvironment):
         params = self._params(params)
         around = self.battle.surroundings(state, params)
         return observe.global_state(around, is_enemy, state.unit_type, params.zones)
+
+    def mutate(self, key: jax.Array, state: State, params: Params | None = None) -> State:
+        """The start with one unit up to three map units elsewhere; where `params` say who is there, theirs."""
+        params = self._params(params)
+        if self.scenario.variable:
+            return self._spawn(key, params)
+        key_unit, key_step = jax.random.split(key)
+        is_unit = jnp.arange(self.num_units) == jax.random.randint(key_unit, (), 0, self.num_units)
+        step = jax.random.uniform(key_step, (2,), minval=-3.0, maxval=3.0)
+        most = jnp.stack([params.map_width, params.map_height]) - 1.0
+        moved = jnp.clip(state.position + step, 1.0, most)
+        if params.zones is not None:
+            walled = terrain.in_wall(params.zones, moved[:, 0], moved[:, 1], 0.0)
+            moved = jnp.where(walled[:, None], state.position, moved)
+        return dataclasses.replace(state, position=jnp.where(is_unit[:, None], moved, state.position))
 
     # What happens in a step.
 

@@ -29,6 +29,7 @@ __all__ = [
     "burn",
     "column",
     "hidden",
+    "in_wall",
     "slowed",
     "stop",
     "zones_of",
@@ -119,9 +120,9 @@ def stop(
 
     A unit is as large as the square about it. One that is in a wall, because it was put there, can leave it.
     """
-    free = ~_in_wall(zones, *before, radius)
-    x = jnp.where(free & _in_wall(zones, after[0], before[1], radius), before[0], after[0])
-    return x, jnp.where(free & _in_wall(zones, x, after[1], radius), before[1], after[1])
+    free = ~in_wall(zones, *before, radius)
+    x = jnp.where(free & in_wall(zones, after[0], before[1], radius), before[0], after[0])
+    return x, jnp.where(free & in_wall(zones, x, after[1], radius), before[1], after[1])
 
 
 def hidden(zones: Zones, seer: tuple[jax.Array, jax.Array], seen: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -163,7 +164,8 @@ def _slab(start: jax.Array, way: jax.Array) -> tuple[jax.Array, jax.Array]:
     return enter, jnp.where(still, jnp.where(inside, jnp.inf, -jnp.inf), jnp.maximum(one, other))
 
 
-def _in_wall(zones: Zones, x: jax.Array, y: jax.Array, radius: jax.Array) -> jax.Array:
+def in_wall(zones: Zones, x: jax.Array, y: jax.Array, radius: jax.Array | float) -> jax.Array:
+    """Who would be in a wall, at these places and with this radius: bool `[N, …]`."""
     return (_within(zones, x, y, radius) & _is(zones, WALL, x.ndim)).any(0)
 
 

@@ -67,12 +67,12 @@ class UnitType(NamedTuple):
 
 
 UNIT_TYPES: dict[str, UnitType] = {
-    "marine": UnitType(45.0, 9.0, 5.0, 0.61, 3.15, 0.375, 9.0),
-    "marauder": UnitType(125.0, 10.0, 6.0, 1.07, 2.25, 0.5625, 10.0),
-    "stalker": UnitType(160.0, 13.0, 6.0, 1.87, 4.13, 0.625, 10.0),
-    "zealot": UnitType(150.0, 8.0, 2.0, 0.86, 3.15, 0.5, 9.0),
-    "zergling": UnitType(35.0, 5.0, 2.0, 0.50, 4.13, 0.375, 8.0),
-    "hydralisk": UnitType(80.0, 12.0, 5.0, 0.59, 3.15, 0.625, 9.0),
+    "marine": UnitType(45.0, 9.0, 5.0, 0.61, 3.15, 0.375, 9.0, price=50),
+    "marauder": UnitType(125.0, 10.0, 6.0, 1.07, 2.25, 0.5625, 10.0, price=125),
+    "stalker": UnitType(160.0, 13.0, 6.0, 1.87, 4.13, 0.625, 10.0, price=175),
+    "zealot": UnitType(150.0, 8.0, 2.0, 0.86, 3.15, 0.5, 9.0, price=100),
+    "zergling": UnitType(35.0, 5.0, 2.0, 0.50, 4.13, 0.375, 8.0, price=25),
+    "hydralisk": UnitType(80.0, 12.0, 5.0, 0.59, 3.15, 0.625, 9.0, price=150),
 }
 UNIT_NAMES = tuple(UNIT_TYPES)
 
