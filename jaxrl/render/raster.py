@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxrl.render.scene import Circle, Line, Picture, Polygon, Rect, Scene, Shape, Text, at
+from jaxrl.render.scene import Circle, Ellipse, Line, Picture, Polygon, Rect, Scene, Shape, Text, at
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
@@ -128,8 +128,11 @@ def _rect(brush: ImageDraw.ImageDraw, shape: Rect, frame: int, x: float, y: floa
     width, height = float(at(shape.width, frame)) * s, float(at(shape.height, frame)) * s
     if width < 1 or height < 1:
         return
-    box = (x, y - height, x + width - 1, y - 1)
-    brush.rounded_rectangle(box, min(shape.corner * s, width / 2, height / 2), _color(at(shape.fill, frame), alpha))
+    box, color = (x, y - height, x + width - 1, y - 1), _color(at(shape.fill, frame), alpha)
+    if isinstance(shape, Ellipse):
+        brush.ellipse(box, color)
+    else:
+        brush.rounded_rectangle(box, min(shape.corner * s, width / 2, height / 2), color)
 
 
 def _line(brush: ImageDraw.ImageDraw, shape: Line, frame: int, x: float, y: float, s: float, alpha: float) -> None:
@@ -148,7 +151,7 @@ def _text(brush: ImageDraw.ImageDraw, shape: Text, frame: int, x: float, y: floa
     brush.text((x, y), str(at(shape.text, frame)), color, _font(shape.size * s), _ANCHORS[shape.align])
 
 
-_PAINTERS: dict[type, Any] = {Circle: _circle, Polygon: _polygon, Rect: _rect, Line: _line, Text: _text}
+_PAINTERS: dict[type, Any] = {Circle: _circle, Polygon: _polygon, Rect: _rect, Ellipse: _rect, Line: _line, Text: _text}
 
 
 def _outline(shape: Circle, frame: int, s: float, alpha: float) -> tuple[tuple[int, int, int, int] | None, int]:

@@ -16,6 +16,7 @@ import numpy as np
 __all__ = [
     "Caption",
     "Circle",
+    "Ellipse",
     "Film",
     "Line",
     "Picture",
@@ -97,6 +98,11 @@ class Rect(Shape):
     dx: Value = 0.0
     dy: Value = 0.0
     corner: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ellipse(Rect):
+    """The ellipse that fits into such a box (`corner` says nothing here)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from jaxrl.render import to_html
-from jaxrl.render.scene import Caption, Circle, Line, Picture, Polygon, Rect, Scene, Text, Tip
+from jaxrl.render.scene import Caption, Circle, Ellipse, Line, Picture, Polygon, Rect, Scene, Text, Tip
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
@@ -115,6 +115,7 @@ def test_a_pointer_finds_shapes_of_each_kind_where_they_are_seen(tmp_path: Path,
         Line(x=0.1, y=0.9, dx=0.8, dy=0.0, stroke="#ffffff", stroke_width=0.04, tip=Tip("line", {})),
         Circle(x=0.2, y=0.5, radius=0.1, fill="#ff8800", tip=Tip("circle", {})),
         Polygon(x=0.5, y=0.5, radius=0.1, sides=4, fill="#ff8800", tip=Tip("polygon", {})),
+        Ellipse(x=0.3, y=0.72, dx=-0.2, dy=-0.05, width=0.4, height=0.1, fill="#ff8800", tip=Tip("ellipse", {})),
         Text(x=0.8, y=0.5, text="a word", size=0.1, tip=Tip("text", {})),
         Picture(x=0.6, y=0.05, png=png, width=0.3, height=0.3, tip=Tip("picture", {})),
         Circle(x=0.25, y=0.15, radius=0.03, fill="#0088ff", tip=Tip("on top", {})),
@@ -126,6 +127,7 @@ def test_a_pointer_finds_shapes_of_each_kind_where_they_are_seen(tmp_path: Path,
 
     points = {(0.43, 0.22): "rect", (0.85, 0.91): "line", (0.28, 0.5): "circle", (0.5, 0.58): "polygon"}
     points |= {(0.9, 0.5): "text", (0.88, 0.32): "picture", (0.26, 0.15): "on top", (0.57, 0.57): "", (0.5, 0.15): ""}
+    points |= {(0.3, 0.75): "ellipse", (0.47, 0.72): "ellipse", (0.105, 0.675): ""}
     asked = """<script>
     const box = canvas.getBoundingClientRect();
     document.title = JSON.stringify(POINTS.map(([x, y]) => {

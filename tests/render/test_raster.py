@@ -6,7 +6,7 @@ import pytest
 
 from jaxrl.environment import Environment
 from jaxrl.render import rasterise
-from jaxrl.render.scene import Circle, Line, Picture, Polygon, Rect, Scene, Text
+from jaxrl.render.scene import Circle, Ellipse, Line, Picture, Polygon, Rect, Scene, Text
 from jaxrl.replay import Replay
 
 pytestmark = pytest.mark.quick
@@ -34,6 +34,10 @@ def test_shapes_are_where_they_should_be() -> None:
     image = _one(Rect(x=1.0, y=0.0, dx=1.0, dy=0.5, width=1.0, height=1.0, fill="#00ff00"))
     assert image[10:30, 40:60, 1].min() == 255
     assert np.isclose((image[..., 1] / 255).sum(), 400, rtol=0.01)
+    image = _one(Ellipse(x=2.0, y=1.0, dx=-1.5, dy=-0.5, width=3.0, height=1.0, fill="#00ff00"))
+    assert tuple(image[20, 12]) == tuple(image[11, 40]) == (0, 255, 0)
+    assert tuple(image[12, 14]) == (0, 0, 0)  # a corner of its box
+    assert np.isclose((image[..., 1] / 255).sum(), np.pi * 30 * 10, rtol=0.02)
     image = _one(Line(x=0.5, y=1.0, dx=3.0, dy=0.0, stroke="#0000ff", stroke_width=0.2))
     assert image[20, 15:65, 2].min() == 255
     assert image[:15].max() == image[26:].max() == 0
