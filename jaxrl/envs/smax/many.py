@@ -19,7 +19,7 @@ from jaxrl.wrappers.params import RandomParams
 
 __all__ = ["mix", "random_battles"]
 
-_TRIES = 64  # random armies, of which the one nearest in price is the enemy's
+_DEAREST, _TRIES = 8, 64  # random armies from which the allies' and the enemies' are chosen
 _SPOTS = 16  # random places, of which a unit takes the first that is in no wall
 _NOTHING = Zone("none", 1.0, 1.0, 1.0, 1.0)
 
@@ -177,15 +177,16 @@ class _Shop:
         first = np.arange(places) == 0
         return jax.lax.scan(buy, jnp.float32(self.budget), (jax.random.split(key, places), first))[1]
 
-    def cost(self, army: jax.Array) -> jax.Array:
-        """The price of an army `[…, places]`."""
-        return jnp.where(army >= 0, jnp.asarray(self.price)[army], 0.0).sum(-1)
-
     def two_armies(self, key: jax.Array, places: int) -> jax.Array:
-        """Two random armies, the second the nearest in price to the first of many: int32 `[2 places]`."""
-        armies = jax.vmap(lambda key: self.army(key, places))(jax.random.split(key, 1 + _TRIES))
-        gap = jnp.abs(self.cost(armies[1:]) - self.cost(armies[0]))
-        return jnp.concatenate([armies[0], armies[1:][jnp.argmin(gap)]])
+        """Two random armies of about the same price: int32 `[2 places]`.
+
+        The first is the dearest of a few, so that it spends its budget; the second is the nearest in price of many.
+        """
+        armies = jax.vmap(lambda key: self.army(key, places))(jax.random.split(key, _DEAREST + _TRIES))
+        price = jnp.where(armies >= 0, jnp.asarray(self.price)[armies], 0.0).sum(-1)
+        first = jnp.argmax(price[:_DEAREST])
+        second = _DEAREST + jnp.argmin(jnp.abs(price[_DEAREST:] - price[first]))
+        return jnp.concatenate([armies[first], armies[second]])
 
 
 def _zones(key: jax.Array, params: Params, pairs: int) -> Zones:

@@ -7,7 +7,7 @@ import pytest
 
 import jaxrl
 from jaxrl.check import check_env
-from jaxrl.envs.smax import SCENARIOS
+from jaxrl.envs.smax import SCENARIOS, UnitType, Zone
 
 
 def keep_right(params, obs, mask, key):
@@ -36,6 +36,26 @@ MODES = {
     "rules of one's own": {
         "see_enemy_actions": False, "walls_cause_death": False, "random_types": True, "max_steps": 7,
         "enemy_shoots": False,  # in longer battles, random actions beat an enemy who does not shoot
+    },
+    "everything at once": {
+        "allies": ["tank", "medic", "bomb"], "enemies": ["marine", "tank", "medic"], "script": "mixed", "unit_types": {
+            "tank": UnitType(
+                50, 16, 5, 1, 3, 0.5, 9, shield=50, armour=1, hits=2, regen=0.4, bonus=(("marine", 5.0),),
+                splash=0.5, splash_radius=1.4, splash_depth=0.2,
+            ),
+            "medic": UnitType(
+                150, 0, 4, 1, 3.5, 0.75, 9, heal=9, energy=200, energy_start=50, energy_cost=3, energy_regen=0.5625,
+                flies=True,
+            ),
+            "bomb": UnitType(30, 80, 1, 1, 3.5, 0.375, 8, splash=1, splash_radius=2.2, splash_depth=2.2, suicide=True),
+        },
+        "zones": [
+            Zone("wall", 16, 16, 1, 3), Zone("burn", 12, 12, 2, 2, True), Zone("slow", 8, 8, 2, 2),
+            Zone("cover", 20, 20, 2, 3),
+        ],
+    },
+    "zones in self-play, conic": {
+        "zones": [Zone("cover", 20, 20, 2, 3)], "mode": "selfplay", "observation_type": "conic",
     },
 }  # fmt: skip
 
