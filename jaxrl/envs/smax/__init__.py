@@ -1,6 +1,7 @@
 """SMAX, simplified multi-agent combat: `jaxrl.make("smax/3m")`, or your own battle with `jaxrl.make("smax", …)`."""
 
 from jaxrl.envs.smax.env import SMAX, EnemyPolicy, Params, State
+from jaxrl.envs.smax.scenario import NAMED, parse_scenario, scenario_text
 from jaxrl.envs.smax.units import (
     SCENARIOS,
     UNIT_NAMES,
@@ -26,9 +27,12 @@ __all__ = [
     "UnitType",
     "default_unit_stats",
     "parse_army",
+    "parse_scenario",
+    "scenario_text",
 ]
 
-register("smax", SMAX, aliases=("HeuristicEnemySMAX",))
+register("smax", SMAX, aliases=("HeuristicEnemySMAX",), text_option="scenario")
 register("smax/selfplay", SMAX, options={"mode": "selfplay"}, aliases=("SMAX",))
-for _name in SCENARIOS:
-    register(f"smax/{_name}", SMAX, options={"scenario": _name}, aliases=(_name,))
+_SMACLITE = {"mmm": "MMM", "mmm2": "MMM2"}  # its names, where they differ
+for _name in (*SCENARIOS, *NAMED):
+    register(f"smax/{_name}", SMAX, options={"scenario": _name}, aliases=(_SMACLITE.get(_name, _name),))
