@@ -103,6 +103,7 @@ def make(env_id: str, **options: Any) -> Any:
     """
     if not isinstance(env_id, str):
         raise TypeError(f'make takes a name such as "smax/3m", not a {type(env_id).__name__}.')
+    _load()
     name, _, query = with_text(env_id).partition("?")
     name = _ALIASES.get(name, name)
     options = {**parse_options(query), **options}
@@ -140,8 +141,9 @@ def with_text(env_id: str) -> str:
         UnknownNameError: There is no such file of text.
         ValueError: It is empty, or has an & in it.
     """
-    _load()
     name, _, query = env_id.partition("?")
+    if name.endswith(".txt"):
+        _load()
     registered, option = _takes_text(name) or ("", "")
     options = parse_options(query) if registered else {}
     if not registered or option in options:
@@ -206,6 +208,7 @@ def lives_here(env_id: str) -> str | None:
 
 def canonical(env_id: str) -> str:
     """The name behind an alias, or with the text of a file, and its options; any other name stays as it is."""
+    _load()
     name, mark, query = with_text(env_id).partition("?")
     return _ALIASES.get(name, name) + mark + query
 
