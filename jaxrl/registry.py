@@ -144,9 +144,7 @@ def with_text(env_id: str) -> str:
     name, _, query = env_id.partition("?")
     if name.endswith(".txt"):
         _load()
-    registered, option = _takes_text(name) or ("", "")
-    options = parse_options(query) if registered else {}
-    if not registered or option in options:
+    if not (found := _takes_text(name)) or found[1] in (options := parse_options(query)):
         return env_id
     family, _, file = name.partition("/")
     try:
@@ -158,7 +156,7 @@ def with_text(env_id: str) -> str:
             raise ValueError(f"{file}, line {number}: an & ends a text in an environment's name; leave it out.")
     if not any(lines):
         raise ValueError(f"{file} is empty.")
-    return spelled(f"{family}/{Path(file).name}", {**options, option: "|".join(lines)})
+    return spelled(f"{family}/{Path(file).name}", {**options, found[1]: "|".join(lines).rstrip("|")})
 
 
 def _takes_text(name: str) -> tuple[str, str] | None:

@@ -113,7 +113,8 @@ class SMAX(MultiAgentEnvironment):
         elif isinstance(known, Scenario) and known.units != units:
             raise ValueError(f"The scenario has the units of {known.units!r}; leave units={units!r} out.")
         own = dict(known.own_types) if isinstance(known, Scenario) else {}
-        types = {**all_types(unit_types, units), **own}
+        all_types(unit_types, units)  # raises if they are none
+        types = all_types({**own, **(unit_types or {})}, units)  # those of the scenario keep their numbers
         known = army(known, allies, enemies, spawn, random_types, tuple(types))
         changed = {"zones": None if zones is None else tuple(zones), "map_size": map_size, "max_steps": max_steps}
         self.scenario = dataclasses.replace(known, **{name: v for name, v in changed.items() if v is not None})

@@ -14,7 +14,6 @@ A `|` ends a line as well, so that a text can stand in the name of an environmen
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -56,16 +55,11 @@ def scenario_of(name: str) -> Scenario:
     if name in SCENARIOS:
         return SCENARIOS[name]
     if name in NAMED:
-        return _from_file(name)
+        return parse_scenario((_FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
     if any(sign in name for sign in "\n|:"):
         return parse_scenario(name)
     hint = nearest(name, [*SCENARIOS, *NAMED])
     raise UnknownNameError(f'SMAX has no scenario {name!r}. {hint} Or give allies="3s5z", enemies="3s6z".')
-
-
-@functools.cache
-def _from_file(name: str) -> Scenario:
-    return parse_scenario((_FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
 
 
 class _Word(NamedTuple):
@@ -123,7 +117,8 @@ def parse_scenario(text: str) -> Scenario:
     once = {key: lines[0] for key, lines in header.items()}
     given: dict[str, Any] = {key: once[key].number for key in _NUMBERS if key in once}
     for key in (key for key in _CHOICES if key in once):
-        given[key] = once[key].checked(one_of, key, once[key].text, _CHOICES[key])
+        value = once[key].checked(one_of, key, once[key].text, _CHOICES[key])
+        given[key] = value == "yes" if value in _YES else value
     if "max_steps" in given:
         given["max_steps"] = once["max_steps"].checked(whole, "max_steps", given["max_steps"])
     units = given.get("units", "smax")
@@ -145,9 +140,7 @@ def parse_scenario(text: str) -> Scenario:
         places=tuple((unit.x, unit.y) for unit in standing),
         zones=tuple(zones),
         map_size=size[0] if size[0] == size[1] else size,
-        random_types=given.get("random_types") == "yes",
-        variable=given.get("variable") == "yes",
-        **{key: given[key] for key in ("units", "script", "spawn", "jitter", "max_steps") if key in given},
+        **{key: value for key, value in given.items() if key not in ("cell", "slow", "burn")},
     )
 
 
@@ -251,8 +244,7 @@ def _army(
     team = "ally" if key == "allies" else "enemy"
     if key in once and standing:
         raise once[key].error(f"The units have places, so leave {key!r} out, or give none of them a place.")
-    words = once[key].split(1, "2s 3z") if key in once else ()
-    army = [kind for word in words for kind in _team(word, names)]
+    army = [kind for word in (once[key].split(1, "") if key in once else ()) for kind in _team(word, names)]
     army += [names.index(unit.kind) for unit in standing if unit.team == team]
     if not army:
         raise end.error(f"There are no {key}; add `{key}: 2s 3z`, or places of theirs, such as `m: {team} marine`.")
@@ -288,9 +280,8 @@ def _size(
     once: Mapping[str, _Word], given: Mapping[str, float], rows: Sequence[_Word], end: _Word
 ) -> tuple[float, float]:
     """Width and height of the map."""
-    for key in ("size",) if rows else ("cell", "slow", "burn"):
-        if key in once:
-            raise once[key].error(f"Leave {key!r} out: there is {'a' if rows else 'no'} drawing.")
+    for key in {"size"} & once.keys() if rows else {"cell", "slow", "burn"} & once.keys():
+        raise once[key].error(f"Leave {key!r} out: there is {'a' if rows else 'no'} drawing.")
     if rows:
         word, cell = once.get("cell", rows[0]), given.get("cell", 2.0)
         size = len(rows[0].text) * cell, len(rows) * cell
@@ -323,9 +314,8 @@ def _drawn_zones(rows: Sequence[_Word], once: Mapping[str, _Word], cell: float) 
 
 def rectangles(cells: np.ndarray) -> list[tuple[int, int, int, int]]:
     """Few rectangles, each `(top, left, height, width)`, that cover the true cells of bool `[H, W]` once."""
-    wide = _grown(cells.copy())
     high = [(top, left, height, width) for left, top, width, height in _grown(cells.T.copy())]
-    return min(wide, high, key=len)
+    return min(_grown(cells.copy()), high, key=len)
 
 
 def _grown(free: np.ndarray) -> list[tuple[int, int, int, int]]:
@@ -369,23 +359,21 @@ def _check_place(unit: _Unit, kind: UnitType, zones: Sequence[Zone], size: tuple
 def scenario_text(scenario: Scenario) -> str:
     """The battle as a text, from which `parse_scenario` makes the same one."""
     table, own = UNIT_TABLES[scenario.units], dict(scenario.own_types)
-    names = tuple({**table, **own})
-    lines = []
+    names, lines = tuple({**table, **own}), []
     for name, unit in own.items():
         base = next(each for each in (name, name.rpartition("_")[0], *table) if each in table)
         lines.append(f"type: {name} {base}{_differences(unit, table[base])}")
     if not scenario.places:
         for key, army in (("allies", scenario.allies), ("enemies", scenario.enemies)):
             lines.append(f"{key}: " + " ".join(f"{len(list(same))}{names[kind]}" for kind, same in groupby(army)))
-    width, height = np.broadcast_to(np.asarray(scenario.map_size, float), (2,))
-    values = {**vars(scenario), "size": _plain(width, height)}
+    values = {**vars(scenario), "size": _plain(*np.broadcast_to(np.asarray(scenario.map_size, float), (2,)))}
     usual = {**vars(Scenario((), ())), "size": "32 32"}
     for key in ("units", "size", "max_steps", "script", "spawn", "jitter", "random_types", "variable"):
         if values[key] != usual[key]:
             lines.append(f"{key}: {_plain(values[key])}")
-    for zone in map(Zone._make, scenario.zones):
-        numbers = (*zone[1:5], *([] if zone.effect is None else [zone.effect]))
-        lines.append(f"zone: {zone.kind} {_plain(*numbers)}{' round' * zone.round}")
+    for kind, *numbers, is_round, effect in scenario.zones:
+        effects = () if effect is None else (effect,)
+        lines.append(f"zone: {kind} {_plain(*numbers, *effects)}{' round' * is_round}")
     teams = ["ally"] * len(scenario.allies) + ["enemy"] * len(scenario.enemies)
     for team, kind, place in zip(teams, scenario.unit_types, scenario.places, strict=False):
         lines.append(f"place: {team} {names[kind]} {_plain(*place)}")
@@ -395,9 +383,8 @@ def scenario_text(scenario: Scenario) -> str:
 def _differences(unit: UnitType, base: UnitType) -> str:
     """How a type differs from another one, in words that change that one."""
     changes = {field: value for field, value in unit._asdict().items() if value != getattr(base, field)}
-    if changes.pop("bonus", None) is not None:
-        bonus = {**dict.fromkeys(dict(base.bonus), 0.0), **dict(unit.bonus)}
-        changes |= {f"bonus_{kind}": extra for kind, extra in bonus.items()}
+    bonus = {**dict.fromkeys(dict(base.bonus), 0.0), **dict(changes.pop("bonus", base.bonus))}
+    changes |= {f"bonus_{kind}": extra for kind, extra in bonus.items() if dict(base.bonus).get(kind) != extra}
     return "".join(f" {field} {_plain(value)}" for field, value in changes.items())
 
 

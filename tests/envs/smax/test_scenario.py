@@ -230,3 +230,11 @@ def test_named_battles_can_be_fought(name):
 def test_names_of_other_libraries():
     assert jaxrl.make("MMM2").name == "smax/mmm2"
     assert jaxrl.make("corridor").scenario == scenario_of("corridor")
+
+
+def test_types_of_a_battle_keep_their_numbers_beside_ones_of_the_caller():
+    tank = UNIT_TABLES["tabx"]["mammoth"]
+    env = jaxrl.make("smax/encirclement", unit_types={"tank": tank})
+    assert env.unit_names[env.scenario.enemies[0]] == "cannon_weak"
+    assert env.default_params.units.damage[env.scenario.enemies[0]] == 39
+    assert env.unit_names[-1] == "tank"
