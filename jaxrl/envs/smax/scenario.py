@@ -88,13 +88,9 @@ class _Word(NamedTuple):
 
     @property
     def number(self) -> float:
-        try:
-            value = float(self.text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
+        if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,2})?", self.text):
             raise self.error(f"{self.text!r} is not a number.")
-        return value
+        return float(self.text)
 
 
 class _Unit(NamedTuple):

@@ -122,14 +122,9 @@ class UnitStats:
     hits_ground: Any = None
 
 
-_LIGHT = ("marine", "zealot", "zergling", "hydralisk")
 _ARMOURED = ("marauder", "stalker", "colossus", "medivac", "spine_crawler")
-
-
-def _on(names: tuple[str, ...], extra: float) -> tuple[tuple[str, float], ...]:
-    return tuple((name, extra) for name in names)
-
-
+_ARMOURED_5, _ARMOURED_10 = (tuple((name, extra) for name in _ARMOURED) for extra in (5.0, 10.0))
+_LIGHT_5 = tuple((name, 5.0) for name in ("marine", "zealot", "zergling", "hydralisk"))
 _ZERG: dict[str, Any] = {"regen": 0.38}
 _GROUND: dict[str, Any] = {"hits_air": False}
 _BEAM: dict[str, Any] = {"splash": 1, "splash_radius": 1.4, "splash_depth": 0.15}
@@ -141,17 +136,17 @@ _HEALS: dict[str, Any] = {"heal": 9, "energy": 200, "energy_start": 50, "energy_
 # about its target rather than itself, and beams are ellipses. Only the crawler looks farther than 9.
 _SMAC = {
     "marine": UnitType(45, 6, 5, 0.61, 3.15, 0.375, 9),
-    "marauder": UnitType(125, 10, 6, 1.07, 3.15, 0.5625, 9, armour=1, bonus=_on(_ARMOURED, 10), **_GROUND),
+    "marauder": UnitType(125, 10, 6, 1.07, 3.15, 0.5625, 9, armour=1, bonus=_ARMOURED_10, **_GROUND),
     "medivac": UnitType(150, 0, 4, 1.0, 3.5, 0.75, 9, armour=1, flies=True, **_HEALS),
-    "stalker": UnitType(80, 13, 6, 1.34, 4.13, 0.625, 9, shield=80, armour=1, bonus=_on(_ARMOURED, 5)),
+    "stalker": UnitType(80, 13, 6, 1.34, 4.13, 0.625, 9, shield=80, armour=1, bonus=_ARMOURED_5),
     "zealot": UnitType(100, 8, 0.1, 0.86, 3.15, 0.5, 9, shield=50, armour=1, hits=2, **_GROUND),
     "colossus": UnitType(
-        *(200, 10, 7, 1.07, 3.15, 0.625, 9), shield=150, armour=1, hits=2, bonus=_on(_LIGHT, 5), **_BEAM, **_GROUND
+        *(200, 10, 7, 1.07, 3.15, 0.625, 9), shield=150, armour=1, hits=2, bonus=_LIGHT_5, **_BEAM, **_GROUND
     ),
     "zergling": UnitType(35, 5, 0.1, 0.497, 4.13, 0.375, 9, **_ZERG, **_GROUND),
     "baneling": UnitType(30, 80, 0.25, 1.0, 3.15, 0.375, 9, **_BLAST, **_ZERG, **_GROUND),
     "hydralisk": UnitType(80, 12, 5, 0.59, 3.15, 0.625, 9, **_ZERG),
-    "spine_crawler": UnitType(*(300, 25, 7, 1.32, 0, 0.5, 10), armour=2, bonus=_on(_ARMOURED, 5), **_ZERG, **_GROUND),
+    "spine_crawler": UnitType(*(300, 25, 7, 1.32, 0, 0.5, 10), armour=2, bonus=_ARMOURED_5, **_ZERG, **_GROUND),
 }
 
 # TABX's units (https://github.com/ku-dmlab/TABX), which see the whole of its field, 121 x 78. There, the range begins
