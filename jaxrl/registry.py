@@ -31,11 +31,13 @@ __all__ = [
     "shared",
     "shown_name",
     "spelled",
+    "with_text",
 ]
 
 _FACTORIES: dict[str, str | Callable[..., Environment]] = {}
 _FIXED: dict[str, dict[str, Any]] = {}
 _ALIASES: dict[str, str] = {}
+_TEXTS: dict[str, tuple[str, str]] = {}  # by family: which environment takes the text of a file, and in which option
 _FAMILIES = ("jaxrl.envs",)  # imported on first use; each registers its environments
 _LIBRARIES = ("brax", "craftax", "gymnax", "jaxmarl", "jumanji", "mjx", "navix", "pgx")  # each a file of interop
 _ONLY_IN_JAXMARL = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
@@ -53,6 +55,7 @@ def register(
     aliases: tuple[str, ...] = (),
     options: dict[str, Any] | None = None,
     replace: bool = False,
+    text_option: str = "",
 ) -> None:
     """Make `env_id` (form `family/name`) known to `make`.
 
@@ -64,6 +67,7 @@ def register(
         aliases: Other names for it, such as Gymnasium's or JaxMARL's.
         options: Keyword arguments always given to the factory.
         replace: Whether the factory may take the place of another one with the same name.
+        text_option: The option that takes the text of a file, so that `family/FILE.txt` is this environment with it.
 
     Raises:
         ValueError: If a name is taken or has a question mark in it.
@@ -78,6 +82,8 @@ def register(
             raise ValueError(f"The environment name {name!r} is already taken; choose another, or add replace=True.")
     _FACTORIES[env_id] = factory
     _FIXED[env_id] = options or {}
+    if text_option:
+        _TEXTS[env_id.partition("/")[0]] = env_id, text_option
     _ALIASES.update(dict.fromkeys(aliases, env_id))
 
 
@@ -87,22 +93,24 @@ def make(env_id: str, **options: Any) -> Any:
     Options can stand in the name as well: `make("smax/3m?max_steps=50")`. A colon leads elsewhere: to a class, or a
     function that returns an environment, in a file or module of your own, `make("./my_env.py:MyEnv")` or
     `make("package.module:MyEnv")`, or to another library, `make("jaxmarl:overcooked")` or
-    `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`.
+    `make("gymnax:Breakout-MinAtar")`; see `jaxrl.interop`. Battles and maps come from files of text as well,
+    `make("smax/my_battle.txt")`, relative to the current folder.
 
     Raises:
-        UnknownNameError: Unknown name; the message lists the nearest ones.
+        UnknownNameError: Unknown name; the message lists the nearest ones. Or there is no such file.
         TypeError: An option that the environment does not have, or a name that is not text.
         ValueError: A value that an option cannot have.
     """
     if not isinstance(env_id, str):
         raise TypeError(f'make takes a name such as "smax/3m", not a {type(env_id).__name__}.')
     _load()
-    name, _, query = env_id.partition("?")
+    name, _, query = with_text(env_id).partition("?")
     name = _ALIASES.get(name, name)
     options = {**parse_options(query), **options}
     place, colon, attribute = name.rpartition(":")
-    if name in _FACTORIES:
-        factory = _factory(name)
+    registered, _ = _takes_text(name) or (name, "")
+    if registered in _FACTORIES:
+        factory = _factory(registered)
     elif place == _OBJECT:
         return _object(attribute)
     elif colon and place in _LIBRARIES:
@@ -116,16 +124,49 @@ def make(env_id: str, **options: Any) -> Any:
     else:
         hint = hint_elsewhere(name) or nearest(name, [*_FACTORIES, *_ALIASES])
         raise UnknownNameError(f"There is no environment {name!r}. {hint} `jaxrl envs` lists all.")
-    _check_options(name, factory, options)
-    env = factory(**_FIXED.get(name, {}), **options)
+    _check_options(registered, factory, options)
+    env = factory(**_FIXED.get(registered, {}), **options)
     if not isinstance(env, Environment):
         raise TypeError(f"{name} returns a {type(env).__name__}; it must return an environment.")
     _label(env, name=shown_name(name), made_as=spelled(name, options))
     return env
 
 
+def with_text(env_id: str) -> str:
+    """The name of a file, such as `smax/my_battle.txt`, with what is in it; all other names stay as they are.
+
+    `smax/my_battle.txt?scenario=…` makes the environment even when the file has changed or gone.
+
+    Raises:
+        UnknownNameError: There is no such file of text.
+        ValueError: It is empty, or has an & in it.
+    """
+    name, _, query = env_id.partition("?")
+    if name.endswith(".txt"):
+        _load()
+    if not (found := _takes_text(name)) or found[1] in (options := parse_options(query)):
+        return env_id
+    family, _, file = name.partition("/")
+    try:
+        lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnknownNameError(f"{family}/FILE.txt reads a file, but in {Path.cwd()}: {error}.") from None
+    for number, line in enumerate(lines, 1):
+        if "&" in line:
+            raise ValueError(f"{file}, line {number}: an & ends a text in an environment's name; leave it out.")
+    if not any(lines):
+        raise ValueError(f"{file} is empty.")
+    return spelled(f"{family}/{Path(file).name}", {**options, found[1]: "|".join(lines).rstrip("|")})
+
+
+def _takes_text(name: str) -> tuple[str, str] | None:
+    """The environment behind `family/FILE.txt`, and its option for the text; None for all other names."""
+    family, _, file = name.partition("/")
+    return _TEXTS.get(family) if file.endswith(".txt") and name not in _FACTORIES else None
+
+
 def name_of(env: Any) -> str:
-    """The name by which `make` finds an environment or its class; a name stays as it is.
+    """The name by which `make` finds an environment or its class; a name stays as it is, and a file is read.
 
     Args:
         env: An instance, which `make` returns itself unless it made it, or a class that needs no arguments; a class
@@ -147,12 +188,13 @@ def name_of(env: Any) -> str:
         call = f", env={call}()" if call.isidentifier() else ""
         advice = f"; give what it returns{call}" if inspect.isfunction(env) else ""
         raise ValueError(f"env must be a name, or an environment of jaxrl or its class; got {env!r}{advice}.")
-    return env
+    return with_text(env)
 
 
 def shared(env: Environment) -> Environment:
     """The first environment of the same registered name and options, or `env` itself: for compiled programs."""
-    factory = _FACTORIES.get(env.made_as.partition("?")[0])
+    name = env.made_as.partition("?")[0]
+    factory = _FACTORIES.get((_takes_text(name) or (name,))[0])
     return _MADE.setdefault((env.made_as, factory), env) if factory else env
 
 
@@ -163,21 +205,26 @@ def lives_here(env_id: str) -> str | None:
 
 
 def canonical(env_id: str) -> str:
-    """The name behind an alias, with the options in it; any other name stays as it is."""
+    """The name behind an alias, or with the text of a file, and its options; any other name stays as it is."""
     _load()
-    name, mark, query = env_id.partition("?")
+    name, mark, query = with_text(env_id).partition("?")
     return _ALIASES.get(name, name) + mark + query
 
 
 def shown_name(env_id: str) -> str:
     """The name under which an environment is shown, wherever it was loaded from.
 
-    It is the one behind an alias; a class in a file is shown without the folder, as `my_env.py:MyEnv`.
+    It is the one behind an alias; a class in a file is shown without the folder, as `my_env.py:MyEnv`, and a text as
+    `smax/my_battle`.
     """
     own = own_code(env_id)
+    name, mark, query = env_id.partition("?")
+    if text := _takes_text(name):
+        short = f"{name.partition('/')[0]}/{Path(name).stem}"
+        others = "&".join(pair for pair in query.split("&") if pair.partition("=")[0] != text[1])
+        return (f"{short}.txt" if short in _FACTORIES else short) + (f"?{others}" if others else "")
     if own is None or not own[0].endswith(".py"):
         return canonical(env_id)
-    _, mark, query = env_id.partition("?")
     return f"{Path(own[0]).name}:{own[1]}{mark}{query}"
 
 

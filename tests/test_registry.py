@@ -320,3 +320,84 @@ def test_the_name_of_an_environment_makes_the_same_one(name, options):
 @pytest.mark.parametrize("value", ["", "a&b=c", None, np.ones(2), [np.ones(2)], ["a&b"]])
 def test_what_no_name_can_hold_has_none(value):
     assert spelled("env", {"option": value}) == ""
+
+
+BATTLE = """; A battle & its end.
+units: smac
+m: ally marine
+z: enemy zealot
+
+....
+.m..
+=~^"
+..z.
+"""
+
+
+@pytest.fixture
+def battle(tmp_path, monkeypatch):
+    """The current folder has `battle.txt` in it, and `maps/3m.txt`."""
+    (tmp_path / "maps").mkdir()
+    for file in ("battle.txt", "maps/3m.txt"):
+        (tmp_path / file).write_text(BATTLE.replace("&", "and"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_file_of_text_is_an_environment_whose_name_holds_the_text(battle):
+    env = jaxrl.make("smax/battle.txt", max_steps=9)
+    assert env.name == "smax/battle"
+    assert (env.scenario.map_size, env.scenario.max_steps) == (8.0, 9)
+    (battle / "battle.txt").unlink()
+    again = jaxrl.make(env.made_as)
+    assert again.scenario == env.scenario
+    assert (again.name, again.made_as) == (env.name, env.made_as)
+    assert registry.name_of(again) == registry.name_of(env.made_as) == env.made_as
+    assert registry.shared(env) is registry.shared(again)
+    assert registry.shown_name(env.made_as) == "smax/battle?max_steps=9"
+
+
+def test_runs_keep_the_battle_rather_than_the_file(battle):
+    config = ippo.Config(env="smax/battle.txt?max_steps=9")
+    assert config.env == jaxrl.make("smax/battle.txt?max_steps=9").made_as
+    assert registry.canonical("smax/battle.txt?max_steps=9") == config.env
+
+
+@pytest.mark.parametrize("name", ["smax/maps/3m.txt", "smax/./maps/3m.txt", "smax/{}/maps/3m.txt"])
+def test_files_of_other_folders(battle, name):
+    env = jaxrl.make(name.format(battle))
+    assert env.name == "smax/3m.txt"  # smax/3m is another one
+    assert jaxrl.make(env.made_as).scenario == env.scenario
+
+
+def test_a_text_without_a_file_survives_in_a_name():
+    env = jaxrl.make("smax", scenario=BATTLE.replace("&", "and"))
+    assert jaxrl.make(env.made_as).scenario == env.scenario
+
+
+def test_a_map_of_text(battle):
+    (battle / "room.txt").write_text("####\n#1a#\n####\n", encoding="utf-8")
+    env = jaxrl.make("jaxnav/room.txt", num_beams=9)
+    assert env.name == "jaxnav/room"
+    assert jaxrl.make(env.made_as).map == env.map
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (None, UnknownNameError, r"smax/FILE.txt reads a file, but in .*: .*No such file.*my.txt"),
+        ("", ValueError, "my.txt is empty"),
+        (BATTLE, ValueError, "my.txt, line 1: an & ends a text in an environment's name; leave it out"),
+        ("allies: 3m\nenemys: 3m", ValueError, "Line 2, column 1: There is no 'enemys' here. Did you mean enemies"),
+    ],
+)
+def test_files_that_are_no_environment(battle, text, kind, message):
+    if text is not None:
+        (battle / "my.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(kind, match=message):
+        jaxrl.make("smax/my.txt")
+
+
+def test_families_without_texts_read_no_files():
+    with pytest.raises(UnknownNameError, match="There is no environment 'classic/my"):
+        jaxrl.make("classic/my.txt")

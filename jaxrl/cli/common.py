@@ -19,6 +19,7 @@ from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED, last_words
 from jaxrl.config import typed
 from jaxrl.errors import shell_path
+from jaxrl.registry import shown_name
 
 __all__ = [
     "WHOLE",
@@ -198,7 +199,8 @@ def stopped_by(cause: str, run_dir: Path | None) -> int:
 def new_run_dir(algo: str, env: str) -> Path:
     """A folder under runs/ that does not exist yet."""
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in env)
+    name = env if len(env) <= 100 else shown_name(env)[:100]  # a text may be in it, and folders have short names
+    readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
     folder = Path("runs") / f"{algo}-{readable}-{when}"
     number = 2
     while folder.exists():

@@ -8,6 +8,6 @@ from jaxrl.registry import register
 __all__ = ["MAPS", "JaxNav", "Map", "NamedMap", "Params", "RandomMap", "State", "parse_map"]
 
 register("jaxnav/random", RandomMap, aliases=("jaxnav",))
-register("jaxnav/own", NamedMap)
+register("jaxnav/own", NamedMap, text_option="map")
 for _name, _map in MAPS.items():
     register(f"jaxnav/{_name}", NamedMap, aliases=(_map.origin,), options={"map": _name})

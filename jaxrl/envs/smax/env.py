@@ -14,6 +14,7 @@ import numpy as np
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment, Step
 from jaxrl.envs.batching import batch_first, batch_last, map_batch, same_key, uniform_rows
+from jaxrl.envs.options import flag
 from jaxrl.envs.smax import battle, observe, terrain
 from jaxrl.envs.smax import orders as orders_of
 from jaxrl.envs.smax.battle import SPAWN_ROWS, Battle, outcome
@@ -65,7 +66,7 @@ class SMAX(MultiAgentEnvironment):
         own_losses: In self-play, how much of the opponents' reward a team loses: with 1, the default, the two sum to
             zero, and with 0 nobody has anything to lose by fighting.
         see_enemy_actions: Whether the last actions of visible opponents are observed.
-        walls_cause_death: Whether touching the border kills.
+        walls_cause_death: Whether touching the border kills (default: the scenario's own, else True).
         spawn: `"sides"` or `"smacv2"`, see `Scenario` (default: the scenario's own).
         random_types: Whether every episode draws new unit types (default: the scenario's own).
         units: The table of unit types, see `UNIT_TABLES` (default: the scenario's own, else `"smax"`).
@@ -99,7 +100,7 @@ class SMAX(MultiAgentEnvironment):
         damage_cost: float = 0.0,
         own_losses: float | None = None,
         see_enemy_actions: bool = True,
-        walls_cause_death: bool = True,
+        walls_cause_death: bool | None = None,
         spawn: Literal["sides", "smacv2"] | None = None,
         random_types: bool | None = None,
         units: str | None = None,
@@ -113,9 +114,11 @@ class SMAX(MultiAgentEnvironment):
         elif isinstance(known, Scenario) and known.units != units:
             raise ValueError(f"The scenario has the units of {known.units!r}; leave units={units!r} out.")
         own = dict(known.own_types) if isinstance(known, Scenario) else {}
-        types = {**all_types(unit_types, units), **own}
+        all_types(unit_types, units)  # raises if they are none
+        types = all_types({**own, **(unit_types or {})}, units)  # those of the scenario keep their numbers
         known = army(known, allies, enemies, spawn, random_types, tuple(types))
         changed = {"zones": None if zones is None else tuple(zones), "map_size": map_size, "max_steps": max_steps}
+        changed["deadly_border"] = None if walls_cause_death is None else flag("walls_cause_death", walls_cause_death)
         self.scenario = dataclasses.replace(known, **{name: v for name, v in changed.items() if v is not None})
         scripts = scripts_of(known.script if script is None and not callable(enemy) else script)
         ways = (mode, enemy, observation_type, action_type, attack_mode, enemy_shoots, compat)
@@ -126,7 +129,7 @@ class SMAX(MultiAgentEnvironment):
         self.enemy_policy = enemy if callable(enemy) else None
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
-        rules = (won_battle_bonus, damage_reward, damage_cost, own_losses, see_enemy_actions, walls_cause_death)
+        rules = (won_battle_bonus, damage_reward, damage_cost, own_losses, see_enemy_actions)
         selfplay, made = self.selfplay, self.scenario
         self._default_params = default_params(types, *rules, enemy_params, selfplay, made, scripts)
         heals = self._default_params.units.heal is not None

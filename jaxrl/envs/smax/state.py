@@ -138,7 +138,7 @@ def field_of(params: Params) -> Field:
 # (params.enemy, obs [E, D], action_mask [E, A], None where actions are continuous, key) -> action [E]
 EnemyPolicy = Callable[[Any, jax.Array, jax.Array | None, jax.Array], jax.Array]
 
-_SMALLEST_MAP = 8.0  # room for two teams and their jitter
+SMALLEST_MAP = 8.0  # room for two teams and their jitter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,7 +260,6 @@ def default_params(
     damage_cost: float,
     own_losses: float | None,
     see_enemy_actions: bool,
-    walls_cause_death: bool,
     enemy: Any,
     selfplay: bool,
     scenario: Scenario,
@@ -279,8 +278,8 @@ def default_params(
         raise ValueError(f"own_losses must be a number from 0 on, got {own_losses}.")
     suffered = np.float32(1.0 if own_losses is None else own_losses) if selfplay else None
     width, height = np.broadcast_to(np.asarray(map_size, np.float32), (2,))
-    if not min(width, height) >= _SMALLEST_MAP:
-        raise ValueError(f"map_size must be at least {_SMALLEST_MAP:g} map units each way, got {map_size}.")
+    if not min(width, height) >= SMALLEST_MAP:
+        raise ValueError(f"map_size must be at least {SMALLEST_MAP:g} map units each way, got {map_size}.")
     used = range(len(types)) if scenario.random_types or scenario.variable else set(scenario.unit_types)
     units, bonus = table(types, used)
     return Params(
@@ -294,7 +293,7 @@ def default_params(
         damage_cost=np.float32(damage_cost),
         own_losses=suffered,
         see_enemy_actions=np.bool_(flag("see_enemy_actions", see_enemy_actions)),
-        walls_cause_death=np.bool_(flag("walls_cause_death", walls_cause_death)),
+        walls_cause_death=np.bool_(scenario.deadly_border),
         enemy=enemy,
         bonus=bonus,
         scripts=None if scripts is None else Script(*np.asarray(scripts, np.float32).T),

@@ -26,7 +26,9 @@ __all__ = [
     "UnitStats",
     "UnitType",
     "all_types",
+    "check_type",
     "default_unit_stats",
+    "letters_of",
     "parse_army",
     "stats_of",
     "table",
@@ -120,7 +122,60 @@ class UnitStats:
     hits_ground: Any = None
 
 
-UNIT_TABLES: dict[str, dict[str, UnitType]] = {"smax": UNIT_TYPES}
+_ARMOURED = ("marauder", "stalker", "colossus", "medivac", "spine_crawler")
+_ARMOURED_5, _ARMOURED_10 = (tuple((name, extra) for name in _ARMOURED) for extra in (5.0, 10.0))
+_LIGHT_5 = tuple((name, 5.0) for name in ("marine", "zealot", "zergling", "hydralisk"))
+_ZERG: dict[str, Any] = {"regen": 0.38}
+_GROUND: dict[str, Any] = {"hits_air": False}
+_BEAM: dict[str, Any] = {"splash": 1, "splash_radius": 1.4, "splash_depth": 0.15}
+_BLAST: dict[str, Any] = {"splash": 1, "splash_radius": 2.2, "splash_depth": 2.2, "suicide": True}
+_HEALS: dict[str, Any] = {"heal": 9, "energy": 200, "energy_start": 50, "energy_cost": 3, "energy_regen": 0.5625}
+# StarCraft's units with the numbers of SMAClite (Michalski et al. 2023, https://github.com/uoe-agents/smaclite), and
+# SMAX's hydralisk. Ranges stand as there, from rim to rim, and `_centred` counts 0.7 for the target's body, which is
+# 0.375 to 1 there; so the colossus is 0.625 wide rather than 1, or else no zergling would reach it. A baneling explodes
+# about its target rather than itself, and beams are ellipses. Only the crawler looks farther than 9.
+_SMAC = {
+    "marine": UnitType(45, 6, 5, 0.61, 3.15, 0.375, 9),
+    "marauder": UnitType(125, 10, 6, 1.07, 3.15, 0.5625, 9, armour=1, bonus=_ARMOURED_10, **_GROUND),
+    "medivac": UnitType(150, 0, 4, 1.0, 3.5, 0.75, 9, armour=1, flies=True, **_HEALS),
+    "stalker": UnitType(80, 13, 6, 1.34, 4.13, 0.625, 9, shield=80, armour=1, bonus=_ARMOURED_5),
+    "zealot": UnitType(100, 8, 0.1, 0.86, 3.15, 0.5, 9, shield=50, armour=1, hits=2, **_GROUND),
+    "colossus": UnitType(
+        *(200, 10, 7, 1.07, 3.15, 0.625, 9), shield=150, armour=1, hits=2, bonus=_LIGHT_5, **_BEAM, **_GROUND
+    ),
+    "zergling": UnitType(35, 5, 0.1, 0.497, 4.13, 0.375, 9, **_ZERG, **_GROUND),
+    "baneling": UnitType(30, 80, 0.25, 1.0, 3.15, 0.375, 9, **_BLAST, **_ZERG, **_GROUND),
+    "hydralisk": UnitType(80, 12, 5, 0.59, 3.15, 0.625, 9, **_ZERG),
+    "spine_crawler": UnitType(*(300, 25, 7, 1.32, 0, 0.5, 10), armour=2, bonus=_ARMOURED_5, **_ZERG, **_GROUND),
+}
+
+# TABX's units (https://github.com/ku-dmlab/TABX), which see the whole of its field, 121 x 78. There, the range begins
+# at 0.7 of a unit's radius, and the target's body counts as large as its own; a farmer would not reach a mammoth, whose
+# radius is 4.25, so it is 3 here. Healing comes evenly rather than every two seconds.
+_FIELD = 144.0
+_TABX = {
+    "farmer": UnitType(60, 14, 2.5, 2.5, 1.1, 1, _FIELD, price=120),
+    "assassin": UnitType(70, 22, 2.5, 1.5, 1.4, 1, _FIELD, price=430),
+    "theking": UnitType(346, 46, 3.2, 2.5, 1.2, 1.47, _FIELD, price=1320),
+    "mammoth": UnitType(685, 20, 3, 6.5, 1.2, 3, _FIELD, price=980),
+    "archer": UnitType(40, 28, 27, 8, 1, 1, _FIELD, price=450),
+    "cannon": UnitType(100, 80, 40, 10, 0.5, 1, _FIELD, price=1080),
+    "deadeye": UnitType(40, 25, 20, 8, 1.1, 1, _FIELD, price=470),
+    "healer": UnitType(25, 0, 10, 2, 1, 1, _FIELD, heal=3.5, price=190),
+    "paladin": UnitType(220, 0, 7.5, 2, 1.2, 1.32, _FIELD, heal=3, price=230),
+}
+
+
+def _centred(types: dict[str, UnitType], own: float, other: float) -> dict[str, UnitType]:
+    """The types with ranges from centre to centre: `own` of their radius more, and `other` for the target's body."""
+    return {name: unit._replace(range=round(unit.range + own * unit.radius + other, 4)) for name, unit in types.items()}
+
+
+UNIT_TABLES: dict[str, dict[str, UnitType]] = {
+    "smax": UNIT_TYPES,
+    "smac": _centred(_SMAC, 1.0, 0.7),
+    "tabx": _centred(_TABX, 1.7071, 0.0),
+}
 
 
 def all_types(own: Any, units: str = "smax") -> dict[str, Any]:
@@ -156,7 +211,7 @@ def table(types: Mapping[str, Any], used: Iterable[int] = ()) -> tuple[UnitStats
     Raises:
         ValueError: A row lacks the first seven numbers, or has one that is invalid in a battle; the message names both.
     """
-    rows = [_row(name, row, tuple(types)) for name, row in types.items()]
+    rows = [check_type(name, row, tuple(types)) for name, row in types.items()]
     here = [rows[kind] for kind in used]
     columns: dict[str, np.ndarray] = {
         name: np.asarray([getattr(row, name) for row in rows], np.float32) for name in UnitType._fields[:7]
@@ -172,8 +227,8 @@ def table(types: Mapping[str, Any], used: Iterable[int] = ()) -> tuple[UnitStats
     return UnitStats(**columns), np.asarray(bonus, np.float32) if "armour" in columns else None
 
 
-def _row(name: str, row: Any, names: tuple[str, ...]) -> UnitType:
-    """A row of the table, checked."""
+def check_type(name: str, row: Any, names: tuple[str, ...]) -> UnitType:
+    """A row of the table, checked; raises ValueError otherwise. `names` are the types on which it can have a bonus."""
     try:
         unit = UnitType(**row) if isinstance(row, Mapping) else UnitType(*row)
     except TypeError:
@@ -217,6 +272,7 @@ def stats_of(table: UnitStats, unit_type: Any) -> UnitStats:
 
 
 _LETTERS = {"m": "marine", "M": "marauder", "s": "stalker", "z": "zealot", "h": "hydralisk"}  # SMAC's map names
+_LETTERS |= {"b": "baneling", "c": "colossus", "d": "medivac", "sc": "spine_crawler", "zg": "zergling"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,6 +300,8 @@ class Scenario:
     zones: tuple[Zone, ...] = ()
     map_size: float | tuple[float, float] = 32.0
     max_steps: int = 100
+    deadly_border: bool = True
+    """Whether touching the map's border kills, as in JaxMARL."""
     script: str | None = None
     """Who plays the enemies, see `orders.SCRIPTS`."""
 
@@ -257,8 +315,8 @@ def parse_army(army: str | Sequence[str], names: tuple[str, ...] = UNIT_NAMES) -
     """The unit types of an army, as indices into `names`, in the order written.
 
     Args:
-        army: Counts and types such as `"3s5z"` or `"2zergling1marauder"`, or a list of type names. Letters are those
-            of SMAC's map names: m marine, M marauder, s stalker, z zealot, h hydralisk.
+        army: Counts and types such as `"3s5z"` or `"2zergling1marauder"`, or a list of type names. For letters see
+            `letters_of`.
         names: The existing types.
 
     Raises:
@@ -274,16 +332,25 @@ def parse_army(army: str | Sequence[str], names: tuple[str, ...] = UNIT_NAMES) -
         raise ValueError(f"An army is written as counts and types, such as {_forms(names)}; got {army!r}.")
     if not words:
         raise ValueError(f"An army needs at least one unit; got {army!r}.")
-    units = [word if word in names else _LETTERS.get(word, word) for word in words]
+    letters = letters_of(names)
+    units = [word if word in names else letters.get(word, word) for word in words]
     for unit in units:
         if unit not in names:
             raise ValueError(f"There is no unit type {unit!r}; an army is written such as {_forms(names)}.")
     return tuple(names.index(unit) for unit in units)
 
 
+def letters_of(names: Iterable[str]) -> dict[str, str]:
+    """What stands for each of these types in an army: SMAC's letters, such as m, and TABX's capitals, such as F."""
+    pairs = [*_LETTERS.items(), *zip("FSKMACDHP", _TABX, strict=True)]
+    return {letter: name for letter, name in pairs if name in names}
+
+
 def _forms(names: tuple[str, ...]) -> str:
-    letters = ", ".join(f"{letter} {name}" for letter, name in _LETTERS.items())
-    return f"3s5z ({letters}) or 2{names[-1]} (any of {', '.join(names)})"
+    known = letters_of(names)
+    letters = ", ".join(f"{letter} {name}" for letter, name in known.items())
+    example = "3s5z" if {"s", "z"} <= set(known) else "2F1K"
+    return f"{example} ({letters}) or 2{names[-1]} (any of {', '.join(names)})"
 
 
 def _named(name: str) -> Scenario:
