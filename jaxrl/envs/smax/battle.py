@@ -132,6 +132,7 @@ class Battle:
             state.move[:, 1],
             attack.astype(jnp.float32) / most,
             mirrored.astype(jnp.float32) / most,
+            state.heading,
         )
 
     def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:
@@ -153,11 +154,17 @@ class Battle:
         return jnp.where(is_type[None], rows[:, None], 0.0).sum(2)
 
     def sees(self, team: int, state: State, params: Params) -> jax.Array | None:
-        """Which units of a team see which opponents as far as zones are concerned: bool `[M, J, …]`; None: all do."""
-        if params.zones is None:
+        """Which units of a team see which opponents past zones, and look their way: bool `[M, J, …]`; None: all do."""
+        if params.zones is None and state.heading is None:
             return None
         bodies, (own, other) = bodies_of(state), self.teams[:: -1 if team else 1]
         seer, seen = (bodies.x[own], bodies.y[own]), (bodies.x[other], bodies.y[other])
+        in_view = None
+        if state.heading is not None:
+            angle = self.stats(state.unit_type, params).sight_angle
+            in_view = observe.in_view(seer, seen, state.heading[own], angle[own])
+        if params.zones is None:
+            return in_view
         behind = terrain.blocked_lines(params.zones, seer, seen)
         covered = terrain.hidden(params.zones, seer, seen)
         if bodies.exposed is not None:
@@ -166,7 +173,8 @@ class Battle:
         if flies is not None:
             behind &= ~flies[own][:, None] & ~flies[other][None]
             covered &= ~flies[other][None]
-        return ~(behind | covered)
+        visible = ~(behind | covered)
+        return visible if in_view is None else visible & in_view
 
     def all_see(self, team: int, state: State, params: Params) -> jax.Array | None:
         """The same for mates, who always see each other, and opponents: bool `[M, N, …]`, own units first."""
@@ -177,7 +185,7 @@ class Battle:
 
     def can_shoot(self, team: int, state: State, params: Params) -> jax.Array | None:
         """Which units of a team can shoot which opponents, were they in range: bool `[M, J, …]`; None: all can."""
-        if params.zones is None and params.units.flies is None:
+        if params.zones is None and params.units.flies is None and state.heading is None:
             return None
         own, other = self.teams[:: -1 if team else 1]
         sees, hits = self.sees(team, state, params), abilities.can_hit(self.stats(state.unit_type, params), own, other)
@@ -205,6 +213,7 @@ class Battle:
         orders: Orders | None,
         memory: Memory | Sometimes | None,
         step: jax.Array,
+        heading: jax.Array | None = None,
     ) -> State:
         """The kernel's arrays as a state; without orders, no unit has moved or attacked yet."""
         still = jnp.zeros_like(bodies.x)
@@ -222,7 +231,31 @@ class Battle:
             unhurt=bodies.unhurt,
             energy=bodies.energy,
             exposed=bodies.exposed,
+            heading=heading,
         )
+
+    def heading(self, state: State, orders: Orders) -> jax.Array | None:
+        """Where units look after a step with these orders, `[N, 2, …]`: at their target, or the way they walk."""
+        if state.heading is None:
+            return None
+        aims = dynamics.aims_of(orders)
+        if orders.patient is not None:
+            aims = jnp.maximum(aims, orders.patient)
+        place = jnp.stack(
+            [dynamics.gather(axis, aims) for axis in (state.position[:, 0], state.position[:, 1])], axis=1
+        )
+        move = jnp.stack([orders.move_x, orders.move_y], axis=1)
+        way = jnp.where((aims >= 0)[:, None], place - state.position, move)
+        length = jnp.sqrt((way * way).sum(1, keepdims=True))
+        return jnp.where(length > 0, way / jnp.maximum(length, 1e-6), state.heading)
+
+    def first_heading(self, unit_type: jax.Array, params: Params) -> jax.Array | None:
+        """Where units look at the start of a battle, `[N, 2, …]`: to the other side."""
+        if params.units.sight_angle is None:
+            return None
+        side = np.where(np.arange(self.num_units) < self.num_allies, 1.0, -1.0)
+        x = jnp.broadcast_to(side.reshape(-1, *(1,) * (unit_type.ndim - 1)), unit_type.shape).astype(jnp.float32)
+        return jnp.stack([x, jnp.zeros_like(x)], axis=1)
 
 
 def _beside(leaf: Any, axes: int, batch_ndim: int) -> jax.Array:

@@ -23,6 +23,7 @@ __all__ = [
     "Bodies",
     "Field",
     "Orders",
+    "aims_of",
     "gather",
     "inside",
     "new_bodies",
@@ -164,7 +165,7 @@ def _left_over(
     force, gained = damage, None
     if strikes is not None:
         num_allies = len(orders.ally_target)
-        share = abilities.struck(bodies.x, bodies.y, _aims_of(orders), fired, stats, num_allies)
+        share = abilities.struck(bodies.x, bodies.y, aims_of(orders), fired, stats, num_allies)
         force, damage = (share * strikes.force).sum(0), (share * strikes.wound).sum(0)
     if shield is not None and unhurt is not None:
         shield, unhurt, damage = abilities.absorb(shield, unhurt, force, damage, stats, field.dt)
@@ -186,7 +187,7 @@ def _left_over(
     return left, (shield, unhurt, energy, exposed)
 
 
-def _aims_of(orders: Orders) -> jax.Array:
+def aims_of(orders: Orders) -> jax.Array:
     """The unit at which each one shoots, `[N, …]`, as an index among all, or -1."""
     num_allies = orders.ally_target.shape[0]
     aims = jnp.concatenate([orders.ally_target + num_allies, orders.enemy_target])
@@ -216,7 +217,7 @@ def _shots(
 
 def _shots_at_once(bodies: Bodies, orders: Orders, stats: UnitStats, alive: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`_shots` of both teams in one piece, for accelerators, where each concatenation is a kernel."""
-    aims = _aims_of(orders)
+    aims = aims_of(orders)
     dx = bodies.x - gather(bodies.x, aims)
     dy = bodies.y - gather(bodies.y, aims)
     near = dx * dx + dy * dy < jnp.square(stats.range)

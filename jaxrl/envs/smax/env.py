@@ -276,7 +276,8 @@ class SMAX(MultiAgentEnvironment):
         orders, memory, deviation = self._orders(key, state, action, params)
         stats = self.battle.stats(state.unit_type, params)
         ticks = self.battle.fight(bodies_of(state), state.unit_type, orders, stats, params, deviation, trace=True)
-        return jax.vmap(lambda bodies: self.battle.pack(bodies, state.unit_type, orders, memory, state.step + 1))(ticks)
+        fixed = (state.unit_type, orders, memory, state.step + 1, self.battle.heading(state, orders))
+        return jax.vmap(lambda bodies: self.battle.pack(bodies, *fixed))(ticks)
 
     def draw(self, states: State, params: Params | None = None) -> Scene:
         return draw(self, states, params)
@@ -336,7 +337,8 @@ class SMAX(MultiAgentEnvironment):
                 drawn = uniform_rows(key, 1, SPAWN_ROWS - 2)[0] * params.scripts.random.shape[0]
                 own = own._replace(script=jnp.floor(drawn).astype(jnp.int32))
             memory = orders_of.Sometimes(own, uniform_rows(key, 1, SPAWN_ROWS - 1)[0] < share) if share else own
-        return self.battle.pack(bodies, types, None, memory, jnp.zeros(key.shape, jnp.int32))
+        heading = self.battle.first_heading(types, params)
+        return self.battle.pack(bodies, types, None, memory, jnp.zeros(key.shape, jnp.int32), heading)
 
     def _advance(
         self, key: jax.Array, state: State, action: jax.Array, params: Params, deviation: Any = None
@@ -350,7 +352,8 @@ class SMAX(MultiAgentEnvironment):
         after = self.battle.fight(
             before, state.unit_type, orders, stats, params, drawn if deviation is None else deviation
         )
-        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1)
+        heading = self.battle.heading(state, orders)
+        next_state = self.battle.pack(after, state.unit_type, orders, memory, state.step + 1, heading)
         there = state.unit_type >= 0 if self.scenario.variable else None
         return next_state, *outcome(self.battle, self.options, before, after, stats, next_state.step, params, there)
 

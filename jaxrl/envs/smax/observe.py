@@ -30,6 +30,7 @@ __all__ = [
     "flip",
     "global_state",
     "in_range",
+    "in_view",
     "mirror",
     "num_extras",
     "own_features",
@@ -59,6 +60,7 @@ class Surroundings(NamedTuple):
     move_y: jax.Array
     attack: jax.Array  # last attack, already scaled to 0 … 1
     attack_mirrored: jax.Array  # the same with the attacked units numbered from the other end
+    heading: jax.Array | None = None  # [N, 2, …]; None where all see all around
 
     @property
     def alive(self) -> jax.Array:
@@ -75,12 +77,28 @@ def mirror(surroundings: Surroundings, num_allies: int, width: jax.Array) -> Sur
     """The surroundings from the enemies' view: they come first, and left and right are swapped."""
     surroundings = jax.tree.map(lambda leaf: jnp.concatenate([leaf[num_allies:], leaf[:num_allies]]), surroundings)
     bodies = surroundings.bodies._replace(x=width - surroundings.bodies.x)
-    return surroundings._replace(bodies=bodies, move_x=-surroundings.move_x, attack=surroundings.attack_mirrored)
+    surroundings = surroundings._replace(
+        bodies=bodies, move_x=-surroundings.move_x, attack=surroundings.attack_mirrored
+    )
+    if surroundings.heading is None:
+        return surroundings
+    heading = jnp.stack([-surroundings.heading[:, 0], surroundings.heading[:, 1]], axis=1)
+    return surroundings._replace(heading=heading)
+
+
+def in_view(
+    seer: tuple[jax.Array, jax.Array], seen: tuple[jax.Array, jax.Array], heading: jax.Array, angle: jax.Array
+) -> jax.Array:
+    """Who is in whose field of view, `angle[M, …]` degrees about `heading[M, 2, …]`: bool `[M, J, …]`."""
+    dx, dy = seen[0][None] - seer[0][:, None], seen[1][None] - seer[1][:, None]
+    along = dx * heading[:, None, 0] + dy * heading[:, None, 1]
+    least = jnp.cos(jnp.deg2rad(angle / 2))[:, None]
+    return along >= least * jnp.sqrt(dx * dx + dy * dy) - 1e-5
 
 
 def num_extras(units: UnitStats) -> int:
-    """How many numbers about a unit follow its type: the shield and the energy left, where there are such."""
-    return (units.shield is not None) + (units.heal is not None)
+    """How many numbers about a unit follow its type: shield, energy, the way it looks (2), where there are such."""
+    return (units.shield is not None) + (units.heal is not None) + 2 * (units.sight_angle is not None)
 
 
 def with_zones(
@@ -281,10 +299,13 @@ def _with_type(surroundings: Surroundings, rows: list[jax.Array]) -> jax.Array:
 
 
 def _extras(surroundings: Surroundings) -> list[jax.Array]:
-    """What is left of shields and of healers' energy, as parts of the most, where there are such: `[N, …]` each."""
+    """What is left of shields and of healers' energy, as parts of the most, and the way that a unit looks, where there
+    are such: `[N, …]` each.
+    """
     bodies, stats = surroundings.bodies, surroundings.stats
     pairs = ((bodies.shield, stats.shield), (bodies.energy, stats.energy))
-    return [left / jnp.maximum(most, 1.0) for left, most in pairs if left is not None]
+    parts = [left / jnp.maximum(most, 1.0) for left, most in pairs if left is not None]
+    return parts if surroundings.heading is None else [*parts, surroundings.heading[:, 0], surroundings.heading[:, 1]]
 
 
 def _health_fraction(surroundings: Surroundings) -> jax.Array:

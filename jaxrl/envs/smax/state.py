@@ -116,6 +116,8 @@ class State:
     """`[N]`, what healers have left."""
     exposed: jax.Array | None = None
     """`[N]` seconds for which cover does not hide a unit, because it has shot; None without zones."""
+    heading: jax.Array | None = None
+    """`[N, 2]`, the direction in which a unit looks; None where all see all around."""
 
     @property
     def alive(self) -> jax.Array:
@@ -305,7 +307,8 @@ def default_params(
 def _groups(params: Params) -> tuple[Any, ...]:
     """What only some battles have."""
     of_units = (
-        getattr(params.units, name) for name in ("shield", "regen", "armour", "splash", "suicide", "heal", "flies")
+        getattr(params.units, name)
+        for name in ("shield", "regen", "armour", "splash", "suicide", "heal", "flies", "sight_angle")
     )
     return (params.scripts, params.zones, params.lineup, *of_units)
 

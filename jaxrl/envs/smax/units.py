@@ -65,6 +65,7 @@ class UnitType(NamedTuple):
     flies: bool = False  # over walls, zones and other units
     hits_air: bool = True
     hits_ground: bool = True
+    sight_angle: float = 360.0  # degrees about the way it last walked or shot, in which it sees opponents
     price: float = 0.0  # for armies of equal price
 
 
@@ -120,6 +121,7 @@ class UnitStats:
     flies: Any = None
     hits_air: Any = None
     hits_ground: Any = None
+    sight_angle: Any = None
 
 
 _ARMOURED = ("marauder", "stalker", "colossus", "medivac", "spine_crawler")
@@ -198,6 +200,7 @@ _GROUPS = (  # the fields that decide whether a group is on, and those that go w
     (("suicide",), ()),
     (("heal",), ("energy", "energy_start", "energy_cost", "energy_regen")),
     (("flies",), ("hits_air", "hits_ground")),
+    (("sight_angle",), ()),
 )
 
 

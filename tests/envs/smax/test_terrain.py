@@ -7,7 +7,7 @@ import pytest
 
 from jaxrl.envs.smax import terrain
 from jaxrl.envs.smax.terrain import Zone, zones_of
-from tests.envs.smax.sandbox import DUMMY, RIFLE, RIGHT, STOP, attack, battle, play, start
+from tests.envs.smax.sandbox import DUMMY, LEFT, RIFLE, RIGHT, STOP, UP, attack, battle, play, start
 
 FAR = (28.0, 28.0)
 
@@ -93,6 +93,28 @@ def test_walls_block_sight_and_shots_where_asked(effect, seen):
     assert env.action_mask(state)[0, attack(0)] == seen
     states, _ = play(env, state, [attack(0), STOP])
     assert (states.health[0, 1] < 100) == seen
+
+
+def test_a_cone_of_sight_turns_with_walking_and_shooting():
+    """Units with 90 degrees see nobody behind or beside them; they begin looking to the other side."""
+    scout = RIFLE._replace(sight_angle=90.0)
+    places = [(14.0, 10.0), (10.0, 10.0), (14.0, 13.5), (17.0, 12.0)]
+    env = battle({"scout": scout, "dummy": DUMMY}, ["scout"], ["dummy"] * 3, places)
+    state = start(env)
+
+    def seen(state):
+        return np.asarray(env.observation(state))[0].reshape(-1)[: 3 * 17].reshape(3, 17)[:, 0] > 0
+
+    np.testing.assert_array_equal(seen(state), [False, False, True])
+    np.testing.assert_array_equal(env.action_mask(state)[0, 5:], [False, False, True])
+    for action, expected in ((UP, [False, True, False]), (LEFT, [True, False, False]), (STOP, [False, False, True])):
+        after = jax.tree.map(lambda leaf: leaf[0], play(env, state, [action, STOP, STOP, STOP])[0])
+        np.testing.assert_array_equal(seen(after), expected)
+    after = jax.tree.map(lambda leaf: leaf[0], play(env, state, [attack(2), STOP, STOP, STOP])[0])
+    np.testing.assert_allclose(after.heading[0], np.asarray([3, 2]) / np.sqrt(13), atol=1e-5)
+    # Nobody shoots what is behind.
+    states, _ = play(env, state, [attack(0), STOP, STOP, STOP])
+    assert states.health[0, 1] == 100
 
 
 def test_lines_of_sight_against_slow_numpy():
