@@ -8,6 +8,7 @@ from jaxrl.envs.smax.terrain import Zone
 from jaxrl.envs.smax.units import (
     SCENARIOS,
     UNIT_NAMES,
+    UNIT_TABLES,
     UNIT_TYPES,
     Scenario,
     UnitStats,
@@ -23,6 +24,7 @@ __all__ = [
     "SCRIPTS",
     "SMAX",
     "UNIT_NAMES",
+    "UNIT_TABLES",
     "UNIT_TYPES",
     "EnemyPolicy",
     "Params",

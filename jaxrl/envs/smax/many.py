@@ -170,14 +170,14 @@ class _Shop:
         """Random units until the budget is spent or the places are taken: int32 `[places]`, -1 where nobody is."""
 
         def buy(left: jax.Array, draw: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            key, first = draw
+            noise, first = draw
             able = self.sold & (self.price <= left) & (self.fights | ~first)
-            kind = jax.random.categorical(key, jnp.where(able, 0.0, -jnp.inf))
-            kind = jnp.where(able.any(), kind, -1).astype(jnp.int32)
+            kind = jnp.where(able.any(), jnp.argmax(jnp.where(able, noise, -1.0)), -1).astype(jnp.int32)
             return left - jnp.where(kind >= 0, jnp.asarray(self.price)[kind], 0.0), kind
 
         first = np.arange(places) == 0
-        return jax.lax.scan(buy, jnp.float32(self.budget), (jax.random.split(key, places), first))[1]
+        noise = jax.random.uniform(key, (places, len(self.price)))
+        return jax.lax.scan(buy, jnp.float32(self.budget), (noise, first))[1]
 
     def two_armies(self, key: jax.Array, places: int) -> jax.Array:
         """Two random armies of about the same price: int32 `[2 places]`.

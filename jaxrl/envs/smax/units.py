@@ -151,20 +151,20 @@ _SMAC = {
     "spine_crawler": UnitType(*(300, 25, 7, 1.32, 0, 0.5, 10), armour=2, bonus=_ARMOURED_5, **_ZERG, **_GROUND),
 }
 
-# TABX's units (https://github.com/ku-dmlab/TABX), which see the whole of its field, 121 x 78. There, the range begins
+# TABX's units (https://github.com/ku-dmlab/TABX), whose sight reaches across its field, 121 x 78. There, a range begins
 # at 0.7 of a unit's radius, and the target's body counts as large as its own; a farmer would not reach a mammoth, whose
 # radius is 4.25, so it is 3 here. Healing comes evenly rather than every two seconds.
 _FIELD = 144.0
 _TABX = {
-    "farmer": UnitType(60, 14, 2.5, 2.5, 1.1, 1, _FIELD, price=120),
-    "assassin": UnitType(70, 22, 2.5, 1.5, 1.4, 1, _FIELD, price=430),
-    "theking": UnitType(346, 46, 3.2, 2.5, 1.2, 1.47, _FIELD, price=1320),
-    "mammoth": UnitType(685, 20, 3, 6.5, 1.2, 3, _FIELD, price=980),
-    "archer": UnitType(40, 28, 27, 8, 1, 1, _FIELD, price=450),
-    "cannon": UnitType(100, 80, 40, 10, 0.5, 1, _FIELD, price=1080),
-    "deadeye": UnitType(40, 25, 20, 8, 1.1, 1, _FIELD, price=470),
-    "healer": UnitType(25, 0, 10, 2, 1, 1, _FIELD, heal=3.5, price=190),
-    "paladin": UnitType(220, 0, 7.5, 2, 1.2, 1.32, _FIELD, heal=3, price=230),
+    "farmer": UnitType(60, 14, 2.5, 2.5, 1.1, 1, _FIELD, sight_angle=90, price=120),
+    "assassin": UnitType(70, 22, 2.5, 1.5, 1.4, 1, _FIELD, sight_angle=90, price=430),
+    "theking": UnitType(346, 46, 3.2, 2.5, 1.2, 1.47, _FIELD, sight_angle=90, price=1320),
+    "mammoth": UnitType(685, 20, 3, 6.5, 1.2, 3, _FIELD, sight_angle=90, price=980),
+    "archer": UnitType(40, 28, 27, 8, 1, 1, _FIELD, sight_angle=90, price=450),
+    "cannon": UnitType(100, 80, 40, 10, 0.5, 1, _FIELD, sight_angle=90, price=1080),
+    "deadeye": UnitType(40, 25, 20, 8, 1.1, 1, _FIELD, sight_angle=90, price=470),
+    "healer": UnitType(25, 0, 10, 2, 1, 1, _FIELD, sight_angle=90, heal=3.5, price=190),
+    "paladin": UnitType(220, 0, 7.5, 2, 1.2, 1.32, _FIELD, sight_angle=90, heal=3, price=230),
 }
 
 

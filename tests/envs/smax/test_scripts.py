@@ -61,7 +61,8 @@ def arena(name: str, first: Script, second: Script, number: int = 512, steps: in
         order, before = orders.join(*teams), bodies_of(state)
         stats = kernel.stats(state.unit_type, params)
         after = kernel.fight(before, state.unit_type, order, stats, params, kernel.deviation(draws[0], params))
-        state = kernel.pack(after, state.unit_type, order, None, state.step + 1)
+        heading = kernel.heading(state, order)
+        state = kernel.pack(after, state.unit_type, order, None, state.step + 1, heading)
         dead = [(after.health[rows] <= 0).all(0) for rows in kernel.teams]
         won = jnp.stack([dead[1] & ~dead[0], dead[0] & ~dead[1]]) & ~over
         return (state, memories, over | dead[0] | dead[1], wins + won.sum(1)), None
