@@ -12,7 +12,7 @@ from scipy import stats
 
 import jaxrl
 from jaxrl.envs.batching import batch_first, uniform_rows
-from jaxrl.envs.smax import SMAX, battle, orders
+from jaxrl.envs.smax import SMAX, Zone, battle, orders
 from jaxrl.envs.smax.orders import MIXTURES, SCRIPTS, Script
 from jaxrl.envs.smax.state import bodies_of, field_of
 from tests.envs.smax.sandbox import DUMMY, STOP
@@ -134,12 +134,26 @@ def test_a_script_that_retreats_walks_away_from_the_nearest():
         assert order.move_x[1] == moves
 
 
+MIRRORED = tuple(
+    Zone(kind, x, y, 2, 1.5, kind == "slow")
+    for kind, y in (("wall", 14), ("slow", 18), ("cover", 16), ("burn", 10))
+    for x in (12, 20)
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smax/3m", "smax/2s3z"])
-def test_both_sides_win_as_often(name):
-    """2,000 battles of an expert against itself from starts that mirror each other on average."""
-    first, second = arena(name, SCRIPTS["expert"], SCRIPTS["expert"], 2000)
-    assert first + second > 1500
+@pytest.mark.parametrize(
+    ("name", "zones"),
+    [
+        ("smax/3m", ()),
+        ("smax/2s3z", MIRRORED),
+        ("smax?units=smac&allies=1medivac2stalker3zealot1baneling1colossus", ()),
+    ],
+)
+def test_both_sides_win_as_often(name, zones):
+    """2,000 battles of an expert against itself, from starts and between zones that mirror each other."""
+    first, second = arena(name, SCRIPTS["expert"], SCRIPTS["expert"], 2000, zones=zones)
+    assert first + second > 500
     assert stats.binomtest(first, first + second).pvalue > 1e-3
 
 
