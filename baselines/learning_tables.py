@@ -219,3 +219,13 @@ def levels() -> list[Row]:
         method, _, steps = name.rpartition("_")
         rows.append((f"`{method}`", steps.replace("m", " M"), *found))
     return rows
+
+
+def levels_jaxnav() -> list[Row]:
+    """A row per number of robots and method: one seed's win rate on other maps, and on the worst of them."""
+    rows: list[Row] = [("robots", "levels", "steps", "win rate", "on the worse half", "on the worst tenth")]
+    for about in load(RESULTS / "levels_jaxnav.json")["methods"].values():
+        rates = (about["win_rate"], about["worst"]["0.5"], about["worst"]["0.1"])
+        steps = f"{about['steps'] / 1e6:g} M"
+        rows.append((str(about["robots"]), f"`{about['levels']}`", steps, *(f"{rate:.2f}" for rate in rates)))
+    return rows

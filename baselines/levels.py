@@ -1,10 +1,13 @@
-"""What choosing levels wins on mazes: `python baselines/levels.py --runs runs/levels`; it goes on where it was stopped.
+"""What choosing levels wins: `python baselines/levels.py --runs runs/levels`; it goes on where it was stopped.
 
 Each method trains five seeds of PPO with a GRU on maze/13 (`METHODS`; the hyperparameters are the preset's, which were
 chosen with random levels on other seeds). All environment steps count, also those that only judge levels. Then each
 plays 500 random mazes that have a way to the goal, and the eight of the literature, ten sampled episodes of each in two
 evaluations. The numbers go to results/levels_maze.json, the curves of training to results/levels. `--steps` trains for
 longer, `--methods` only some.
+
+`--robots 1` and `--robots 4` compare random levels with SFL on JaxNav's maps with `fill=0.6`, by one seed of IPPO, on
+300 other maps; the numbers go to results/levels_jaxnav.json.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ METHODS = {
 }
 TRAIN = "train ppo --env maze/13 --preset maze --num-seeds 5 --no-pictures"
 TRIES = 10
+ROBOTS = "jaxnav/random?num_agents={}&fill=0.6"
+TRAIN_ROBOTS = "train ippo --log-info arrived crashed --seed 10 --quiet --no-pictures"
+ROBOTS_METHODS = {"dr": "dr", "sfl": "sfl?keep=64&candidates=256&steps=1000&every=160"}
 
 
 def command(*arguments: str) -> None:
@@ -82,10 +88,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=3_000_000)
+    parser.add_argument("--robots", type=int, choices=(1, 4), help="train in JaxNav instead of mazes")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     arguments = parser.parse_args()
     folder, steps = arguments.runs, arguments.steps
     folder.mkdir(parents=True, exist_ok=True)
+    if arguments.robots:
+        compare_robots(folder, arguments.robots, steps)
+        return
     sets, rows = make_sets(folder), {}
     curves = RESULTS / "levels"
     curves.mkdir(exist_ok=True)
@@ -106,6 +116,37 @@ def main() -> None:
     path = RESULTS / "levels_maze.json"
     known = json.loads(path.read_text())["methods"] if path.exists() else {}
     kept = {"levels": {"solvable": 500, "held_out": mazes}, "tries": TRIES, "methods": known | rows}
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def compare_robots(folder: Path, robots: int, steps: int) -> None:
+    """Train what is missing in JaxNav with so many robots, play, and keep the numbers."""
+    word = {1: "one", 4: "four"}[robots]
+    env, levels = ROBOTS.format(robots), folder / f"{word}.npz"
+    path = RESULTS / "levels_jaxnav.json"
+    kept = json.loads(path.read_text()) if path.exists() else {"levels": 300, "tries": TRIES, "methods": {}}
+    if not levels.exists():
+        command("levels", "make", env, "--count", "300", "--seed", "7", "--out", str(levels))
+    for method, words in ROBOTS_METHODS.items():
+        run = folder / f"{word}_{method}_s10"
+        if not (run / "run.json").exists():
+            options = ("--env", env, "--levels", words, "--total-timesteps", str(steps))
+            command(*TRAIN_ROBOTS.split(), *options, "--run-dir", str(run))
+        if not (run / f"levels-{levels.stem}.json").exists():
+            command("eval", str(run), "--levels", str(levels), "--tries", str(TRIES))
+        record(run, RESULTS / "levels")
+        first, second = results_of(run, levels.stem)
+        about = json.loads((run / "run.json").read_text())
+        kept["methods"][run.name] = {
+            "command": about["command"],
+            "git": about["git"],
+            "seconds": about["train_seconds"],
+            "robots": robots,
+            "levels": words,
+            "steps": about["config"]["total_timesteps"],
+            "win_rate": float(second.mean()),
+            "worst": {str(a): float(worst_levels(first[0], second[0], [a])[0]) for a in (0.1, 0.5)},
+        }
     path.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -12,6 +12,7 @@ from learning_tables import (
     hide_and_seek,
     kitchen_speed,
     levels,
+    levels_jaxnav,
     objects_moved,
     recovery,
     returned_by_run,
@@ -76,7 +77,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
     ROOT / "README.md": {"peers": readme},
     ROOT / "baselines" / "README.md": {"provenance": provenance},
     ROOT / "docs" / "accelerators.md": {"kernels": kernels},
-    ROOT / "docs" / "levels.md": {"levels": levels},
+    ROOT / "docs" / "levels.md": {"levels": levels, "levels on JaxNav": levels_jaxnav},
     ROOT / "docs" / "results.md": {
         "smax, today": best_on_smax,
         "ippo on 3m": ippo_on_3m,
