@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.algos.config import rules
 from jaxrl.config import CheckedConfig, Effect, Name, Pairs
 from jaxrl.environment import Environment, MultiAgentEnvironment
+from jaxrl.levels.curriculum import Curriculum
+from jaxrl.levels.options import levels_of
 from jaxrl.nn.heads import policy_head
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import OtherPlay, RandomParams, RewardFunction, SharedReward, as_multi_agent
 from jaxrl.wrappers.base import nested
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
-
-if TYPE_CHECKING:
-    from jaxrl.levels.curriculum import Curriculum
-    from jaxrl.levels.options import Levels
 
 __all__ = ["ActorLayer", "RunLayer", "SharingLayer", "TeamLayer", "instead"]
 
@@ -98,30 +96,14 @@ class RunLayer(CheckedConfig):
         """P, the starts in the pool."""
         return self.pool_size or -(-128 // self.num_envs) * self.num_envs
 
-    @property
-    def level_options(self) -> Levels | None:
-        """The method that chooses levels, and its options; None for random ones."""
-        if self.levels in ("", "dr"):
-            return None
-        from jaxrl.levels.options import levels_of
-
-        return levels_of(self.levels)
-
     def curriculum(self, env: Environment) -> Curriculum | None:
-        """What chooses levels of an environment; None for random ones.
-
-        Raises:
-            ValueError: The method does not fit the environment.
-        """
-        if (options := self.level_options) is None:
-            return None
-        from jaxrl.levels.curriculum import Curriculum
-
-        return Curriculum.of(options, env)
+        """What chooses levels of an environment, None for random ones; raises as `Curriculum.of`."""
+        options = levels_of(self.levels)
+        return Curriculum.of(options, env) if options else None
 
     def _check_levels(self) -> None:
         """Raise ValueError unless `levels` names a method that the other fields allow."""
-        if (options := self.level_options) is None:
+        if (options := levels_of(self.levels)) is None:
             return
         object.__setattr__(self, "judging_steps", options.scoring_steps(self.num_envs))
         object.__setattr__(self, "reset", "fresh")  # new levels are; a preset may ask for a pool
