@@ -54,13 +54,8 @@ def fingerprints(levels: Any) -> jax.Array:
 def chances(book: Book, options: Levels, clock: jax.Array | int) -> jax.Array:
     """The probability of each level to be drawn from the pool, `[P]`; 0 for empty slots, and everywhere if all are.
 
-    Prioritised level replay, https://arxiv.org/abs/2010.03934, section 3: a mixture of score and staleness. Sampling
-    for learnability draws all alike.
-
-    Args:
-        book: P levels.
-        options: The method's.
-        clock: int32, updates done.
+    Prioritised level replay, https://arxiv.org/abs/2010.03934, section 3: a mixture of score and staleness, after
+    `clock` updates. Sampling for learnability draws all alike.
     """
     filled = book.score > -jnp.inf
     if options.kind == "sfl":
@@ -125,14 +120,7 @@ def inserted(
     """The book with new levels in the place of those that are least likely to be drawn, if they score higher.
 
     The best candidate meets the slot with the least chance, the next one the next slot, and so on: for one candidate at
-    a time, this is the rule of the paper.
-
-    Args:
-        book: P levels.
-        visits: B levels that were played.
-        candidate: `[B]`, their scores, or -inf for those that are no candidates.
-        options: The method's.
-        clock: int32, updates done.
+    a time, this is the rule of the paper. The scores `candidate[B]` are -inf for levels that are no candidates.
 
     Returns:
         The book, and the slot of each of the B levels, P for those that found none.
@@ -142,11 +130,6 @@ def inserted(
     chance = jnp.where(book.score > -jnp.inf, chances(book, options, clock), -1.0)  # empty ones first
     slots = jnp.argsort(chance)[:count]
     slots = jnp.where(candidate[order] > book.score[slots], slots, size)
-
-    def put(old: jax.Array, new: jax.Array) -> jax.Array:
-        return old.at[slots].set(new[order], mode="drop")
-
-    now = jnp.broadcast_to(clock, candidate.shape).astype(jnp.int32)
-    rows = Book(candidate, visits.best, now, visits.print)
     into = jnp.full(candidate.size, size, slots.dtype).at[order].set(slots)
-    return jax.tree.map(put, book, rows), into
+    rows = Book(candidate, visits.best, jnp.full(candidate.size, clock, jnp.int32), visits.print)
+    return jax.tree.map(lambda old, new: old.at[into].set(new, mode="drop"), book, rows), into

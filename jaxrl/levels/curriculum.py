@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxrl.acting.agent import Agent
 from jaxrl.acting.normaliser import deviation_of_returns
 from jaxrl.acting.rollout import Collector, Policy, RunnerState, Transition, new_runner, rollout
-from jaxrl.check.quick import info_shapes
+from jaxrl.check.quick import info_numbers
 from jaxrl.environment import Environment, Step, select
 from jaxrl.levels.book import Book, Visits, chances, draw, fingerprints, inserted, new_book, noted
 from jaxrl.levels.options import Levels
-from jaxrl.levels.scores import BY_OUTCOME, Critique, Tally, add_step, criticised, new_critique, new_tally
+from jaxrl.levels.scores import BY_OUTCOME, Critique, Tally, add_step, criticised, new_tally
 from jaxrl.rl.advantage import bootstrap_values, gae
 from jaxrl.rl.devices import in_step, joined, num_devices, own_part
 from jaxrl.vector import VectorEnv
@@ -67,7 +67,7 @@ class LevelEnv(VectorEnv):
 
     def reset(self, key: Any = None, params: Any = None) -> tuple[Any, LevelState]:
         start = self.new_levels(key, params)
-        new, critique = jnp.full(self.num_envs, -1, jnp.int32), new_critique(self.num_envs)
+        new, critique = jnp.full(self.num_envs, -1, jnp.int32), Critique(*jnp.zeros((3, self.num_envs), jnp.float32))
         empty = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], (self.size, *leaf.shape[1:])), start)
         return start[0], LevelState(start[1], new, start, self.new_tally(), critique, empty, new_book(self.size))
 
@@ -121,14 +121,11 @@ class Curriculum:
         Raises:
             ValueError: The environment cannot edit starts or does not say who wins, or `steps` are too few.
         """
-        score = options.score
-        if score in ("auto", "learnability"):
-            info = info_shapes(env)
-            if score == "learnability" and "won" not in info:
-                raise ValueError(
-                    f"levels: {env.name} does not say who wins, as learnability needs; use score=variance."
-                )
-            score = "learnability" if "won" in info else "variance"
+        score, says_who_wins = options.score, "won" in info_numbers(env)
+        if score == "auto":
+            score = "learnability" if says_who_wins else "variance"
+        if score == "learnability" and not says_who_wins:
+            raise ValueError(f"levels: {env.name} does not say who wins, as learnability needs; use score=variance.")
         params = getattr(env.default_params, "params", env.default_params)  # inside of RandomParams
         longest = int(getattr(params, "max_steps", 0))
         if options.kind == "sfl" and options.steps < 2 * longest:
@@ -154,11 +151,12 @@ class Curriculum:
         `for_levels` are keys `[4, S / devices]`. Consumes these and `keys`.
         """
         options, levels = self.options, state.runner.env_state
+        *for_following, for_candidates = for_levels
         pool, book = joined((levels.pool, levels.book))  # draws do not depend on the number of devices
         if options.kind == "sfl":
             now = in_step(state.update) % options.every == 0
             # Under `vmap` both branches run, and a key would be used twice.
-            bits, impl = jax.random.key_data(for_levels[3]), jax.random.key_impl(for_levels)
+            bits, impl = jax.random.key_data(for_candidates), jax.random.key_impl(for_levels)
             pool, book = jax.lax.cond(
                 now,
                 lambda: self._sought(agent, collector, policy, jax.random.wrap_key_data(bits, impl=impl)),
@@ -167,7 +165,7 @@ class Curriculum:
 
         # Play, from the levels of the last rollout to those that are chosen now.
         chance = chances(book, options, state.update)
-        slot, following = self._following(collector, pool, book, chance, for_levels)
+        slot, following = self._following(collector, pool, book, chance, for_following)
         since = jnp.zeros_like(slot)
         within = levels._replace(pool=None, book=None, following=following, since=since, left=levels.tally)
         runner = state.runner._replace(env_state=within)
@@ -198,15 +196,15 @@ class Curriculum:
         return runner._replace(env_state=levels), traj, sums
 
     def _following(
-        self, collector: Collector, pool: Any, book: Book, chance: jax.Array, keys: jax.Array
+        self, collector: Collector, pool: Any, book: Book, chance: jax.Array, keys: list[jax.Array]
     ) -> tuple[jax.Array, tuple[Any, Any]]:
         """The level that each of B environments plays next: its slot in the pool, -1 for a new one, and its start.
 
-        `chance[P]` is that of each level of the pool. Consumes three of `keys[4, S / devices]`.
+        `chance[P]` is that of each level of the pool. Consumes the three `keys`, each `[S / devices]`.
         """
         options, venv = self.options, collector.venv
         assert isinstance(venv, LevelEnv)
-        draws, new, edits, _ = keys
+        draws, new, edits = keys
         each = venv.num_envs // draws.size
         coin, place, edit = jax.vmap(lambda k: jax.random.uniform(k, (3, each)), out_axes=1)(draws).reshape(3, -1)
         filled = (book.score > -jnp.inf).mean()

@@ -80,20 +80,19 @@ class LevelSet:
             name = shlex.quote(printable(about["env"]))
             raise ValueError(f"{path} holds levels of {name}, not of {name_of(env)}: play there with --env {name}.")
         leaves, structure = tree_flatten_with_path(jax.eval_shape(env.reset, abstract_key()))
-        levels = about["levels"]
-        wanted = {"score": ((levels,), np.dtype(np.float32))} if "score" in entries else {}
+        wanted = {"score": ((about["levels"],), np.dtype(np.float32))} if "score" in entries else {}
         for where, leaf in leaves:
             stored = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
-            wanted[keystr(where)] = ((levels, *stored.shape), stored.dtype)
+            wanted[keystr(where)] = ((about["levels"], *stored.shape), stored.dtype)
         if wanted != {name: (array.shape, array.dtype) for name, array in entries.items()}:
             raise ValueError(
                 f"The levels in {path} do not begin an episode here: parameters, wrappers or versions differ, or the "
                 f"file is damaged. Make the set again, with the --params of the run if it has any."
             )
-        arrays = []
-        for where, leaf in leaves:
-            array = entries[keystr(where)]
-            arrays.append(jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(leaf) else array)
+        arrays = [
+            jax.random.wrap_key_data(jnp.asarray(entries[keystr(where)])) if _is_key(leaf) else entries[keystr(where)]
+            for where, leaf in leaves
+        ]
         return cls(about["env"], jax.tree.unflatten(structure, arrays), about["seed"], entries.get("score"))
 
 

@@ -7,17 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = [
-    "BY_OUTCOME",
-    "Critique",
-    "Tally",
-    "add_step",
-    "criticised",
-    "learnability",
-    "new_critique",
-    "new_tally",
-    "variance",
-]
+__all__ = ["BY_OUTCOME", "Critique", "Tally", "add_step", "criticised", "learnability", "new_tally", "variance"]
 
 
 class Tally(NamedTuple):
@@ -85,17 +75,14 @@ BY_OUTCOME = {"learnability": learnability, "variance": variance}
 
 
 class Critique(NamedTuple):
-    """What a critic says of the levels that B environments play, a number a step: its mean over episodes of means."""
+    """What a critic says of the levels that B environments play, a number a step: its mean over episodes of means.
 
-    steps: jax.Array  # int32 [B] of the episode in progress
+    All are 0 for a level that nobody has played.
+    """
+
+    steps: jax.Array  # float32 [B] of the episode in progress
     total: jax.Array  # float32 [B] the sum of the numbers of these steps
     means: jax.Array  # float32 [B] the sum of the means of the episodes that have ended on the level
-
-
-def new_critique(num_envs: int) -> Critique:
-    """B levels of which nothing has been said."""
-    zeros = jnp.zeros(num_envs, jnp.float32)
-    return Critique(jnp.zeros(num_envs, jnp.int32), zeros, zeros)
 
 
 def criticised(critique: Critique, numbers: jax.Array, cut: jax.Array, leaves: jax.Array) -> tuple[Critique, jax.Array]:
@@ -111,15 +98,12 @@ def criticised(critique: Critique, numbers: jax.Array, cut: jax.Array, leaves: j
         The critique to continue from, and the sums `[B]` of the means of the episodes on the levels that were left.
     """
 
-    def step(
-        loop: tuple[Critique, jax.Array], inputs: tuple[jax.Array, ...]
-    ) -> tuple[tuple[Critique, jax.Array], None]:
-        (steps, total, means), left = loop
+    def step(critique: Critique, inputs: tuple[jax.Array, ...]) -> tuple[Critique, jax.Array]:
         number, cut, leaves = inputs
-        steps, total = steps + 1, total + number
-        means = means + jnp.where(cut, total / steps, 0.0)
-        after = Critique(jnp.where(cut, 0, steps), jnp.where(cut, 0.0, total), jnp.where(leaves, 0.0, means))
-        return (after, jnp.where(leaves, means, left)), None
+        steps, total = critique.steps + 1, critique.total + number
+        means = critique.means + jnp.where(cut, total / steps, 0.0)
+        after = Critique(jnp.where(cut, 0.0, steps), jnp.where(cut, 0.0, total), jnp.where(leaves, 0.0, means))
+        return after, jnp.where(leaves, means, 0.0)
 
-    (critique, left), _ = jax.lax.scan(step, (critique, jnp.zeros_like(critique.total)), (numbers, cut, leaves))
-    return critique, left
+    critique, left = jax.lax.scan(step, critique, (numbers, cut, leaves))
+    return critique, left.sum(0)
