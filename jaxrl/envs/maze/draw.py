@@ -27,9 +27,8 @@ def draw(name: str, states: Any, fact: np.ndarray, sight: int | np.ndarray) -> S
     height, width = walls.shape
     shapes: list[Shape] = [_box(-1.0, -1.0, width + 2.0, height + 2.0, _WALL), _box(0, 0, width, height, _FLOOR)]
     shapes += [_box(column, height - 1 - row, 1, 1, _WALL) for row, column in np.argwhere(walls).tolist()]
-    for line in range(1, width):
+    for line in range(1, width):  # which is the height
         shapes.append(Line(x=float(line), y=0.0, dx=0.0, dy=float(height), stroke=_GRID, stroke_width=0.04))
-    for line in range(1, height):
         shapes.append(Line(x=0.0, y=float(line), dx=float(width), dy=0.0, stroke=_GRID, stroke_width=0.04))
     x, y = goal[1] + 0.5, height - goal[0] - 0.5
     shapes.append(Circle(x=x, y=y, radius=0.32, stroke=_GOAL, stroke_width=0.08, tip=Tip("goal", {})))
