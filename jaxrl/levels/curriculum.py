@@ -44,13 +44,8 @@ class LevelState(NamedTuple):
 
 
 class LevelEnv(VectorEnv):
-    """A `VectorEnv` whose ended episodes begin again with their own start, or with the next one.
-
-    Args:
-        env: The environment.
-        num_envs: B.
-        size: P, the levels in the pool.
-        episodes: The episodes after which a level can be left.
+    """A `VectorEnv` whose ended episodes begin again with their own start, or after `episodes` episodes with the next
+    one. `size` is P, the levels in the pool.
     """
 
     def __init__(self, env: Environment, num_envs: int, size: int, episodes: int) -> None:
@@ -121,10 +116,9 @@ class Curriculum:
         Raises:
             ValueError: The environment cannot edit starts or does not say who wins, or `steps` are too few.
         """
-        score, says_who_wins = options.score, "won" in info_numbers(env)
-        if score == "auto":
-            score = "learnability" if says_who_wins else "variance"
-        if score == "learnability" and not says_who_wins:
+        tells = "won" in info_numbers(env)
+        score = ("learnability" if tells else "variance") if options.score == "auto" else options.score
+        if score == "learnability" and not tells:
             raise ValueError(f"levels: {env.name} does not say who wins, as learnability needs; use score=variance.")
         params = getattr(env.default_params, "params", env.default_params)  # inside of RandomParams
         longest = int(getattr(params, "max_steps", 0))

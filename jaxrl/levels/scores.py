@@ -29,15 +29,9 @@ def new_tally(num_envs: int, num_groups: int) -> Tally:
 
 
 def add_step(tally: Tally, reward: jax.Array, done: jax.Array, success: jax.Array) -> Tally:
-    """The tally after one more step.
+    """The tally after one more step with `reward[B, N]`; `done[B]` says if the episode ended, `success[B, G]` who won.
 
     Moments are updated as in Welford 1962, so that returns far from 0 lose no digits.
-
-    Args:
-        tally: Before the step.
-        reward: `[B, N]`.
-        done: bool `[B]`, whether the episode ended.
-        success: bool `[B, G]`, who has won if it did.
     """
     total = tally.current + reward.reshape(reward.shape[0], -1).mean(1)
     plays = tally.plays + done
@@ -88,14 +82,9 @@ class Critique(NamedTuple):
 def criticised(critique: Critique, numbers: jax.Array, cut: jax.Array, leaves: jax.Array) -> tuple[Critique, jax.Array]:
     """Follow a critic through a rollout in which each environment leaves its level at most once.
 
-    Args:
-        critique: Before the rollout.
-        numbers: `[T, B]` what the critic says of each step.
-        cut: bool `[T, B]`, where an episode ended.
-        leaves: bool `[T, B]`, where the level was left at the end of an episode.
-
-    Returns:
-        The critique to continue from, and the sums `[B]` of the means of the episodes on the levels that were left.
+    `numbers[T, B]` is what it says of each step; an episode ended where `cut[T, B]`, and the level was left where
+    `leaves[T, B]`. Returns the critique to continue from, and the sums `[B]` of the means of the episodes on the levels
+    that were left.
     """
 
     def step(critique: Critique, inputs: tuple[jax.Array, ...]) -> tuple[Critique, jax.Array]:

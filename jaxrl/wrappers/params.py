@@ -15,7 +15,7 @@ import numpy as np
 from jaxrl.environment import Environment, Step
 from jaxrl.keys import abstract_key
 from jaxrl.spaces import Space
-from jaxrl.wrappers.base import StatefulWrapper, Wrapped
+from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 
 if TYPE_CHECKING:
     from jaxrl.render.scene import Scene
@@ -110,7 +110,7 @@ class RandomParams(StatefulWrapper):
             state = state._replace(own=self._edited(key_own, state.own))
             if not self.env.has_mutate:
                 return state
-        return state._replace(env=self._mutated_inside(key_env, state, params))  # under the edited parameters
+        return state._replace(env=Wrapper.mutate(self, key_env, state, params))  # under the edited parameters
 
     def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
         return stepped[0], Wrapped(stepped[1], state.own), *stepped[2:]

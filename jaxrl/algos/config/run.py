@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.algos.config import rules
+from jaxrl.check.quick import check_log_info, check_methods, quick_check
 from jaxrl.config import CheckedConfig, Effect, Name, Pairs
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.levels.curriculum import Curriculum
@@ -143,24 +144,18 @@ class RunLayer(CheckedConfig):
         """
         env = self._named_env()
         if _has_own_code(env):
-            from jaxrl.check.quick import quick_check  # the library's own need no check
-
-            quick_check(env)
+            quick_check(env)  # the library's own need no check
         self.refuse_idle(env)
         self._check_log_info(env)
         return env
 
     def _check_log_info(self, env: Environment) -> None:
         if self.log_info:
-            from jaxrl.check.quick import check_log_info
-
             check_log_info(env, self.log_info)
 
     def _named_env(self) -> Environment:
         env = registry.make(self.env)
         if _has_own_code(env):
-            from jaxrl.check.quick import check_methods
-
             check_methods(env)
         return RandomParams(env, registry.own_params(self.params)) if self.params else env
 

@@ -377,10 +377,9 @@ class RandomMap(JaxNav):
 
         # A start or a goal, in the first of many places that fits.
         robot = jax.random.randint(key_robot, (), 0, self.num_agents, jnp.int32)
-        moves = (np.arange(2) == kind - 1)[:, None]  # the start, or the goal
-        other_end = jnp.where(kind == 1, state.goal[robot], state.position[robot])
-        places = self._away(other_end, key_distance, key_angle, params)
-        tried = jnp.where(moves, places[:, None], pairs[robot])  # [_TRIES, 2, 2]
+        end = (kind == 2).astype(jnp.int32)  # 0 is the start, 1 the goal
+        places = self._away(pairs[robot, 1 - end], key_distance, key_angle, params)
+        tried = jnp.tile(pairs[robot], (_TRIES, 1, 1)).at[:, end].set(places)
         fit = jax.vmap(fits, (None, 0))(robot, tried)
         moved = pairs.at[robot].set(tried[jnp.argmax(fit)])
 

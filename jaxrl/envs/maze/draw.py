@@ -15,13 +15,10 @@ _LOOKS = ("up", "right", "down", "left")
 
 
 def draw(name: str, states: Any, fact: np.ndarray, sight: int | np.ndarray) -> Scene:
-    """The maze, the agent as a triangle that points ahead, and what it sees.
+    """The maze, the agent as a triangle that points ahead, and what it sees in the states of an episode, `[F, …]`.
 
-    Args:
-        name: Of the environment.
-        states: Of an episode, NumPy leaves `[F, …]`.
-        fact: A caption, `[F]` texts.
-        sight: Cells along each side of the view, or the free cells up, right, down and left of the agent, `[F, 4]`.
+    `fact[F]` is a caption, `sight` the cells along each side of the view, or the free cells up, right, down and left of
+    the agent, `[F, 4]`.
     """
     walls, goal = np.asarray(states.walls)[0], np.asarray(states.goal)[0]
     height, width = walls.shape
