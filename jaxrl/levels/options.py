@@ -11,8 +11,6 @@ from jaxrl.registry import parse_options
 
 __all__ = ["Levels", "levels_of"]
 
-Score = Literal["auto", "learnability", "variance", "maxmc", "pvl", "l1"]
-
 _REPLAY = ("share", "size", "score", "tries", "robust", "priority", "temperature", "staleness", "min_fill")
 _OPTIONS = {
     "dr": (),
@@ -40,7 +38,7 @@ class Levels(CheckedConfig):
     """Share of the levels played that come from the pool; the others are new, or edited."""
     size: int = 4000
     """P, the levels in the pool."""
-    score: Score = "auto"
+    score: Literal["auto", "learnability", "variance", "maxmc", "pvl", "l1"] = "auto"
     """How a level is judged, see `jaxrl.levels.scores`; auto is learnability where episodes are won, else variance."""
     tries: int = 0
     """Episodes on a level before it is judged and left; 0 means 4 for learnability and variance, and 1 for others."""

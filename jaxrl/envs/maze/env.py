@@ -224,8 +224,6 @@ def fewest_steps(state: State) -> jax.Array:
     otherwise; less the agent's own return, that is its true regret.
     """
     height, width = state.walls.shape
-    grid = jnp.stack(jnp.meshgrid(jnp.arange(height), jnp.arange(width), indexing="ij"), axis=-1)
-    at_goal = jnp.all(grid == state.goal, axis=-1, keepdims=True)
     far = np.int32(UNREACHABLE)
 
     def relax(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -237,7 +235,7 @@ def fewest_steps(state: State) -> jax.Array:
         fewer = jnp.where(state.walls[..., None], far, fewer)
         return fewer, jnp.any(fewer != steps)
 
-    first = jnp.where(jnp.broadcast_to(at_goal, (height, width, 4)), np.int32(0), far)
+    first = jnp.full((height, width, 4), far).at[state.goal[0], state.goal[1]].set(0)
     steps, _ = jax.lax.while_loop(lambda carry: carry[1], relax, (first, jnp.ones((), bool)))
     return steps[state.position[0], state.position[1], state.direction]
 
