@@ -10,24 +10,16 @@ import numpy as np
 
 from jaxrl.levels.options import Levels
 
-__all__ = ["Book", "Visits", "chances", "draw", "fingerprints", "inserted", "new_book", "noted"]
+__all__ = ["Book", "chances", "draw", "fingerprints", "inserted", "new_book", "noted"]
 
 
 class Book(NamedTuple):
-    """What is known of the P levels of a pool."""
+    """What is known of the P levels of a pool; or of the visits to B levels, which were left in this rollout or not."""
 
-    score: jax.Array  # float32 [P]; -inf for an empty slot
-    best: jax.Array  # float32 [P] the largest return ever on the level
-    stamp: jax.Array  # int32 [P] the update in which it was last begun
+    score: jax.Array  # float32 [P]; -inf for an empty slot. Of visits for maxmc the mean value; -inf if it was not left
+    best: jax.Array  # float32 [P] the largest return on the level: ever, or in this visit
+    stamp: jax.Array  # int32 [P] the update in which it was last begun, or this one
     print: jax.Array  # uint32 [P, 2] its fingerprint
-
-
-class Visits(NamedTuple):
-    """The levels that B environments have played, and left in this rollout or not."""
-
-    print: jax.Array  # uint32 [B, 2] the level's fingerprint
-    score: jax.Array  # float32 [B], or for maxmc the mean value; -inf if it has none or the level was not left
-    best: jax.Array  # float32 [B] the largest return
 
 
 def new_book(size: int) -> Book:
@@ -86,7 +78,7 @@ def draw(chance: jax.Array, uniform: jax.Array) -> jax.Array:
     return jnp.minimum(slot, last).astype(jnp.int32)
 
 
-def noted(book: Book, visits: Visits, options: Levels) -> tuple[Book, jax.Array]:
+def noted(book: Book, visits: Book, options: Levels) -> tuple[Book, jax.Array]:
     """The book with new scores for those levels of the pool that were left, the mean if several environments did.
 
     Returns:
@@ -115,7 +107,7 @@ def noted(book: Book, visits: Visits, options: Levels) -> tuple[Book, jax.Array]
 
 
 def inserted(
-    book: Book, visits: Visits, candidate: jax.Array, options: Levels, clock: jax.Array
+    book: Book, visits: Book, candidate: jax.Array, options: Levels, clock: jax.Array
 ) -> tuple[Book, jax.Array]:
     """The book with new levels in the place of those that are least likely to be drawn, if they score higher.
 
@@ -131,5 +123,5 @@ def inserted(
     slots = jnp.argsort(chance)[:count]
     slots = jnp.where(candidate[order] > book.score[slots], slots, size)
     into = jnp.full(candidate.size, size, slots.dtype).at[order].set(slots)
-    rows = Book(candidate, visits.best, jnp.full(candidate.size, clock, jnp.int32), visits.print)
-    return jax.tree.map(lambda old, new: old.at[into].set(new, mode="drop"), book, rows), into
+    new = visits._replace(score=candidate)
+    return jax.tree.map(lambda old, row: old.at[into].set(row, mode="drop"), book, new), into

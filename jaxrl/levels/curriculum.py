@@ -18,7 +18,7 @@ from jaxrl.acting.normaliser import deviation_of_returns
 from jaxrl.acting.rollout import Collector, Policy, RunnerState, Transition, new_runner, rollout
 from jaxrl.check.quick import info_numbers
 from jaxrl.environment import Environment, Step, select
-from jaxrl.levels.book import Book, Visits, chances, draw, fingerprints, inserted, new_book, noted
+from jaxrl.levels.book import Book, chances, draw, fingerprints, inserted, new_book, noted
 from jaxrl.levels.options import Levels
 from jaxrl.levels.scores import BY_OUTCOME, Critique, Tally, add_step, criticised, new_tally
 from jaxrl.rl.advantage import bootstrap_values, gae
@@ -52,6 +52,7 @@ class LevelEnv(VectorEnv):
         super().__init__(env, num_envs)
         self.size = size
         self.episodes = episodes
+        self.arrive = "arrived" in getattr(env, "agent_info", ())  # by itself, each agent
 
     def part(self, count: int) -> LevelEnv:
         return self if count == 1 else LevelEnv(self.env, self.num_envs // count, self.size // count, self.episodes)
@@ -74,7 +75,8 @@ class LevelEnv(VectorEnv):
             key, state.env, action, params, reset_to
         )
         done = terminated | truncated
-        tally, leaves = add_step(state.tally, reward, done, self._success(info)), done & ready
+        won = info["arrived"] if self.arrive else info.get("won", jnp.zeros(self.num_envs, bool))[:, None]
+        tally, leaves = add_step(state.tally, reward, done, won), done & ready
         after = state._replace(
             env=env_state,
             since=state.since + (moved | leaves),
@@ -88,16 +90,7 @@ class LevelEnv(VectorEnv):
 
     def new_tally(self) -> Tally:
         """B levels that nobody has played."""
-        return new_tally(self.num_envs, len(self.teams) if self._arrive else 1)
-
-    @property
-    def _arrive(self) -> bool:
-        """Whether agents arrive by themselves."""
-        return "arrived" in getattr(self.env, "agent_info", ())
-
-    def _success(self, info: dict[str, Any]) -> jax.Array:
-        """Who has won, bool `[B, G]`: agents that arrive by themselves, or the team; nobody if nothing says so."""
-        return info["arrived"] if self._arrive else info.get("won", jnp.zeros(self.num_envs, bool))[:, None]
+        return new_tally(self.num_envs, len(self.teams) if self.arrive else 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,11 +141,10 @@ class Curriculum:
         *for_following, for_candidates = for_levels
         pool, book = joined((levels.pool, levels.book))  # draws do not depend on the number of devices
         if options.kind == "sfl":
-            now = in_step(state.update) % options.every == 0
             # Under `vmap` both branches run, and a key would be used twice.
             bits, impl = jax.random.key_data(for_candidates), jax.random.key_impl(for_levels)
             pool, book = jax.lax.cond(
-                now,
+                in_step(state.update) % options.every == 0,
                 lambda: self._sought(agent, collector, policy, jax.random.wrap_key_data(bits, impl=impl)),
                 lambda: (pool, book),
             )
@@ -169,7 +161,8 @@ class Curriculum:
 
         # Judge the levels that were left, and note it; new ones may find a place in the pool.
         score, critique = self._judged(agent, state, traj, after.left, levels.critique, past == 0)
-        visits = Visits(fingerprints(levels.start[1]), jnp.where(moved, score, -jnp.inf), after.left.best)
+        score, now = jnp.where(moved, score, -jnp.inf), jnp.full_like(slot, state.update)
+        visits = Book(score, after.left.best, now, fingerprints(levels.start[1]))
         stamped = jnp.where(moved & (slot >= 0), slot, options.size)
         visits, stamped, played = joined((visits, stamped, levels.start))
         if options.kind != "sfl":

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.levels.book import Visits, new_book, noted
+from jaxrl.levels.book import new_book, noted
 from jaxrl.levels.options import Levels
 from jaxrl.levels.scores import Critique, add_step, criticised, learnability, new_tally, variance
 from jaxrl.rl.advantage import gae
@@ -38,7 +38,7 @@ def maxmc(rewards, mean_value: float, best_before: float = -np.inf) -> float:
     """The score that the book notes for a level of the pool."""
     tally = tally_of(rewards, CUT[: len(rewards)])
     book = new_book(1)._replace(score=jnp.zeros(1), best=jnp.array([best_before], jnp.float32))
-    visits = Visits(book.print, jnp.array([mean_value]), tally.best)
+    visits = book._replace(score=jnp.array([mean_value]), best=tally.best)
     return float(noted(book, visits, Levels(score="maxmc"))[0].score[0])
 
 

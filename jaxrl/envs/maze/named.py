@@ -37,6 +37,7 @@ SixteenRooms  SixteenRooms2 Labyrinth     LabyrinthFlipped Labyrinth2 StandardMa
 ......#....G. ......#....G. ####.#.#####. .#####.#.#### .###########. #.##.###.###. .#.#.#.#.#.#. .#.###.#.#.#.
 ...#.....#... ...#..#..#... >....#....... .......#....< ............. ...#..G#.#... ...#...#..... .#...#...#...
 """
+
 MAZES: dict[str, tuple[str, str]] = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): (name, "|".join(rows))
     for name, *rows in zip(*map(str.split, _DRAWN.strip().splitlines()), strict=True)
