@@ -104,26 +104,24 @@ class RunLayer(CheckedConfig):
 
     def _check_levels(self) -> None:
         """Raise ValueError unless `levels` names a method that the other fields allow."""
-        if (options := levels_of(self.levels)) is None:
+        if (levels := levels_of(self.levels)) is None:
             return
-        object.__setattr__(self, "judging_steps", options.scoring_steps(self.num_envs))
+        object.__setattr__(self, "judging_steps", levels.scoring_steps(self.num_envs))
         object.__setattr__(self, "reset", "fresh")  # new levels are; a preset may ask for a pool
         shards: int = getattr(self, "shards", 1)
-        if options.size % shards:
-            works, word = -(-options.size // shards) * shards, "keep" if options.kind == "sfl" else "size"
+        if levels.size % shards:
+            works, word = -(-levels.size // shards) * shards, "keep" if levels.kind == "sfl" else "size"
             raise ValueError(
-                f"levels: a pool of {options.size} levels is not divisible by the {shards} shards of the environments; "
+                f"levels: a pool of {levels.size} levels is not divisible by the {shards} shards of the environments; "
                 f"use {word}={works}."
             )
-        if options.batches(self.num_envs) * self.num_envs < (options.size if options.kind == "sfl" else 0):
+        if 0 < levels.batches(self.num_envs) * self.num_envs < levels.size:
+            raise ValueError(f"levels: {levels.candidates} candidates do not fill a pool of {levels.size}; seek more.")
+        if levels.needs_critic and not hasattr(self, "gae_lambda"):
             raise ValueError(
-                f"levels: {options.candidates} candidates do not fill a pool of {options.size}; seek more."
+                f"levels: score={levels.score} needs the critic of ppo, ippo or mappo; use learnability or variance."
             )
-        if options.needs_critic and not hasattr(self, "gae_lambda"):
-            raise ValueError(
-                f"levels: score={options.score} needs the critic of ppo, ippo or mappo; use learnability or variance."
-            )
-        if options.robust and hasattr(self, "buffer_size"):
+        if levels.robust and hasattr(self, "buffer_size"):
             raise ValueError(
                 "levels: a replay buffer learns from all it holds; use robust=false, or ippo, mappo or ppo."
             )
@@ -146,12 +144,8 @@ class RunLayer(CheckedConfig):
         if _has_own_code(env):
             quick_check(env)  # the library's own need no check
         self.refuse_idle(env)
-        self._check_log_info(env)
+        check_log_info(env, self.log_info)
         return env
-
-    def _check_log_info(self, env: Environment) -> None:
-        if self.log_info:
-            check_log_info(env, self.log_info)
 
     def _named_env(self) -> Environment:
         env = registry.make(self.env)
@@ -201,7 +195,7 @@ class SharingLayer(RunLayer):
         env = super().make_env()
         if self.policies:
             env = with_fixed(as_multi_agent(env), self.policies)
-            self._check_log_info(env)  # who won is told to the first team alone
+            check_log_info(env, self.log_info)  # who won is told to the first team alone
         return OtherPlay(as_multi_agent(env)) if self.other_play else env
 
     def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:
