@@ -325,6 +325,8 @@ class RandomMap(JaxNav):
         )
         self._default_params = dataclasses.replace(self._default_params, fill=np.float32(part("fill", fill)))
         self.shape = (whole("height", height, 5, 100), whole("width", width, 5, 100))
+        low = np.full(2, 1 + _MARGIN, np.float32)
+        self._inside = low, np.array(self.shape[::-1], np.float32) - low  # the x and y of starts and goals
         self.reachable = flag("reachable", reachable)
         most = (self.shape[0] - 2) * (self.shape[1] - 2) // 6
         if self.num_agents > most:
@@ -427,12 +429,6 @@ class RandomMap(JaxNav):
         key_start, key_distance, key_angle = jax.random.split(key, 3)
         start = jax.random.uniform(key_start, (_TRIES, 2), jnp.float32, *self._inside)
         return jnp.stack([start, self._away(start, key_distance, key_angle, params)], axis=1)
-
-    @property
-    def _inside(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lowest and the highest x and y of starts and goals, `[2]` each."""
-        low = np.full(2, 1 + _MARGIN, np.float32)
-        return low, np.array(self.shape[::-1], np.float32) - low
 
     def _away(self, place: jax.Array, key_distance: jax.Array, key_angle: jax.Array, params: Params) -> jax.Array:
         """Places as far from `place` as a goal is from its start, in any direction inside the edge, `[_TRIES, 2]`."""
