@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.algos.config import rules
-from jaxrl.check.quick import check_log_info, check_methods, quick_check
 from jaxrl.config import CheckedConfig, Effect, Name, Pairs
 from jaxrl.environment import Environment, MultiAgentEnvironment
-from jaxrl.levels.curriculum import Curriculum
-from jaxrl.levels.options import levels_of
 from jaxrl.nn.heads import policy_head
 from jaxrl.nn.sharing import number_param_sets
 from jaxrl.wrappers import OtherPlay, RandomParams, RewardFunction, SharedReward, as_multi_agent
 from jaxrl.wrappers.base import nested
 from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, with_fixed
+
+if TYPE_CHECKING:
+    from jaxrl.levels.curriculum import Curriculum
 
 __all__ = ["ActorLayer", "RunLayer", "SharingLayer", "TeamLayer", "instead"]
 
@@ -62,8 +62,8 @@ class RunLayer(CheckedConfig):
     log_info: tuple[str, ...] = ()
     """Names of numbers in the environment's info to log: the mean, over episodes, of their values at the end."""
 
-    judging_steps: ClassVar[int] = 0
-    """Environment steps per update, on average, in which candidates for levels are judged."""
+    level_options: ClassVar[Any] = None
+    """What `levels` says, see `jaxrl.levels.options`; None for random ones."""
 
     allowed, effects = rules.RUN
 
@@ -85,7 +85,8 @@ class RunLayer(CheckedConfig):
     @property
     def steps_per_update(self) -> int:
         """Environment steps in one update, with those that only judge levels."""
-        return self.num_envs * self.num_steps + self.judging_steps
+        judging = self.level_options.scoring_steps(self.num_envs) if self.level_options else 0
+        return self.num_envs * self.num_steps + judging
 
     @property
     def num_updates(self) -> int:
@@ -99,14 +100,21 @@ class RunLayer(CheckedConfig):
 
     def curriculum(self, env: Environment) -> Curriculum | None:
         """What chooses levels of an environment, None for random ones; raises as `Curriculum.of`."""
-        options = levels_of(self.levels)
-        return Curriculum.of(options, env) if options else None
+        if self.level_options is None:
+            return None
+        from jaxrl.levels.curriculum import Curriculum
+
+        return Curriculum.of(self.level_options, env)
 
     def _check_levels(self) -> None:
         """Raise ValueError unless `levels` names a method that the other fields allow."""
+        if self.levels in ("", "dr"):
+            return
+        from jaxrl.levels.options import levels_of
+
         if (levels := levels_of(self.levels)) is None:
             return
-        object.__setattr__(self, "judging_steps", levels.scoring_steps(self.num_envs))
+        object.__setattr__(self, "level_options", levels)
         object.__setattr__(self, "reset", "fresh")  # new levels are; a preset may ask for a pool
         shards: int = getattr(self, "shards", 1)
         if levels.size % shards:
@@ -142,14 +150,24 @@ class RunLayer(CheckedConfig):
         """
         env = self._named_env()
         if _has_own_code(env):
-            quick_check(env)  # the library's own need no check
+            from jaxrl.check.quick import quick_check  # the library's own need no check
+
+            quick_check(env)
         self.refuse_idle(env)
-        check_log_info(env, self.log_info)
+        self._check_log_info(env)
         return env
+
+    def _check_log_info(self, env: Environment) -> None:
+        if self.log_info:
+            from jaxrl.check.quick import check_log_info
+
+            check_log_info(env, self.log_info)
 
     def _named_env(self) -> Environment:
         env = registry.make(self.env)
         if _has_own_code(env):
+            from jaxrl.check.quick import check_methods
+
             check_methods(env)
         return RandomParams(env, registry.own_params(self.params)) if self.params else env
 
@@ -195,7 +213,7 @@ class SharingLayer(RunLayer):
         env = super().make_env()
         if self.policies:
             env = with_fixed(as_multi_agent(env), self.policies)
-            check_log_info(env, self.log_info)  # who won is told to the first team alone
+            self._check_log_info(env)  # who won is told to the first team alone
         return OtherPlay(as_multi_agent(env)) if self.other_play else env
 
     def param_sets(self, env: MultiAgentEnvironment) -> tuple[int, ...]:
