@@ -269,16 +269,18 @@ def next_rollout(
     Returns:
         The train state to continue from, transitions `[T, B, ...]`, sums over the episodes that ended, and the keys.
     """
-    if agent.curriculum:
-        return agent.curriculum.rollout(agent, state, policy, num_streams)
     config, collector = agent.config, make_collector(agent, state.update)
     for_rollout, pooled = (config.num_steps, collector.keys_per_step), config.reset == "pool"
-    acting = math.prod(for_rollout)
-    key, keys = shard_keys(state.key, config.shards, acting + num_streams + pooled)
-    runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
-    act_for = rollout_from_pool if pooled else rollout
+    acting, others = math.prod(for_rollout), agent.curriculum.keys if agent.curriculum else int(pooled)
+    key, keys = shard_keys(state.key, config.shards, acting + num_streams + others)
     for_acting = keys[:acting].reshape(*for_rollout, -1)
-    runner, traj, sums = act_for(collector, policy, runner, for_acting, config.train_length)
+    if agent.curriculum:
+        for_levels = keys[acting + num_streams :]
+        runner, traj, sums = agent.curriculum.rollout(agent, state, collector, policy, for_acting, for_levels)
+    else:
+        runner = refresh_pool(collector, state.runner, keys[-1], config.pool_refresh) if pooled else state.runner
+        act_for = rollout_from_pool if pooled else rollout
+        runner, traj, sums = act_for(collector, policy, runner, for_acting, config.train_length)
     return dataclasses.replace(state, runner=runner, key=key), traj, sums, keys[acting : acting + num_streams]
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "global_state_size",
     "init_runner",
     "joint_space",
+    "new_runner",
     "refresh_pool",
     "rollout",
     "rollout_from_pool",
@@ -178,9 +179,13 @@ class Transition(NamedTuple):
 
 def init_runner(collector: Collector, carry: Any, key: jax.Array) -> RunnerState:
     """Start all episodes. Consumes `key`."""
-    venv = collector.venv
     _, keys = shard_keys(key, collector.num_shards)
-    obs, env_state = venv.reset(keys[0], collector.params)
+    return new_runner(collector, carry, *collector.venv.reset(keys[0], collector.params))
+
+
+def new_runner(collector: Collector, carry: Any, obs: jax.Array, env_state: Any) -> RunnerState:
+    """The state in which all episodes begin with what B environments observe, `[B, N, D]`, in their states."""
+    venv = collector.venv
     fresh = jnp.ones(venv.num_envs, bool)
     nothing = jnp.zeros((venv.num_envs, len(venv.teams)), jnp.float32)
     return RunnerState(env_state, obs, fresh, carry, episodes.new_running(venv.num_envs, collector.kinds), nothing)

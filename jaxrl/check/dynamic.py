@@ -13,17 +13,7 @@ import jax
 import numpy as np
 
 from jaxrl.check.rollout import BATCH, Programs, Recording, params_used, used_leaves
-from jaxrl.check.static import (
-    Failure,
-    at_index,
-    check_name,
-    differences,
-    first_line,
-    listed,
-    other_form,
-    same_program,
-    to_numpy,
-)
+from jaxrl.check.static import Failure, at_index, check_name, differences, listed, to_numpy
 from jaxrl.environment import Environment, MultiAgentEnvironment
 from jaxrl.errors import nearest
 from jaxrl.keys import abstract_key
@@ -267,28 +257,10 @@ def check_jit(run: Run) -> Iterator[Failure]:
 
 
 def check_mutate(run: Run) -> Iterator[Failure]:
-    """`mutate` returns states that can be seen and stepped, changes at least 1 in 100, and does the same for the same
-    key.
-    """
-    programs, shapes = run.programs, run.programs.shapes
+    """`mutate` returns states that can be seen and stepped, and changes at least 1 in 100."""
+    programs = run.programs
     if not programs.env.has_mutate:
         return
-
-    # Its form, and whether tracing it once more gives the same.
-    inputs = abstract_key(), shapes.state, shapes.params
-    try:
-        wrong_form = list(other_form(shapes.state, jax.eval_shape(programs.env.mutate, *inputs), "mutate"))
-        traced = [jax.make_jaxpr(lambda *given: programs.env.mutate(*given))(*inputs) for _ in range(2)]
-    except Exception as error:  # whatever an author's code raises is a finding
-        yield Failure(
-            f"mutate raises {type(error).__name__}: {first_line(error)}.", "Call it once by hand to see where."
-        )
-        return
-    if wrong_form:
-        yield from wrong_form
-        return
-
-    # A hundred edits, twice, and a step from each of them.
     starts = jax.tree.map(lambda leaf: leaf[np.arange(_EDITS) % BATCH], run.resets[0][1])
     bits = programs.keys(8, 3 * _EDITS).reshape(_EDITS, 3, -1)
     try:
@@ -298,10 +270,6 @@ def check_mutate(run: Run) -> Iterator[Failure]:
         problem = f"mutate consumes a random key twice: {str(error).splitlines()[0]}."
         yield Failure(problem, "Split the key, one part for each use.")
         return
-    again = to_numpy(programs.edits(bits, starts)[0])
-    if not same_program(*traced) or differences(edited, again, exact=True):
-        problem = "mutate gives different results for the same key, state and parameters."
-        yield Failure(problem, "Draw with jax.random from the key only, and keep nothing on the instance.")
     if not differences(edited, to_numpy(starts), exact=True):
         advice = "Change something that differs from start to start, such as a place, and draw from the key what."
         yield Failure(f"mutate changes nothing in any of {_EDITS} tries.", advice)

@@ -19,15 +19,7 @@ from jaxrl.spaces import Discrete, Space, misfits, num_actions
 from jaxrl.wrappers import Wrapper
 from jaxrl.wrappers.base import nested
 
-__all__ = [
-    "check_agents",
-    "check_log_info",
-    "check_methods",
-    "check_spaces",
-    "info_shapes",
-    "quick_check",
-    "wrong_methods",
-]
+__all__ = ["check_log_info", "check_methods", "info_numbers", "quick_check", "wrong_methods"]
 
 _HINT = "jaxrl.check_env(env) finds what else is missing."
 _METHODS = (
@@ -61,8 +53,8 @@ def quick_check(env: Environment) -> None:
     Raises:
         TypeError: It does not; the message says what to return.
     """
-    check_spaces(env)
-    check_agents(env)
+    _check_spaces(env)
+    _check_agents(env)
 
     def trace(key: jax.Array) -> jax.Array:
         key_reset, key_step = jax.random.split(key)
@@ -177,7 +169,7 @@ def _check_observation(obs: Any, env: Environment, source: str) -> None:
         raise TypeError(f"{source} returned an observation of {got}; {wanted}. {_HINT}")
 
 
-def check_spaces(env: Any) -> None:
+def _check_spaces(env: Any) -> None:
     """Check that an environment's spaces are of `jaxrl.spaces` and not empty.
 
     Raises:
@@ -193,7 +185,7 @@ def check_spaces(env: Any) -> None:
             raise TypeError(f"{got}; give it at least one, such as a zero that stands for nothing. {_HINT}")
 
 
-def check_agents(env: Any) -> None:
+def _check_agents(env: Any) -> None:
     """Check that an environment with several agents names them, with the team, the role and the spaces of each.
 
     Raises:
@@ -309,15 +301,15 @@ def check_log_info(env: Environment, names: Collection[str]) -> None:
     """
     if not names:
         return
-    numbers = sorted(_info_numbers(env))
+    numbers = sorted(info_numbers(env))
     for name in names:
         if name not in numbers:
             there = f"it has {', '.join(numbers)}" if numbers else "it has none"
             raise ValueError(f"log_info: the info of {env.name} has no number {name!r}; {there}.")
 
 
-def info_shapes(env: Environment) -> dict[str, Any]:
-    """The shapes and dtypes of an environment's info, which are those of every step."""
+def info_numbers(env: Environment) -> list[str]:
+    """The names of the numbers in an environment's info."""
     agents = (env.num_agents,) if isinstance(env, MultiAgentEnvironment) else ()
     space = env.action_space()
 
@@ -326,14 +318,9 @@ def info_shapes(env: Environment) -> dict[str, Any]:
         _, state = env.reset(key_reset)
         return env.step(key_step, state, jnp.zeros((*agents, *space.shape), space.dtype))[-1]
 
-    return jax.eval_shape(step, abstract_key())
-
-
-def _info_numbers(env: Environment) -> list[str]:
-    """The names of the numbers in an environment's info."""
-    axes = int(isinstance(env, MultiAgentEnvironment))
+    info = jax.eval_shape(step, abstract_key())
     return [
         name
-        for name, leaf in info_shapes(env).items()
-        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= axes
+        for name, leaf in info.items()
+        if not name.startswith("final_") and isinstance(leaf, jax.ShapeDtypeStruct) and leaf.ndim <= len(agents)
     ]

@@ -144,16 +144,10 @@ class Programs:
 
         `bits` are `[B, 3, …]`, leaves of `state` `[B, …]`.
         """
-
-        def edit(bits: Any, state: Any) -> tuple[Any, jax.Array, tuple[jax.Array, jax.Array]]:
-            edited = self.env.mutate(self.wrap(bits[0]), state, self.params)
-            obs = self.env.observation(edited, self.params)
-            action = self._random_action(bits[1])
-            after, _, reward, *_ = self.env.step_env(self.wrap(bits[2]), edited, action, self.params)
-            return edited, obs, (after, reward)
-
-        edited, obs, stepped = jax.vmap(edit)(bits, state)
-        return edited, self._inside(obs), stepped
+        edited = jax.vmap(lambda b, s: self.env.mutate(self.wrap(b), s, self.params))(bits[:, 0], state)
+        action = jax.vmap(self._random_action)(bits[:, 1])
+        obs, _, reward, *_ = self.env.batch_step_env(self.wrap(bits[:, 2]), edited, action, self.params)
+        return edited, self._inside(self.env.batch_observation(edited, self.params)), (obs, reward)
 
     def stacked_params(self) -> Any:
         """The parameters repeated for every lane, leaves `[B, …]`."""

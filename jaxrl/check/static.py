@@ -35,8 +35,6 @@ __all__ = [
     "differences",
     "first_line",
     "listed",
-    "other_form",
-    "same_program",
     "to_numpy",
     "trace_shapes",
 ]
@@ -151,18 +149,16 @@ class Shapes:
         self.reset = jax.eval_shape(env.reset_env, key, params)
         self.obs, self.state = self.reset
         self.step = jax.eval_shape(env.step_env, key, self.state, self.action, params)
+        self.edited = jax.eval_shape(env.mutate, key, self.state, params) if env.has_mutate else self.state
+        self.methods = ("reset_env", "step_env", "mutate")[: 2 + env.has_mutate]
         self.param_names = [
             f"params{jax.tree_util.keystr(path)}" for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]
         ]
 
-    def step_jaxpr(self) -> Any:
-        """The traced program of `step_env`."""
-        key = abstract_key()
-        return jax.make_jaxpr(self.env.step_env)(key, self.state, self.action, self.params)
-
-    def reset_jaxpr(self) -> Any:
-        """The traced program of `reset_env`."""
-        return jax.make_jaxpr(self.env.reset_env)(abstract_key(), self.params)
+    def jaxpr(self, method: str) -> Any:
+        """The traced program of one of the `methods`."""
+        given = {"reset_env": (), "step_env": (self.state, self.action), "mutate": (self.state,)}[method]
+        return jax.make_jaxpr(getattr(self.env, method))(abstract_key(), *given, self.params)
 
 
 def check_methods(env: Environment) -> Iterator[Failure]:
@@ -250,10 +246,11 @@ def check_state_type(shapes: Shapes) -> Iterator[Failure]:
         advice = "Give it one, such as the number of steps: vmap tells by it how many environments there are."
         yield Failure("reset_env returns a state without an array.", advice)
         return
-    yield from other_form(shapes.state, shapes.step[1], "step_env")
+    yield from _other_form(shapes.state, shapes.step[1], "step_env")
+    yield from _other_form(shapes.state, shapes.edited, "mutate")
 
 
-def other_form(before: Any, after: Any, source: str) -> Iterator[Failure]:
+def _other_form(before: Any, after: Any, source: str) -> Iterator[Failure]:
     """What differs in tree, shapes or dtypes between the state of `reset_env` and that of `source`."""
     if jax.tree.structure(before) != jax.tree.structure(after):
         problem = f"{source} returns a state of another tree than reset_env: {jax.tree.structure(after)}."
@@ -317,8 +314,8 @@ def check_wide_types(shapes: Shapes) -> Iterator[Failure]:
         widened = [
             (f"{name}{jax.tree_util.keystr(path)} of {source}", _where_wide(traced, result))
             for source, parts, traced in (
-                ("reset_env", wide.reset, wide.reset_jaxpr().jaxpr),
-                ("step_env", wide.step, wide.step_jaxpr().jaxpr),
+                ("reset_env", wide.reset, wide.jaxpr("reset_env").jaxpr),
+                ("step_env", wide.step, wide.jaxpr("step_env").jaxpr),
             )
             for (name, path, leaf), result in zip(_named(parts), traced.outvars, strict=True)
             if leaf.dtype in _WIDE
@@ -367,21 +364,25 @@ def _in_own_code(frames: Sequence[tuple[str, int | None]]) -> str:
 
 def check_pure(shapes: Shapes) -> Iterator[Failure]:
     """Tracing twice gives the same program: no counters, no Python randomness, nothing stored on the instance."""
-    first, second = shapes.step_jaxpr(), shapes.step_jaxpr()
-    if not same_program(first, second):
-        problem = "Tracing step_env twice gives two programs: it depends on something besides its arguments."
-        yield Failure(problem, "Keep everything that changes in the state, and draw with jax.random from the key.")
+    for method in shapes.methods[1:]:
+        first, second = shapes.jaxpr(method), shapes.jaxpr(method)
+        consts = [np.asarray(c) for c in first.consts], [np.asarray(c) for c in second.consts]
+        same = len(consts[0]) == len(consts[1]) and all(map(np.array_equal, *consts))
+        if not same or _text(first) != _text(second):
+            problem = f"Tracing {method} twice gives two programs: it depends on something besides its arguments."
+            yield Failure(problem, "Keep everything that changes in the state, and draw with jax.random from the key.")
+        for name in ("pure_callback", "io_callback"):
+            if count_primitives(first.jaxpr, name):
+                yield Failure(f"{method} calls back to Python ({name}).", "Compute it with jax.numpy.")
     for name, value in vars(shapes.env).items():
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
             yield Failure(f"It keeps a traced value in self.{name}.", "Return it in the state instead.")
-    for name in ("pure_callback", "io_callback"):
-        if count_primitives(first.jaxpr, name):
-            yield Failure(f"step_env calls back to Python ({name}).", "Compute it with jax.numpy.")
 
 
 def check_key_use(shapes: Shapes) -> Iterator[Failure]:
     """All random draws use the given key."""
-    for name, jaxpr in (("reset_env", shapes.reset_jaxpr().jaxpr), ("step_env", shapes.step_jaxpr().jaxpr)):
+    for name in shapes.methods:
+        jaxpr = shapes.jaxpr(name).jaxpr
         given = jaxpr.invars[0]
         used = any(given is operand for eqn in jaxpr.eqns for operand in eqn.invars)
         if not used and count_primitives(jaxpr, "random_bits"):
@@ -433,7 +434,8 @@ def trace_shapes(env: Environment, params: Any) -> Shapes | Failure:
         problem = f"It cannot be traced by jax.jit: {first_line(error)}"
         return Failure(problem, "Use jnp.where or jax.lax.cond instead of Python's if, and no NumPy on traced values.")
     except Exception as error:  # whatever an author's code raises is a finding
-        problem = f"reset_env or step_env raises {type(error).__name__}: {first_line(error)}."
+        either = "reset_env, step_env or mutate" if env.has_mutate else "reset_env or step_env"
+        problem = f"{either} raises {type(error).__name__}: {first_line(error)}."
         return Failure(problem, "Call them once by hand to see where.")
     if not isinstance(shapes.step, tuple) or len(shapes.step) != len(_PARTS):
         return Failure("step_env does not return six values.", f"Return ({', '.join(_PARTS)}).")
@@ -453,13 +455,6 @@ def count_primitives(jaxpr: Any, name: str) -> int:
 
 def _is_jaxpr(x: Any) -> bool:
     return hasattr(x, "eqns")
-
-
-def same_program(first: Any, second: Any) -> bool:
-    """True if two closed jaxprs have the same operations and constants."""
-    consts = [np.asarray(c) for c in first.consts], [np.asarray(c) for c in second.consts]
-    same = len(consts[0]) == len(consts[1]) and all(map(np.array_equal, *consts))
-    return same and _text(first) == _text(second)
 
 
 def _text(jaxpr: Any) -> str:

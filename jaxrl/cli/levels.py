@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -13,12 +13,15 @@ import tyro
 
 from jaxrl.cli.common import WHOLE, check_folder, use_cache
 from jaxrl.config import as_seed
+from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest, printable, shell_path
 from jaxrl.keys import abstract_key
-
-if TYPE_CHECKING:
-    from jaxrl.environment import Environment
-    from jaxrl.levels.level_set import LevelSet
+from jaxrl.levels.level_set import LevelSet, make_levels, name_of, read_set, take
+from jaxrl.registry import make, own_code, own_params
+from jaxrl.train.folder.disk import writing
+from jaxrl.train.folder.load import load
+from jaxrl.train.pictures import new_figure
+from jaxrl.wrappers import RandomParams
 
 __all__ = ["levels"]
 
@@ -74,11 +77,6 @@ def _make(argv: list[str]) -> int:
         raise ValueError(f"Name the file to write with --out SET.npz, got {flags.out}.")
     as_seed("--seed", flags.seed)
     check_folder(flags.out.parent)
-    from jaxrl.levels.level_set import make_levels
-    from jaxrl.registry import make, own_params
-    from jaxrl.train.folder.disk import writing
-    from jaxrl.wrappers import RandomParams
-
     use_cache()
     if flags.run is not None:
         found = _kept(flags.run, flags.count, flags.trust)
@@ -95,9 +93,6 @@ def _make(argv: list[str]) -> int:
 
 def _kept(path: str, count: int | None, trust: bool) -> LevelSet:
     """The levels that a run keeps, those with the highest scores first; all for None."""
-    from jaxrl.levels.level_set import LevelSet, name_of, take
-    from jaxrl.train.folder.load import load
-
     run = load(path, trust=trust).member()
     kept: Any = getattr(getattr(run.state, "runner", None), "env_state", None)
     if not hasattr(kept, "pool"):
@@ -131,11 +126,6 @@ def _show(argv: list[str]) -> int:
     flags = tyro.cli(ShowFlags, args=argv, prog="jaxrl levels show", registry=WHOLE)
     if flags.out is not None and flags.out.suffix != ".png":
         raise ValueError(f"--out must end in .png, got {flags.out}.")
-    from jaxrl.levels.level_set import LevelSet, read_set
-    from jaxrl.registry import make, own_code
-    from jaxrl.train.folder.disk import writing
-    from jaxrl.wrappers import RandomParams
-
     about, entries = read_set(flags.set)
     if flags.env is None and own_code(about["env"]) is not None:
         name = shell_path(printable(about["env"]))
@@ -157,9 +147,6 @@ def _show(argv: list[str]) -> int:
 
 def _draw(env: Environment, found: LevelSet, out: Path) -> None:
     """Draw the first levels of a set in a grid, with their numbers and scores."""
-    from jaxrl.levels.level_set import take
-    from jaxrl.train.pictures import new_figure
-
     pictures = [env.render(take(found.starts, np.array(i))[1]) for i in range(min(_SHOWN, len(found)))]
     wide = math.ceil(math.sqrt(len(pictures)))
     high = math.ceil(len(pictures) / wide)

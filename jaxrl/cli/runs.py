@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import sys
 from pathlib import Path
@@ -94,10 +95,6 @@ def play(
     return jax.device_get((jax.vmap(one) if run.num_members > 1 else one)(run.state, keys))
 
 
-def _note_episodes(played: int, of: int) -> None:
-    print(f"{played:,} of {of:,} episodes", file=sys.stderr, flush=True)
-
-
 def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
     """`jaxrl eval RUN --levels SET`, with sampled actions unless `greedy`; returns the exit code."""
     as_whole("--tries", flags.tries)
@@ -118,7 +115,8 @@ def _eval_levels(flags: EvalFlags, levels: Path, greedy: bool) -> int:
     out = flags.out or run.folder.path
     check_folder(out)
     use_cache()
-    played = play_levels(run, found, flags.tries, flags.seed, greedy, _note_episodes)
+    note = functools.partial(print, file=sys.stderr, flush=True)
+    played = play_levels(run, found, flags.tries, flags.seed, greedy, note)
     results = dataclasses.replace(played, levels=levels.name, best=flags.best)
     print(f"{flags.run or run.folder.path}: {run.about['algorithm']} on {run.config.env}, {results.protocol}")
     rows = [["worst", "levels", results.measure, *(f"seed {seed}" for seed in results.seeds)]]

@@ -10,24 +10,16 @@ import numpy as np
 
 from jaxrl.levels.options import Levels
 
-__all__ = ["Book", "Visits", "chances", "draw", "fingerprints", "inserted", "new_book", "noted"]
+__all__ = ["Book", "chances", "draw", "fingerprints", "inserted", "new_book", "noted"]
 
 
 class Book(NamedTuple):
-    """What is known of the P levels of a pool."""
+    """What is known of the P levels of a pool; or of the visits to B levels, which were left in this rollout or not."""
 
-    score: jax.Array  # float32 [P]; -inf for an empty slot
-    best: jax.Array  # float32 [P] the largest return ever on the level
-    stamp: jax.Array  # int32 [P] the update in which it was last begun
+    score: jax.Array  # float32 [P]; -inf for an empty slot. Of visits for maxmc the mean value; -inf if it was not left
+    best: jax.Array  # float32 [P] the largest return on the level: ever, or in this visit
+    stamp: jax.Array  # int32 [P] the update in which it was last begun, or this one
     print: jax.Array  # uint32 [P, 2] its fingerprint
-
-
-class Visits(NamedTuple):
-    """The levels that B environments have played, and left in this rollout or not."""
-
-    print: jax.Array  # uint32 [B, 2] the level's fingerprint
-    score: jax.Array  # float32 [B], or for maxmc the mean value; -inf if it has none or the level was not left
-    best: jax.Array  # float32 [B] the largest return
 
 
 def new_book(size: int) -> Book:
@@ -54,13 +46,8 @@ def fingerprints(levels: Any) -> jax.Array:
 def chances(book: Book, options: Levels, clock: jax.Array | int) -> jax.Array:
     """The probability of each level to be drawn from the pool, `[P]`; 0 for empty slots, and everywhere if all are.
 
-    Prioritised level replay, https://arxiv.org/abs/2010.03934, section 3: a mixture of score and staleness. Sampling
-    for learnability draws all alike.
-
-    Args:
-        book: P levels.
-        options: The method's.
-        clock: int32, updates done.
+    Prioritised level replay, https://arxiv.org/abs/2010.03934, section 3: a mixture of score and staleness, after
+    `clock` updates. Sampling for learnability draws all alike.
     """
     filled = book.score > -jnp.inf
     if options.kind == "sfl":
@@ -91,7 +78,7 @@ def draw(chance: jax.Array, uniform: jax.Array) -> jax.Array:
     return jnp.minimum(slot, last).astype(jnp.int32)
 
 
-def noted(book: Book, visits: Visits, options: Levels) -> tuple[Book, jax.Array]:
+def noted(book: Book, visits: Book, options: Levels) -> tuple[Book, jax.Array]:
     """The book with new scores for those levels of the pool that were left, the mean if several environments did.
 
     Returns:
@@ -120,19 +107,12 @@ def noted(book: Book, visits: Visits, options: Levels) -> tuple[Book, jax.Array]
 
 
 def inserted(
-    book: Book, visits: Visits, candidate: jax.Array, options: Levels, clock: jax.Array
+    book: Book, visits: Book, candidate: jax.Array, options: Levels, clock: jax.Array
 ) -> tuple[Book, jax.Array]:
     """The book with new levels in the place of those that are least likely to be drawn, if they score higher.
 
     The best candidate meets the slot with the least chance, the next one the next slot, and so on: for one candidate at
-    a time, this is the rule of the paper.
-
-    Args:
-        book: P levels.
-        visits: B levels that were played.
-        candidate: `[B]`, their scores, or -inf for those that are no candidates.
-        options: The method's.
-        clock: int32, updates done.
+    a time, this is the rule of the paper. The scores `candidate[B]` are -inf for levels that are no candidates.
 
     Returns:
         The book, and the slot of each of the B levels, P for those that found none.
@@ -142,11 +122,6 @@ def inserted(
     chance = jnp.where(book.score > -jnp.inf, chances(book, options, clock), -1.0)  # empty ones first
     slots = jnp.argsort(chance)[:count]
     slots = jnp.where(candidate[order] > book.score[slots], slots, size)
-
-    def put(old: jax.Array, new: jax.Array) -> jax.Array:
-        return old.at[slots].set(new[order], mode="drop")
-
-    now = jnp.broadcast_to(clock, candidate.shape).astype(jnp.int32)
-    rows = Book(candidate, visits.best, now, visits.print)
     into = jnp.full(candidate.size, size, slots.dtype).at[order].set(slots)
-    return jax.tree.map(put, book, rows), into
+    new = visits._replace(score=candidate)
+    return jax.tree.map(lambda old, row: old.at[into].set(row, mode="drop"), book, new), into

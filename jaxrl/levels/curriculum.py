@@ -7,130 +7,90 @@ episodes and memories go on from one rollout to the next.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxrl.acting.agent import Agent, make_collector
+from jaxrl.acting.agent import Agent
 from jaxrl.acting.normaliser import deviation_of_returns
-from jaxrl.acting.rollout import Collector, Policy, RunnerState, Transition, rollout
-from jaxrl.check.quick import info_shapes
-from jaxrl.environment import Environment, MultiAgentEnvironment, Step, select
-from jaxrl.levels.book import Book, Visits, chances, draw, fingerprints, inserted, new_book, noted
+from jaxrl.acting.rollout import Collector, Policy, RunnerState, Transition, new_runner, rollout
+from jaxrl.check.quick import info_numbers
+from jaxrl.environment import Environment, Step, select
+from jaxrl.levels.book import Book, chances, draw, fingerprints, inserted, new_book, noted
 from jaxrl.levels.options import Levels
-from jaxrl.levels.scores import BY_OUTCOME, Critique, Tally, add_step, criticised, new_critique, new_tally
+from jaxrl.levels.scores import BY_OUTCOME, Critique, Tally, add_step, criticised, new_tally
 from jaxrl.rl.advantage import bootstrap_values, gae
-from jaxrl.rl.devices import in_step, joined, num_devices, own_part, shard_keys
-from jaxrl.rl.episodes import new_running
+from jaxrl.rl.devices import in_step, joined, num_devices, own_part
 from jaxrl.vector import VectorEnv
 
-__all__ = ["Curriculum", "LevelEnv", "LevelState", "Playing"]
+__all__ = ["Curriculum", "LevelEnv", "LevelState"]
 
 
 class LevelState(NamedTuple):
-    """The state of a `LevelEnv` between rollouts."""
+    """The state of a `LevelEnv`; the last three are None between rollouts, pool and book within."""
 
     env: Any  # leaves [B, …]
-    slot: jax.Array  # int32 [B] where in the pool the level was that each environment plays; -1 for a new one
+    slot: jax.Array | None  # int32 [B] where in the pool the level was that each environment plays; -1 for a new one
     start: tuple[Any, Any]  # (observation, state) of that level, leaves [B, …]
     tally: Tally  # [B]
-    critique: Critique  # [B]
-    pool: tuple[Any, Any]  # (observation, state), leaves [P, …]
-    book: Book  # [P]
-
-
-class Playing(NamedTuple):
-    """The state of a `LevelEnv` within a rollout."""
-
-    env: Any  # leaves [B, …]
-    moved: jax.Array  # bool [B] whether the level was left in this rollout
-    age: jax.Array  # int32 [B] steps since then
-    tally: Tally  # [B] of the level that is played
-    left: Tally  # [B] of the level that was left
+    critique: Critique | None  # [B]
+    pool: tuple[Any, Any] | None = None  # (observation, state), leaves [P, …]
+    book: Book | None = None  # [P]
+    following: Any = None  # (observation, state) of the next level, leaves [B, …]
+    since: Any = None  # int32 [B] steps since the level was left, with that one; 0 if it was not
+    left: Any = None  # the tally [B] of the level that was left
 
 
 class LevelEnv(VectorEnv):
-    """A `VectorEnv` whose ended episodes begin again with their own start, or with the next one.
-
-    Args:
-        env: The environment.
-        num_envs: B.
-        size: P, the levels in the pool.
-        episodes: The episodes after which a level can be left.
+    """A `VectorEnv` whose ended episodes begin again with their own start, or after `episodes` episodes with the next
+    one. `size` is P, the levels in the pool.
     """
 
     def __init__(self, env: Environment, num_envs: int, size: int, episodes: int) -> None:
         super().__init__(env, num_envs)
         self.size = size
         self.episodes = episodes
-        self.start: Any = None
-        self.next: Any = None
+        self.arrive = "arrived" in getattr(env, "agent_info", ())  # by itself, each agent
 
     def part(self, count: int) -> LevelEnv:
         return self if count == 1 else LevelEnv(self.env, self.num_envs // count, self.size // count, self.episodes)
-
-    def between(self, start: Any, following: Any, episodes: int | None = None) -> LevelEnv:
-        """The same environments on their way from their levels to the following ones, leaves `[B, …]`."""
-        other = copy.copy(self)
-        other.start, other.next, other.episodes = start, following, self.episodes if episodes is None else episodes
-        return other
 
     def new_levels(self, key: jax.Array, params: Any) -> tuple[Any, Any]:
         """B starts as the environment makes them. Consumes `key`, one or several as in `VectorEnv.reset`."""
         return super().reset(key, params)
 
     def reset(self, key: Any = None, params: Any = None) -> tuple[Any, LevelState]:
-        obs, env_state = start = self.new_levels(key, params)
+        start = self.new_levels(key, params)
+        new, critique = jnp.full(self.num_envs, -1, jnp.int32), Critique(*jnp.zeros((3, self.num_envs), jnp.float32))
         empty = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], (self.size, *leaf.shape[1:])), start)
-        return obs, LevelState(
-            env=env_state,
-            slot=jnp.full(self.num_envs, -1, jnp.int32),
-            start=start,
-            tally=self.new_tally(),
-            critique=new_critique(self.num_envs),
-            pool=empty,
-            book=new_book(self.size),
-        )
+        return start[0], LevelState(start[1], new, start, self.new_tally(), critique, empty, new_book(self.size))
 
-    def playing(self, env_state: Any, tally: Tally) -> Playing:
-        """The state at the beginning of a rollout."""
-        nobody = jnp.zeros(self.num_envs, bool)
-        return Playing(env_state, nobody, nobody.astype(jnp.int32), tally, self.new_tally())
-
-    def advance(self, key: jax.Array, state: Playing, action: jax.Array, params: Any = None) -> Step:
-        ready = (state.tally.plays + 1 >= self.episodes) & ~state.moved
-        reset_to = select(state.moved | ready, self.next, self.start)
+    def advance(self, key: jax.Array, state: LevelState, action: jax.Array, params: Any = None) -> Step:
+        moved = state.since > 0
+        ready = (state.tally.plays + 1 >= self.episodes) & ~moved
+        reset_to = select(moved | ready, state.following, state.start)
         obs, env_state, reward, terminated, truncated, info = self.env.batch_step(
             key, state.env, action, params, reset_to
         )
         done = terminated | truncated
-        tally, leaves = add_step(state.tally, reward, done, self._success(info)), done & ready
-        playing = Playing(
+        won = info["arrived"] if self.arrive else info.get("won", jnp.zeros(self.num_envs, bool))[:, None]
+        tally, leaves = add_step(state.tally, reward, done, won), done & ready
+        after = state._replace(
             env=env_state,
-            moved=state.moved | leaves,
-            age=state.age + state.moved,
+            since=state.since + (moved | leaves),
             tally=select(leaves, self.new_tally(), tally),
             left=select(leaves, tally, state.left),
         )
-        return obs, playing, reward, terminated, truncated, info
+        return obs, after, reward, terminated, truncated, info
 
     def env_state(self, state: Any) -> Any:
         return state.env
 
     def new_tally(self) -> Tally:
         """B levels that nobody has played."""
-        each = isinstance(self.env, MultiAgentEnvironment) and "arrived" in self.env.agent_info
-        return new_tally(self.num_envs, len(self.teams) if each else 1)
-
-    def _success(self, info: dict[str, Any]) -> jax.Array:
-        """Who has won, bool `[B, G]`: agents that arrive by themselves, or the team; nobody if nothing says so."""
-        if "arrived" in getattr(self.env, "agent_info", ()):
-            return info["arrived"]
-        return info["won"][:, None] if "won" in info else jnp.zeros((self.num_envs, 1), bool)
+        return new_tally(self.num_envs, len(self.teams) if self.arrive else 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +99,9 @@ class Curriculum:
 
     options: Levels
 
+    keys: ClassVar[int] = 4
+    """Random keys that each shard needs to choose levels for a rollout."""
+
     @classmethod
     def of(cls, options: Levels, env: Environment) -> Curriculum:
         """The method for an environment, which says whether episodes are won.
@@ -146,14 +109,10 @@ class Curriculum:
         Raises:
             ValueError: The environment cannot edit starts or does not say who wins, or `steps` are too few.
         """
-        score = options.score
-        if score in ("auto", "learnability"):
-            info = info_shapes(env)
-            if score == "learnability" and "won" not in info:
-                raise ValueError(
-                    f"levels: {env.name} does not say who wins, as learnability needs; use score=variance."
-                )
-            score = "learnability" if "won" in info else "variance"
+        tells = "won" in info_numbers(env)
+        score = ("learnability" if tells else "variance") if options.score == "auto" else options.score
+        if score == "learnability" and not tells:
+            raise ValueError(f"levels: {env.name} does not say who wins, as learnability needs; use score=variance.")
         params = getattr(env.default_params, "params", env.default_params)  # inside of RandomParams
         longest = int(getattr(params, "max_steps", 0))
         if options.kind == "sfl" and options.steps < 2 * longest:
@@ -172,86 +131,78 @@ class Curriculum:
         return LevelEnv(env, num_envs, self.options.size, self.options.episodes)
 
     def rollout(
-        self, agent: Agent, state: Any, policy: Policy, num_streams: int
-    ) -> tuple[Any, Transition, dict[str, Any], jax.Array]:
-        """`jaxrl.acting.agent.next_rollout` on chosen levels, of which scores are noted in the pool's book."""
-        config, options, collector = agent.config, self.options, make_collector(agent, state.update)
-        for_rollout = (config.num_steps, collector.keys_per_step)
-        acting = math.prod(for_rollout)
-        key, keys = shard_keys(state.key, config.shards, acting + num_streams + 4)
-        *for_levels, for_candidates = keys[acting + num_streams :]
-        levels: LevelState = state.runner.env_state
+        self, agent: Agent, state: Any, collector: Collector, policy: Policy, keys: jax.Array, for_levels: jax.Array
+    ) -> tuple[RunnerState, Transition, dict[str, Any]]:
+        """`jaxrl.acting.rollout.rollout` on chosen levels, of which scores are noted in the pool's book.
+
+        `for_levels` are keys `[4, S / devices]`. Consumes these and `keys`.
+        """
+        options, levels = self.options, state.runner.env_state
+        *for_following, for_candidates = for_levels
         pool, book = joined((levels.pool, levels.book))  # draws do not depend on the number of devices
         if options.kind == "sfl":
-            now = in_step(state.update) % options.every == 0
-            bits = jax.random.key_data(for_candidates)  # under `vmap` both branches run, and a key would be used twice
+            # Under `vmap` both branches run, and a key would be used twice.
+            bits, impl = jax.random.key_data(for_candidates), jax.random.key_impl(for_levels)
             pool, book = jax.lax.cond(
-                now,
-                lambda: self._sought(agent, collector, policy, bits, jax.random.key_impl(key)),
+                in_step(state.update) % options.every == 0,
+                lambda: self._sought(agent, collector, policy, jax.random.wrap_key_data(bits, impl=impl)),
                 lambda: (pool, book),
             )
 
         # Play, from the levels of the last rollout to those that are chosen now.
         chance = chances(book, options, state.update)
-        slot, following = self._following(collector, pool, book, chance, for_levels)
-        venv = _levels_of(collector).between(levels.start, following)
-        runner = state.runner._replace(env_state=venv.playing(levels.env, levels.tally))
-        shaped = keys[:acting].reshape(*for_rollout, -1)
-        runner, traj, sums = rollout(collector._replace(venv=venv), policy, runner, shaped, config.train_length)
-        playing: Playing = runner.env_state
-        moved, since = playing.moved, config.num_steps - 1 - playing.age
-        leaves = moved & (jnp.arange(config.num_steps)[:, None] == since)
+        slot, following = self._following(collector, pool, book, chance, for_following)
+        since = jnp.zeros_like(slot)
+        within = levels._replace(pool=None, book=None, following=following, since=since, left=levels.tally)
+        runner = state.runner._replace(env_state=within)
+        runner, traj, sums = rollout(collector, policy, runner, keys, agent.config.train_length)
+        after: LevelState = runner.env_state
+        moved, past = after.since > 0, jnp.arange(len(keys))[:, None] + after.since - len(keys)  # 0 where it is left
 
         # Judge the levels that were left, and note it; new ones may find a place in the pool.
-        score, critique = self._judged(agent, state, traj, playing.left, levels.critique, leaves)
-        visits = Visits(fingerprints(levels.start[1]), jnp.where(moved, score, -jnp.inf), playing.left.best)
+        score, critique = self._judged(agent, state, traj, after.left, levels.critique, past == 0)
+        score, now = jnp.where(moved, score, -jnp.inf), jnp.full_like(slot, state.update)
+        visits = Book(score, after.left.best, now, fingerprints(levels.start[1]))
         stamped = jnp.where(moved & (slot >= 0), slot, options.size)
         visits, stamped, played = joined((visits, stamped, levels.start))
         if options.kind != "sfl":
-            book, candidate = noted(
-                book._replace(stamp=book.stamp.at[stamped].set(state.update, mode="drop")), visits, options
-            )
+            book = book._replace(stamp=book.stamp.at[stamped].set(state.update, mode="drop"))
+            book, candidate = noted(book, visits, options)
             book, into = inserted(book, visits, candidate, options, state.update)
             pool = jax.tree.map(lambda old, new: old.at[into].set(new, mode="drop"), pool, played)
 
         # Where each step was played decides whether it trains.
-        then = moved & (jnp.arange(config.num_steps)[:, None] > since)
-        replayed = jnp.where(then, slot, levels.slot) >= 0
+        replayed = jnp.where(past > 0, slot, levels.slot) >= 0
         if options.robust:
             mask = traj.observation.agent_mask & replayed[..., None]
             traj = traj._replace(observation=traj.observation._replace(agent_mask=mask))
         sums["levels"] = _metrics(chance, book, replayed, options.robust)
         pool, book = own_part((pool, book))
-        start = select(moved, following, levels.start)
-        after = LevelState(playing.env, jnp.where(moved, slot, levels.slot), start, playing.tally, critique, pool, book)
-        state = dataclasses.replace(state, runner=runner._replace(env_state=after), key=key)
-        return state, traj, sums, keys[acting : acting + num_streams]
+        start, slot = select(moved, (following, slot), (levels.start, levels.slot))
+        levels = LevelState(after.env, slot, start, after.tally, critique, pool, book)
+        return runner._replace(env_state=levels), traj, sums
 
     def _following(
         self, collector: Collector, pool: Any, book: Book, chance: jax.Array, keys: list[jax.Array]
     ) -> tuple[jax.Array, tuple[Any, Any]]:
-        """The level that each environment plays next: its slot in the pool, -1 for a new one, and its start.
+        """The level that each of B environments plays next: its slot in the pool, -1 for a new one, and its start.
 
-        Args:
-            collector: Observes B environments.
-            pool: Starts, leaves `[P, …]`.
-            book: Of the whole pool.
-            chance: `[P]`, see `chances`.
-            keys: Three arrays `[S / devices]`: for draws, new levels, edits. Consumed.
+        `chance[P]` is that of each level of the pool. Consumes the three `keys`, each `[S / devices]`.
         """
-        options, venv = self.options, _levels_of(collector)
+        options, venv = self.options, collector.venv
+        assert isinstance(venv, LevelEnv)
         draws, new, edits = keys
         each = venv.num_envs // draws.size
         coin, place, edit = jax.vmap(lambda k: jax.random.uniform(k, (3, each)), out_axes=1)(draws).reshape(3, -1)
         filled = (book.score > -jnp.inf).mean()
-        full = filled >= options.min_fill if options.kind != "sfl" else True
-        replays = (coin < options.share) & (filled > 0) & full
+        starts = (filled > 0) & (filled >= options.min_fill if options.kind != "sfl" else True)
+        replays = (coin < options.share) & starts
         slot = draw(chance, place)
         old = jax.tree.map(lambda leaf: leaf[slot], pool)
         fresh = venv.new_levels(new, collector.params)
         if options.kind == "accel":
             edited = self._edited(venv, old[1], collector.params, edits)
-            fresh = select((edit < options.edit_share) & (filled > 0) & full, edited, fresh)
+            fresh = select((edit < options.edit_share) & starts, edited, fresh)
         return jnp.where(replays, slot, -1), select(replays, old, fresh)
 
     def _edited(self, venv: LevelEnv, states: Any, params: Any, keys: jax.Array) -> tuple[Any, Any]:
@@ -284,26 +235,17 @@ class Curriculum:
         return means / jnp.maximum(left.plays, 1), critique
 
     def _sought(
-        self, agent: Agent, collector: Collector, policy: Policy, bits: jax.Array, impl: Any
+        self, agent: Agent, collector: Collector, policy: Policy, keys: jax.Array
     ) -> tuple[tuple[Any, Any], Book]:
-        """A pool of the most learnable of new levels, and its book.
-
-        Args:
-            agent: The agent.
-            collector: Observes B environments.
-            policy: How to act.
-            bits: Of keys `[S / devices]`.
-            impl: Of these keys.
-        """
-        size, batches = self.options.size, self.options.batches(agent.config.num_envs)
-        keys = jax.vmap(lambda k: jax.random.split(k, batches), out_axes=1)(jax.random.wrap_key_data(bits, impl=impl))
-        # Scan over bits, as `rollout` does.
-        _, tried = jax.lax.scan(
-            lambda _, own: (None, self._tried(agent, collector, policy, jax.random.wrap_key_data(own, impl=impl))),
-            None,
+        """A pool of the most learnable of new levels, and its book. Consumes `keys[S / devices]`."""
+        size, batches, impl = self.options.size, self.options.batches(agent.config.num_envs), jax.random.key_impl(keys)
+        keys = jax.vmap(lambda k: jax.random.split(k, batches), out_axes=1)(keys)
+        tried = jax.lax.map(  # over bits, as `rollout` scans
+            lambda bits: self._tried(agent, collector, policy, jax.random.wrap_key_data(bits, impl=impl)),
             jax.random.key_data(keys),
         )
-        starts, score = _in_order(tried)
+        # From [batches, B, …] on each device to [N, …], in an order that does not depend on the devices.
+        starts, score = jax.tree.map(lambda leaf: joined(leaf[None]).swapaxes(0, 1).reshape(-1, *leaf.shape[2:]), tried)
         best = jnp.argsort(-score)[:size]
         pool = jax.tree.map(lambda leaf: leaf[best], starts)
         return pool, new_book(size)._replace(score=score[best], print=fingerprints(pool[1]))
@@ -312,27 +254,19 @@ class Curriculum:
         self, agent: Agent, collector: Collector, policy: Policy, keys: jax.Array
     ) -> tuple[tuple[Any, Any], jax.Array]:
         """B new levels and their scores, after each has been played for `steps` steps. Consumes `keys[S / devices]`."""
-        options, venv, count = self.options, _levels_of(collector), collector.venv.num_envs
+        steps, venv = self.options.steps, collector.venv
+        assert isinstance(venv, LevelEnv)
         new, acting = jax.vmap(lambda k: tuple(jax.random.split(k)))(keys)
         start = venv.new_levels(new, collector.params)
 
-        # Nobody leaves a level, and each episode begins without memory.
-        venv = venv.between(start, start, episodes=options.steps + 1)
-        nothing = jnp.zeros((count, len(venv.teams)), jnp.float32)
-        runner = RunnerState(
-            env_state=venv.playing(start[1], venv.new_tally()),
-            obs=start[0],
-            reset=jnp.ones(count, bool),
-            carry=agent.networks.new_carry(count),
-            running=new_running(count, collector.kinds),
-            discounted=nothing,
-        )
-        num_keys = options.steps * collector.keys_per_step
-        bits = jax.random.key_data(jax.vmap(lambda k: jax.random.split(k, num_keys))(acting)).swapaxes(0, 1)
-        steps = jax.random.wrap_key_data(bits, impl=jax.random.key_impl(keys))
-        shaped = steps.reshape(options.steps, -1, keys.size)
-        runner, _, _ = rollout(collector._replace(venv=venv), policy, runner, shaped)
-        return start, BY_OUTCOME[options.score](runner.env_state.tally)
+        # Nobody leaves a level, as if all had done so, and each episode begins without memory.
+        tally, since = venv.new_tally(), jnp.ones(venv.num_envs, jnp.int32)
+        levels = LevelState(start[1], None, start, tally, None, following=start, since=since, left=tally)
+        runner = new_runner(collector, agent.networks.new_carry(venv.num_envs), start[0], levels)
+        num_keys = steps * collector.keys_per_step
+        split = jax.vmap(lambda k: jax.random.split(k, num_keys), out_axes=1)(acting)
+        runner, _, _ = rollout(collector, policy, runner, split.reshape(steps, -1, keys.size))
+        return start, BY_OUTCOME[self.options.score](runner.env_state.tally)
 
 
 def _metrics(chance: jax.Array, book: Book, replayed: jax.Array, robust: bool) -> dict[str, jax.Array]:
@@ -346,19 +280,3 @@ def _metrics(chance: jax.Array, book: Book, replayed: jax.Array, robust: bool) -
         "trains": replayed.mean() if robust else jnp.float32(1.0),
     }
     return jax.tree.map(lambda number: number / num_devices(), metrics)
-
-
-def _levels_of(collector: Collector) -> LevelEnv:
-    """The environments of a collector that play levels."""
-    assert isinstance(collector.venv, LevelEnv)
-    return collector.venv
-
-
-def _in_order(batches: Any) -> Any:
-    """Candidates in batches, leaves `[batches, B, …]`, in one row that does not depend on the devices: `[N, …]`."""
-
-    def row(leaf: jax.Array) -> jax.Array:
-        devices = joined(leaf[None])
-        return devices.swapaxes(0, 1).reshape(-1, *leaf.shape[2:])
-
-    return jax.tree.map(row, batches)

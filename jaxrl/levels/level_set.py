@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import keystr, tree_flatten_with_path
+from jax.tree_util import keystr, tree_flatten_with_path, tree_leaves_with_path
 
 from jaxrl.display import on_host
 from jaxrl.durable import replace_file
@@ -58,8 +58,7 @@ class LevelSet:
         about = {"format": _FORMAT, "env": self.env, "levels": len(self), "seed": self.seed}
         entries = {"about": np.array(json.dumps(about))}
         entries |= {} if self.score is None else {"score": np.asarray(self.score, np.float32)}
-        leaves, _ = tree_flatten_with_path(self.starts)
-        entries |= {keystr(where): on_host(leaf) for where, leaf in leaves}
+        entries |= {keystr(where): on_host(leaf) for where, leaf in tree_leaves_with_path(self.starts)}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **entries)  # pyright: ignore[reportArgumentType]
         replace_file(Path(path), buffer.getvalue())
@@ -80,20 +79,19 @@ class LevelSet:
             name = shlex.quote(printable(about["env"]))
             raise ValueError(f"{path} holds levels of {name}, not of {name_of(env)}: play there with --env {name}.")
         leaves, structure = tree_flatten_with_path(jax.eval_shape(env.reset, abstract_key()))
-        levels = about["levels"]
-        wanted = {"score": ((levels,), np.dtype(np.float32))} if "score" in entries else {}
+        wanted = {"score": ((about["levels"],), np.dtype(np.float32))} if "score" in entries else {}
         for where, leaf in leaves:
             stored = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
-            wanted[keystr(where)] = ((levels, *stored.shape), stored.dtype)
+            wanted[keystr(where)] = ((about["levels"], *stored.shape), stored.dtype)
         if wanted != {name: (array.shape, array.dtype) for name, array in entries.items()}:
             raise ValueError(
                 f"The levels in {path} do not begin an episode here: parameters, wrappers or versions differ, or the "
                 f"file is damaged. Make the set again, with the --params of the run if it has any."
             )
-        arrays = []
-        for where, leaf in leaves:
-            array = entries[keystr(where)]
-            arrays.append(jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(leaf) else array)
+        arrays = [
+            jax.random.wrap_key_data(jnp.asarray(entries[keystr(where)])) if _is_key(leaf) else entries[keystr(where)]
+            for where, leaf in leaves
+        ]
         return cls(about["env"], jax.tree.unflatten(structure, arrays), about["seed"], entries.get("score"))
 
 
@@ -128,22 +126,17 @@ def make_levels(env: Environment, count: int, seed: int = 0) -> LevelSet:
     def draw(numbers: jax.Array) -> Any:
         return env.batch_reset(jax.vmap(lambda number: jax.random.fold_in(jax.random.key(seed), number))(numbers))
 
-    seen: set[bytes] = set()
+    seen: dict[bytes, int] = {}  # the draw that first gave each level
     parts = []
     for first in range(0, _PATIENCE * count + _BATCH, _BATCH):
         with jax.default_device(jax.local_devices(backend="cpu")[0]):  # the same levels whichever accelerator there is
-            starts = jax.device_get(draw(np.arange(first, first + _BATCH, dtype=np.uint32)))
-        leaves = [leaf for leaf in jax.tree.leaves(starts[1]) if not _is_key(leaf)]
-        new = []
+            parts.append(jax.device_get(draw(np.arange(first, first + _BATCH, dtype=np.uint32))))
+        leaves = [leaf for leaf in jax.tree.leaves(parts[-1][1]) if not _is_key(leaf)]
         for row in range(_BATCH):
-            mark = hashlib.blake2b(b"".join(leaf[row].tobytes() for leaf in leaves)).digest()
-            if mark not in seen and len(seen) < count:
-                seen.add(mark)
-                new.append(row)
-        parts.append(take(starts, np.array(new, int)))
-        if len(seen) == count:
+            seen.setdefault(hashlib.blake2b(b"".join(leaf[row].tobytes() for leaf in leaves)).digest(), first + row)
+        if len(seen) >= count:
             starts = jax.tree.map(lambda *leaves: (jnp if _is_key(leaves[0]) else np).concatenate(leaves), *parts)
-            return LevelSet(name_of(env), starts, seed)
+            return LevelSet(name_of(env), take(starts, np.array(list(seen.values())[:count])), seed)
     raise ValueError(f"{name_of(env)} has only {len(seen)} different starts, not {count}; use a count of {len(seen)}.")
 
 

@@ -11,14 +11,12 @@ from jaxrl.registry import parse_options
 
 __all__ = ["Levels", "levels_of"]
 
-Score = Literal["auto", "learnability", "variance", "maxmc", "pvl", "l1"]
-
 _REPLAY = ("share", "size", "score", "tries", "robust", "priority", "temperature", "staleness", "min_fill")
 _OPTIONS = {
     "dr": (),
     "plr": _REPLAY,
     "accel": (*_REPLAY, "edits", "edit_share"),
-    "sfl": ("share", "size", "score", "candidates", "steps", "every"),
+    "sfl": ("share", "keep", "score", "candidates", "steps", "every"),
 }
 _DEFAULTS: dict[str, dict[str, Any]] = {
     # A replayed level is edited with a chance of 0.8, as in the paper, if this share of the levels is replayed.
@@ -40,7 +38,7 @@ class Levels(CheckedConfig):
     """Share of the levels played that come from the pool; the others are new, or edited."""
     size: int = 4000
     """P, the levels in the pool."""
-    score: Score = "auto"
+    score: Literal["auto", "learnability", "variance", "maxmc", "pvl", "l1"] = "auto"
     """How a level is judged, see `jaxrl.levels.scores`; auto is learnability where episodes are won, else variance."""
     tries: int = 0
     """Episodes on a level before it is judged and left; 0 means 4 for learnability and variance, and 1 for others."""
@@ -76,18 +74,13 @@ class Levels(CheckedConfig):
         super().__post_init__()
         if self.kind == "sfl" and self.needs_critic:
             raise ValueError(f"levels: sfl judges by outcomes, not by a critic; got score={self.score}.")
-        if 0 < self.tries < self.least_tries:
-            raise ValueError(f"levels: score={self.score} needs at least {self.least_tries} tries, got {self.tries}.")
+        if self.tries == 1 and not self.needs_critic:
+            raise ValueError(f"levels: score={self.score} needs at least 2 tries, got 1.")
 
     @property
     def needs_critic(self) -> bool:
         """Whether the score is made of values."""
         return self.score in ("maxmc", "pvl", "l1")
-
-    @property
-    def least_tries(self) -> int:
-        """The episodes without which a level has no score."""
-        return 1 if self.needs_critic else 2
 
     @property
     def episodes(self) -> int:
@@ -110,12 +103,9 @@ def levels_of(text: str) -> Levels | None:
         ValueError: There is no such method, or it has no such option; the message says which there are.
     """
     kind, _, query = text.partition("?")
-    if kind not in ("", *_OPTIONS):
+    if (known := _OPTIONS.get(kind or "dr")) is None:
         raise ValueError(f"levels must be one of {', '.join(_OPTIONS)}, such as plr?share=0.5; got {text!r}.")
-    options, known = (
-        parse_options(query),
-        {"keep" if kind == "sfl" and o == "size" else o for o in _OPTIONS[kind or "dr"]},
-    )
+    options = parse_options(query)
     for name in options:
         if name not in known:
             raise ValueError(f"levels={kind} has no option {name!r}. {suggestion(name, known)}")

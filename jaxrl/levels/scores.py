@@ -7,17 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = [
-    "BY_OUTCOME",
-    "Critique",
-    "Tally",
-    "add_step",
-    "criticised",
-    "learnability",
-    "new_critique",
-    "new_tally",
-    "variance",
-]
+__all__ = ["BY_OUTCOME", "Critique", "Tally", "add_step", "criticised", "learnability", "new_tally", "variance"]
 
 
 class Tally(NamedTuple):
@@ -39,15 +29,9 @@ def new_tally(num_envs: int, num_groups: int) -> Tally:
 
 
 def add_step(tally: Tally, reward: jax.Array, done: jax.Array, success: jax.Array) -> Tally:
-    """The tally after one more step.
+    """The tally after one more step with `reward[B, N]`; `done[B]` says if the episode ended, `success[B, G]` who won.
 
     Moments are updated as in Welford 1962, so that returns far from 0 lose no digits.
-
-    Args:
-        tally: Before the step.
-        reward: `[B, N]`.
-        done: bool `[B]`, whether the episode ended.
-        success: bool `[B, G]`, who has won if it did.
     """
     total = tally.current + reward.reshape(reward.shape[0], -1).mean(1)
     plays = tally.plays + done
@@ -85,41 +69,30 @@ BY_OUTCOME = {"learnability": learnability, "variance": variance}
 
 
 class Critique(NamedTuple):
-    """What a critic says of the levels that B environments play, a number a step: its mean over episodes of means."""
+    """What a critic says of the levels that B environments play, a number a step: its mean over episodes of means.
 
-    steps: jax.Array  # int32 [B] of the episode in progress
+    All are 0 for a level that nobody has played.
+    """
+
+    steps: jax.Array  # float32 [B] of the episode in progress
     total: jax.Array  # float32 [B] the sum of the numbers of these steps
     means: jax.Array  # float32 [B] the sum of the means of the episodes that have ended on the level
-
-
-def new_critique(num_envs: int) -> Critique:
-    """B levels of which nothing has been said."""
-    zeros = jnp.zeros(num_envs, jnp.float32)
-    return Critique(jnp.zeros(num_envs, jnp.int32), zeros, zeros)
 
 
 def criticised(critique: Critique, numbers: jax.Array, cut: jax.Array, leaves: jax.Array) -> tuple[Critique, jax.Array]:
     """Follow a critic through a rollout in which each environment leaves its level at most once.
 
-    Args:
-        critique: Before the rollout.
-        numbers: `[T, B]` what the critic says of each step.
-        cut: bool `[T, B]`, where an episode ended.
-        leaves: bool `[T, B]`, where the level was left at the end of an episode.
-
-    Returns:
-        The critique to continue from, and the sums `[B]` of the means of the episodes on the levels that were left.
+    `numbers[T, B]` is what it says of each step; an episode ended where `cut[T, B]`, and the level was left where
+    `leaves[T, B]`. Returns the critique to continue from, and the sums `[B]` of the means of the episodes on the levels
+    that were left.
     """
 
-    def step(
-        loop: tuple[Critique, jax.Array], inputs: tuple[jax.Array, ...]
-    ) -> tuple[tuple[Critique, jax.Array], None]:
-        (steps, total, means), left = loop
+    def step(critique: Critique, inputs: tuple[jax.Array, ...]) -> tuple[Critique, jax.Array]:
         number, cut, leaves = inputs
-        steps, total = steps + 1, total + number
-        means = means + jnp.where(cut, total / steps, 0.0)
-        after = Critique(jnp.where(cut, 0, steps), jnp.where(cut, 0.0, total), jnp.where(leaves, 0.0, means))
-        return (after, jnp.where(leaves, means, left)), None
+        steps, total = critique.steps + 1, critique.total + number
+        means = critique.means + jnp.where(cut, total / steps, 0.0)
+        after = Critique(jnp.where(cut, 0.0, steps), jnp.where(cut, 0.0, total), jnp.where(leaves, 0.0, means))
+        return after, jnp.where(leaves, means, 0.0)
 
-    (critique, left), _ = jax.lax.scan(step, (critique, jnp.zeros_like(critique.total)), (numbers, cut, leaves))
-    return critique, left
+    critique, left = jax.lax.scan(step, critique, (numbers, cut, leaves))
+    return critique, left.sum(0)

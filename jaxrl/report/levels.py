@@ -16,8 +16,6 @@ from jaxrl.train.pictures import new_figure, verbatim
 
 __all__ = ["Methods", "draw_worst", "mean_text", "methods_on_levels", "worst_tables"]
 
-_POINTS = 200  # of a curve in a picture
-
 Methods = Mapping[str, LevelResults]
 """The results `[2, S, L]` of S samples on one set of levels, played alike, of the groups with these labels."""
 
@@ -59,7 +57,7 @@ def draw_worst(sets: Sequence[Methods], looks: Mapping[str, Mapping[str, Any]]) 
 
 def _curve(axes: Any, found: LevelResults, label: str, look: dict[str, Any]) -> None:
     levels, rows = found.array.shape[-1], found.curve()
-    alphas = np.unique(np.geomspace(rows[0]["levels"], levels, _POINTS).round()) / levels
+    alphas = np.arange(rows[0]["levels"], levels + 1) / levels
     shares, curves = 100 * alphas, found.by_seed(alphas)
     if len(curves) > 1:
         mean, error = curves.mean(0), standard_error(curves)

@@ -122,15 +122,7 @@ def joined(tree: Any) -> Any:
 
 def own_part(tree: Any) -> Any:
     """This device's part of each leaf that `joined` has put together."""
-    if not _bound():
-        return tree
-    size = num_devices()
-    return jax.tree.map(
-        lambda leaf: jax.lax.dynamic_slice_in_dim(
-            leaf, device_index() * (leaf.shape[0] // size), leaf.shape[0] // size
-        ),
-        tree,
-    )
+    return jax.tree.map(lambda leaf: leaf.reshape(num_devices(), -1, *leaf.shape[1:])[device_index()], tree)
 
 
 def member_index() -> jax.Array | int:

@@ -90,9 +90,8 @@ class LevelResults:
         alphas = shown_alphas(levels := self.array.shape[-1])
         own = self.by_seed(alphas)
         columns = (_counts(alphas, levels), own.T, own.mean(0), standard_error(own))
-        names = ("alpha", "levels", "by_seed", "mean", "standard_error")
         rows = zip(alphas, *(column.tolist() for column in columns), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [{"alpha": a, "levels": n, "by_seed": each, "mean": m, "standard_error": e} for a, n, each, m, e in rows]
 
     def write(self, folder: Path, stem: str) -> list[Path]:
         """Write levels-STEM.json and .csv, or raise OSError, such as for a link; returns their paths."""
@@ -111,12 +110,12 @@ def play_levels(
     tries: int,
     seed: int,
     greedy: bool = False,
-    note: Callable[[int, int], None] = lambda played, of: None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> LevelResults:
     """Play each of L levels several times in each of two evaluations, with each of the M seeds of a run.
 
     A seed plays the same alone and among the others of its run. Actions are sampled, unless they are `greedy`.
-    `note(played, of)` is called now and then with the number of episodes.
+    `note` is called now and then with the number of episodes, in words.
     """
     several = run.num_members > 1
     members = list(range(run.num_members)) if several else [run.index or 0]
@@ -137,7 +136,8 @@ def play_levels(
             result = np.asarray(played.returns if played.won is None else played.won, np.float64)
             np.add.at(sums[evaluation, place], level[:new], result[:new])
             cut += int((~played.finished[:new]).sum())
-            note((evaluation * len(members) + place) * total + start + new, 2 * len(members) * total)
+            done = (evaluation * len(members) + place) * total + start + new
+            note(f"{done:,} of {2 * len(members) * total:,} episodes")
     return LevelResults(
         digest=levels.digest,
         env=levels.env,

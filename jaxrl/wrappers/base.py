@@ -137,10 +137,6 @@ class Wrapper(Environment):
         return super().has_mutate and self.env.has_mutate
 
     def mutate(self, key: jax.Array, state: Any, params: Any = None) -> Any:
-        return self._mutated_inside(key, state, params)
-
-    def _mutated_inside(self, key: jax.Array, state: Any, params: Any) -> Any:
-        """The state of the environment inside after its `mutate`. Consumes `key`."""
         return self.env.mutate(key, self.env_state(state), self.env_params(state, params))
 
     @property
@@ -257,7 +253,7 @@ class StatefulWrapper(Wrapper):
         return self.after_step(state, action, stepped)
 
     def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
-        inside = self._mutated_inside(key, state, params)
+        inside = super().mutate(key, state, params)
         # It remembers what it would if the episode had begun there.
         return self.after_reset(self.env.observation(inside, self.env_params(state, params)), inside)[1]
 

@@ -102,7 +102,7 @@ class FixedPolicies(Wrapper):
 
     def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
         params = self._params(params)
-        inside = self._mutated_inside(key, state, params)
+        inside = super().mutate(key, state, params)
         obs = self._inner.observation(inside, params)
         seats = zip(self._players, state.own, strict=True)
         return Wrapped(inside, tuple(seat._replace(obs=obs[player.sees]) for player, seat in seats))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.environment import MultiAgentEnvironment, Step
-from jaxrl.wrappers.base import StatefulWrapper, Wrapped
+from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 
 __all__ = ["OtherPlay"]
 
@@ -67,7 +67,7 @@ class OtherPlay(StatefulWrapper):
         return jax.vmap(self._seen)(obs, state.own)
 
     def mutate(self, key: jax.Array, state: Wrapped, params: Any = None) -> Wrapped:
-        return state._replace(env=self._mutated_inside(key, state, params))
+        return state._replace(env=Wrapper.mutate(self, key, state, params))
 
     def action_mask(self, state: Wrapped, params: Any = None) -> jax.Array:
         mask = self._inner.action_mask(state.env, self._params(params))

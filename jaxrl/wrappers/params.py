@@ -15,7 +15,7 @@ import numpy as np
 from jaxrl.environment import Environment, Step
 from jaxrl.keys import abstract_key
 from jaxrl.spaces import Space
-from jaxrl.wrappers.base import StatefulWrapper, Wrapped
+from jaxrl.wrappers.base import StatefulWrapper, Wrapped, Wrapper
 
 if TYPE_CHECKING:
     from jaxrl.render.scene import Scene
@@ -63,16 +63,10 @@ class RandomParams(StatefulWrapper):
         if not jax.tree.leaves(env.default_params):
             raise TypeError(f"{env.name} has no parameters (default_params), so there is nothing to draw.")
         self.draw_params: Draw = draw if callable(draw) else _choice(draw, env.default_params)
-        key = abstract_key()
-        self._try(self.draw_params, "drawn", "draw(key, params, progress)", key, env.default_params, np.float32(1))
-        jax.eval_shape(self._drawn, key, self.default_params)  # raises for what does not fit
         self.mutate_params = mutate_params
-        if mutate_params is None:
-            return
-        if not callable(mutate_params):
-            raise TypeError(f"mutate_params is a function (key, own), not {mutate_params!r}.")
-        self._try(mutate_params, "edited", "mutate_params(key, own)", key, env.default_params)
-        jax.eval_shape(self._edited, key, env.default_params)
+        jax.eval_shape(self._drawn, abstract_key(), self.default_params)  # raises for what does not fit
+        if mutate_params is not None:
+            jax.eval_shape(self._edited, abstract_key(), env.default_params)
 
     @property
     def default_params(self) -> Stage:
@@ -116,7 +110,7 @@ class RandomParams(StatefulWrapper):
             state = state._replace(own=self._edited(key_own, state.own))
             if not self.env.has_mutate:
                 return state
-        return state._replace(env=self._mutated_inside(key_env, state, params))  # under the edited parameters
+        return state._replace(env=Wrapper.mutate(self, key_env, state, params))  # under the edited parameters
 
     def after_step(self, state: Wrapped, action: Any, stepped: Step) -> Step:
         return stepped[0], Wrapped(stepped[1], state.own), *stepped[2:]
@@ -131,30 +125,28 @@ class RandomParams(StatefulWrapper):
 
     def _drawn(self, key: jax.Array, stage: Stage) -> Any:
         """An episode's parameters, with the shapes and dtypes of the environment's own. Consumes `key`."""
-        return self._fitted(self.draw_params(key, stage.params, stage.progress), "drawn")
+        call = "draw(key, params, progress)"
+        return self._made("drawn", call, self.draw_params, key, stage.params, stage.progress)
 
     def _edited(self, key: jax.Array, own: Any) -> Any:
         """An episode's parameters after `mutate_params`, likewise. Consumes `key`."""
-        assert self.mutate_params is not None
-        return self._fitted(self.mutate_params(key, own), "edited")
+        return self._made("edited", "mutate_params(key, own)", self.mutate_params, key, own)
 
-    def _fitted(self, made: Any, how: str) -> Any:
+    def _made(self, how: str, call: str, function: Any, *arguments: Any) -> Any:
+        """What a function makes of its arguments, if it can be called like that and the result fits."""
+        try:
+            made = function(*arguments)
+        except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have
+            advice = _as_called(function, call, len(arguments))
+            raise TypeError(f"The parameters of {self.name} cannot be {how} like that: {error}.{advice}") from error
         like = self.env.default_params
         wanted, got = jax.tree.structure(like), jax.tree.structure(made)
         if wanted != got:
             raise TypeError(f"Parameters {how} for {self.name} must have the structure {wanted}, not {got}.")
         return jax.tree_util.tree_map_with_path(partial(_fitted, how), made, like)
 
-    def _try(self, function: Callable[..., Any], how: str, call: str, *arguments: Any) -> None:
-        """Raise TypeError, with advice, if a function that makes parameters cannot be called with these arguments."""
-        try:
-            jax.eval_shape(function, *arguments)
-        except (AttributeError, TypeError) as error:  # such as a field that these parameters do not have
-            advice = _as_called(function, call, len(arguments))
-            raise TypeError(f"The parameters of {self.name} cannot be {how} like that: {error}.{advice}") from error
 
-
-def _as_called(function: Callable[..., Any], call: str, count: int) -> str:
+def _as_called(function: Any, call: str, count: int) -> str:
     """What to write instead of a function that takes another number of arguments; empty if `count` are right."""
     try:
         inspect.signature(function).bind(*[None] * count)

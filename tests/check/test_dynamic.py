@@ -207,22 +207,22 @@ class EditsNothing(Movable):
     mutate = mutated(lambda key, state: state)
 
 
-@breaks("mutate", r"mutate returns a state of another tree than reset_env: .*Build the same")
+@breaks("state_type", r"mutate returns a state of another tree than reset_env: .*Build the same")
 class EditsToPair(Movable):
     mutate = mutated(lambda key, state: (state, state))
 
 
-@breaks("mutate", r"state.position is float32\[\] after reset_env and float32\[1\] after mutate")
+@breaks("state_type", r"state.position is float32\[\] after reset_env and float32\[1\] after mutate")
 class EditsShape(Movable):
     mutate = moved_to(lambda key, state: state.position[None])
 
 
-@breaks("mutate", r"state.position is float32\[\] after reset_env and int32\[\] after mutate")
+@breaks("state_type", r"state.position is float32\[\] after reset_env and int32\[\] after mutate")
 class EditsType(Movable):
     mutate = moved_to(lambda key, state: jnp.int32(0))
 
 
-@breaks("mutate", r"mutate raises AttributeError: .*speed.*Call it once by hand")
+@breaks("trace", r"step_env or mutate raises AttributeError: .*speed.*Call them once by hand")
 class EditsWhatIsNotThere(Movable):
     mutate = moved_to(lambda key, state: state.speed)
 
@@ -239,7 +239,7 @@ class EditsPastTheStep(Movable):
     mutate = moved_to(lambda key, state: jnp.float32(0))
 
 
-@breaks("mutate", "mutate gives different results for the same key, state and parameters. Draw with jax.random")
+@breaks("pure", "Tracing mutate twice gives two programs: .*draw with jax.random from the key")
 class EditsByCount(Movable):
     count = 0
 

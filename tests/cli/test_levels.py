@@ -146,7 +146,7 @@ def test_the_best_levels_that_a_run_keeps_come_first(
         kept = LevelState(pool.env, pool.pool, Book(book))
         vars(opened)["state"] = type("State", (), {"runner": type("Runner", (), {"env_state": kept})})
 
-    monkeypatch.setattr("jaxrl.train.folder.load.load", lambda path, trust: Loaded())
+    monkeypatch.setattr("jaxrl.cli.levels.load", lambda path, trust: Loaded())
     put(score)
     main(["levels", "make", "--from", "any", "--out", "kept.npz"])
     found = LevelSet.load("kept.npz", opened.env)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxrl.levels.book import Book, Visits, chances, draw, fingerprints, inserted, new_book, noted
+from jaxrl.levels.book import Book, chances, draw, fingerprints, inserted, new_book, noted
 from jaxrl.levels.options import Levels
 
 pytestmark = pytest.mark.quick
@@ -23,9 +23,9 @@ def book_of(scores, stamps=None) -> Book:
     return Book(scores, scores, jnp.array(stamps or [0] * size, jnp.int32), prints)
 
 
-def visits_of(prints, scores) -> Visits:
+def visits_of(prints, scores, now: int = 1) -> Book:
     scores = jnp.array(scores, jnp.float32)
-    return Visits(jnp.array(prints, jnp.uint32), scores, scores)
+    return Book(scores, scores, jnp.full(len(scores), now, jnp.int32), jnp.array(prints, jnp.uint32))
 
 
 @pytest.mark.parametrize(("temperature", "wanted"), [(1.0, [0.5455, 0.1818, 0.2727]), (0.3, [0.8890, 0.0228, 0.0882])])
@@ -86,7 +86,7 @@ def test_an_empty_slot_is_no_twin_of_anything():
 @pytest.mark.parametrize(("score", "slot"), [(0.5, 2), (0.1, 3), (0.05, 3)])
 def test_a_new_level_must_beat_the_one_that_is_least_likely(score, slot):
     """Of 0.9, 0.5 and 0.1 the last one is least likely; slot 3 is none."""
-    book, visits = book_of([0.9, 0.5, 0.1]), visits_of([[99, 99]], [score])
+    book, visits = book_of([0.9, 0.5, 0.1]), visits_of([[99, 99]], [score], now=7)
     after, into = inserted(book, visits, visits.score, BY_SCORE, jnp.int32(7))
     assert into.tolist() == [slot]
     if slot == 2:

@@ -4,14 +4,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.levels.book import Visits, new_book, noted
+from jaxrl.levels.book import new_book, noted
 from jaxrl.levels.options import Levels
-from jaxrl.levels.scores import add_step, criticised, learnability, new_critique, new_tally, variance
+from jaxrl.levels.scores import Critique, add_step, criticised, learnability, new_tally, variance
 from jaxrl.rl.advantage import gae
 
 pytestmark = pytest.mark.quick
 
 REWARD, VALUE = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [0.2, 0.4, 0.6, 0.1, 0.3, 0.5]
+NOTHING = Critique(*jnp.zeros((3, 1)))
 CUT = [False, False, True, False, False, False]
 
 
@@ -30,14 +31,14 @@ def tally_of(rewards, ends, wins=None, agents: int = 1):
 
 def critic_mean(numbers, left_at: int = 2) -> float:
     leaves = column([t == left_at for t in range(6)])
-    return float(criticised(new_critique(1), column(numbers), column(CUT), leaves)[1][0])
+    return float(criticised(NOTHING, column(numbers), column(CUT), leaves)[1][0])
 
 
 def maxmc(rewards, mean_value: float, best_before: float = -np.inf) -> float:
     """The score that the book notes for a level of the pool."""
     tally = tally_of(rewards, CUT[: len(rewards)])
     book = new_book(1)._replace(score=jnp.zeros(1), best=jnp.array([best_before], jnp.float32))
-    visits = Visits(book.print, jnp.array([mean_value]), tally.best)
+    visits = book._replace(score=jnp.array([mean_value]), best=tally.best)
     return float(noted(book, visits, Levels(score="maxmc"))[0].score[0])
 
 
@@ -72,7 +73,7 @@ def test_without_a_reward_the_critic_was_too_hopeful():
 
 def test_an_episode_counts_once_it_ends_even_in_a_later_rollout():
     no = jnp.zeros((6, 1), bool)
-    critique, left = criticised(new_critique(1), column(VALUE), column(CUT), no)
+    critique, left = criticised(NOTHING, column(VALUE), column(CUT), no)
     assert (critique.steps[0], float(critique.means[0]), float(left[0])) == (3, pytest.approx(0.4), 0.0)
     end = column([True])
     critique, left = criticised(critique, column([0.7]), end, end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from jaxrl import registry
 from jaxrl.algos.config import rules
@@ -18,7 +18,6 @@ from jaxrl.wrappers.players import ambiguous_names, as_pairs, named_param_sets, 
 
 if TYPE_CHECKING:
     from jaxrl.levels.curriculum import Curriculum
-    from jaxrl.levels.options import Levels
 
 __all__ = ["ActorLayer", "RunLayer", "SharingLayer", "TeamLayer", "instead"]
 
@@ -63,8 +62,8 @@ class RunLayer(CheckedConfig):
     log_info: tuple[str, ...] = ()
     """Names of numbers in the environment's info to log: the mean, over episodes, of their values at the end."""
 
-    judging_steps: ClassVar[int] = 0
-    """Environment steps per update, on average, in which candidates for levels are judged."""
+    level_options: ClassVar[Any] = None
+    """What `levels` says, see `jaxrl.levels.options`; None for random ones."""
 
     allowed, effects = rules.RUN
 
@@ -86,7 +85,8 @@ class RunLayer(CheckedConfig):
     @property
     def steps_per_update(self) -> int:
         """Environment steps in one update, with those that only judge levels."""
-        return self.num_envs * self.num_steps + self.judging_steps
+        judging = self.level_options.scoring_steps(self.num_envs) if self.level_options else 0
+        return self.num_envs * self.num_steps + judging
 
     @property
     def num_updates(self) -> int:
@@ -98,49 +98,38 @@ class RunLayer(CheckedConfig):
         """P, the starts in the pool."""
         return self.pool_size or -(-128 // self.num_envs) * self.num_envs
 
-    @property
-    def level_options(self) -> Levels | None:
-        """The method that chooses levels, and its options; None for random ones."""
-        if self.levels in ("", "dr"):
-            return None
-        from jaxrl.levels.options import levels_of
-
-        return levels_of(self.levels)
-
     def curriculum(self, env: Environment) -> Curriculum | None:
-        """What chooses levels of an environment; None for random ones.
-
-        Raises:
-            ValueError: The method does not fit the environment.
-        """
-        if (options := self.level_options) is None:
+        """What chooses levels of an environment, None for random ones; raises as `Curriculum.of`."""
+        if self.level_options is None:
             return None
         from jaxrl.levels.curriculum import Curriculum
 
-        return Curriculum.of(options, env)
+        return Curriculum.of(self.level_options, env)
 
     def _check_levels(self) -> None:
         """Raise ValueError unless `levels` names a method that the other fields allow."""
-        if (options := self.level_options) is None:
+        if self.levels in ("", "dr"):
             return
-        object.__setattr__(self, "judging_steps", options.scoring_steps(self.num_envs))
+        from jaxrl.levels.options import levels_of
+
+        if (levels := levels_of(self.levels)) is None:
+            return
+        object.__setattr__(self, "level_options", levels)
         object.__setattr__(self, "reset", "fresh")  # new levels are; a preset may ask for a pool
         shards: int = getattr(self, "shards", 1)
-        if options.size % shards:
-            works, word = -(-options.size // shards) * shards, "keep" if options.kind == "sfl" else "size"
+        if levels.size % shards:
+            works, word = -(-levels.size // shards) * shards, "keep" if levels.kind == "sfl" else "size"
             raise ValueError(
-                f"levels: a pool of {options.size} levels is not divisible by the {shards} shards of the environments; "
+                f"levels: a pool of {levels.size} levels is not divisible by the {shards} shards of the environments; "
                 f"use {word}={works}."
             )
-        if options.batches(self.num_envs) * self.num_envs < (options.size if options.kind == "sfl" else 0):
+        if 0 < levels.batches(self.num_envs) * self.num_envs < levels.size:
+            raise ValueError(f"levels: {levels.candidates} candidates do not fill a pool of {levels.size}; seek more.")
+        if levels.needs_critic and not hasattr(self, "gae_lambda"):
             raise ValueError(
-                f"levels: {options.candidates} candidates do not fill a pool of {options.size}; seek more."
+                f"levels: score={levels.score} needs the critic of ppo, ippo or mappo; use learnability or variance."
             )
-        if options.needs_critic and not hasattr(self, "gae_lambda"):
-            raise ValueError(
-                f"levels: score={options.score} needs the critic of ppo, ippo or mappo; use learnability or variance."
-            )
-        if options.robust and hasattr(self, "buffer_size"):
+        if levels.robust and hasattr(self, "buffer_size"):
             raise ValueError(
                 "levels: a replay buffer learns from all it holds; use robust=false, or ippo, mappo or ppo."
             )

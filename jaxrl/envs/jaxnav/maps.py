@@ -325,6 +325,8 @@ class RandomMap(JaxNav):
         )
         self._default_params = dataclasses.replace(self._default_params, fill=np.float32(part("fill", fill)))
         self.shape = (whole("height", height, 5, 100), whole("width", width, 5, 100))
+        low = np.full(2, 1 + _MARGIN, np.float32)
+        self._inside = low, np.array(self.shape[::-1], np.float32) - low  # the x and y of starts and goals
         self.reachable = flag("reachable", reachable)
         most = (self.shape[0] - 2) * (self.shape[1] - 2) // 6
         if self.num_agents > most:
@@ -377,10 +379,9 @@ class RandomMap(JaxNav):
 
         # A start or a goal, in the first of many places that fits.
         robot = jax.random.randint(key_robot, (), 0, self.num_agents, jnp.int32)
-        moves = (np.arange(2) == kind - 1)[:, None]  # the start, or the goal
-        other_end = jnp.where(kind == 1, state.goal[robot], state.position[robot])
-        places = self._away(other_end, key_distance, key_angle, params)
-        tried = jnp.where(moves, places[:, None], pairs[robot])  # [_TRIES, 2, 2]
+        end = (kind == 2).astype(jnp.int32)  # 0 is the start, 1 the goal
+        places = self._away(pairs[robot, 1 - end], key_distance, key_angle, params)
+        tried = jnp.tile(pairs[robot], (_TRIES, 1, 1)).at[:, end].set(places)
         fit = jax.vmap(fits, (None, 0))(robot, tried)
         moved = pairs.at[robot].set(tried[jnp.argmax(fit)])
 
@@ -428,12 +429,6 @@ class RandomMap(JaxNav):
         key_start, key_distance, key_angle = jax.random.split(key, 3)
         start = jax.random.uniform(key_start, (_TRIES, 2), jnp.float32, *self._inside)
         return jnp.stack([start, self._away(start, key_distance, key_angle, params)], axis=1)
-
-    @property
-    def _inside(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lowest and the highest x and y of starts and goals, `[2]` each."""
-        low = np.full(2, 1 + _MARGIN, np.float32)
-        return low, np.array(self.shape[::-1], np.float32) - low
 
     def _away(self, place: jax.Array, key_distance: jax.Array, key_angle: jax.Array, params: Params) -> jax.Array:
         """Places as far from `place` as a goal is from its start, in any direction inside the edge, `[_TRIES, 2]`."""

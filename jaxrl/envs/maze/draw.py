@@ -15,28 +15,25 @@ _LOOKS = ("up", "right", "down", "left")
 
 
 def draw(name: str, states: Any, fact: np.ndarray, sight: int | np.ndarray) -> Scene:
-    """The maze, the agent as a triangle that points ahead, and what it sees.
+    """The maze, the agent as a triangle that points ahead, and what it sees in the states of an episode, `[F, …]`.
 
-    Args:
-        name: Of the environment.
-        states: Of an episode, NumPy leaves `[F, …]`.
-        fact: A caption, `[F]` texts.
-        sight: Cells along each side of the view, or the free cells up, right, down and left of the agent, `[F, 4]`.
+    `fact[F]` is a caption, `sight` the cells along each side of the view, or the free cells up, right, down and left of
+    the agent, `[F, 4]`.
     """
     walls, goal = np.asarray(states.walls)[0], np.asarray(states.goal)[0]
-    height, width = walls.shape
-    shapes: list[Shape] = [_box(-1.0, -1.0, width + 2.0, height + 2.0, _WALL), _box(0, 0, width, height, _FLOOR)]
-    shapes += [_box(column, height - 1 - row, 1, 1, _WALL) for row, column in np.argwhere(walls).tolist()]
-    for line in range(1, width):
-        shapes.append(Line(x=float(line), y=0.0, dx=0.0, dy=float(height), stroke=_GRID, stroke_width=0.04))
-    for line in range(1, height):
-        shapes.append(Line(x=0.0, y=float(line), dx=float(width), dy=0.0, stroke=_GRID, stroke_width=0.04))
-    x, y = goal[1] + 0.5, height - goal[0] - 0.5
+    size = float(len(walls))  # of both sides
+    shapes: list[Shape] = [Rect(x=0.0, y=0.0, width=size, height=size, fill=_FLOOR)]
+    for row, column in np.argwhere(walls).tolist():
+        shapes.append(Rect(x=float(column), y=size - 1 - row, width=1.0, height=1.0, fill=_WALL))
+    for line in range(1, len(walls)):
+        shapes.append(Line(x=float(line), y=0.0, dx=0.0, dy=size, stroke=_GRID, stroke_width=0.04))
+        shapes.append(Line(x=0.0, y=float(line), dx=size, dy=0.0, stroke=_GRID, stroke_width=0.04))
+    x, y = goal[1] + 0.5, size - goal[0] - 0.5
     shapes.append(Circle(x=x, y=y, radius=0.32, stroke=_GOAL, stroke_width=0.08, tip=Tip("goal", {})))
     shapes.append(Circle(x=x, y=y, radius=0.14, fill=_GOAL))
     shapes += _agent(states, sight)
     count = np.array([f"step {number}" for number in np.asarray(states.step).tolist()])
-    edges = (-0.5, -0.5, width + 0.5, height + 0.5)
+    edges = (-0.5, -0.5, size + 0.5, size + 0.5)
     return Scene(len(count), edges, tuple(shapes), (Caption(name), Caption(fact), Caption(count)), _WALL, 0.2)
 
 
@@ -59,7 +56,3 @@ def _agent(states: Any, sight: int | np.ndarray) -> list[Shape]:
     tip = Tip("agent", {"looks": np.array(_LOOKS)[direction]})
     body = Polygon(x=x, y=y, radius=0.42, sides=3, angle=angle, fill=_AGENT, tip=tip)
     return [*seen, body]
-
-
-def _box(x: float, y: float, width: float, height: float, fill: str) -> Rect:
-    return Rect(x=float(x), y=float(y), width=float(width), height=float(height), fill=fill)

@@ -30,8 +30,8 @@ _FORWARD = 2
 _LIDAR = np.array([0, -1, 1, 2], np.int32)  # ahead, left, right, behind: directions relative to the agent's
 _ROWS, _COLUMNS = np.mgrid[:VIEW, :VIEW]
 _AHEAD, _ASIDE = VIEW - 1 - _ROWS, _COLUMNS - VIEW // 2  # places in the view, as seen by the agent
-_NORTH = np.array([(0, VIEW // 2), (VIEW // 2, 0), (VIEW - 1, VIEW // 2), (VIEW // 2, VIEW - 1)])  # of each direction
-_COMPASS = (_NORTH[:, 0, None, None] == _ROWS) & (_NORTH[:, 1, None, None] == _COLUMNS)  # [4, VIEW, VIEW]
+_NORTH = (_ROWS == 0) & (_ASIDE == 0)  # in the view, for an agent that looks there
+_COMPASS = np.stack([np.rot90(_NORTH, turns) for turns in range(4)])  # for each direction
 
 
 @jax.tree_util.register_dataclass
@@ -147,15 +147,11 @@ class Maze(Environment):
 
     def observation(self, state: State, params: Params | None = None) -> jax.Array:
         """What the agent sees, see `Maze`."""
-        if self.observe == "lidar":
-            parts: tuple[jax.Array, ...] = self._lidar(state)
-        elif self.observe == "picture":
+        if self.observe == "picture":
             compass = jnp.asarray(_COMPASS)[state.direction]
             return jnp.concatenate([self._view(state), compass[..., None]], axis=-1)
-        else:
-            parts = (self._view(state).reshape(-1),)
-        parts = (*parts, state.direction == np.arange(4))
-        return jnp.concatenate([part.astype(jnp.float32) for part in parts])
+        parts = self._lidar(state) if self.observe == "lidar" else (self._view(state).reshape(-1),)
+        return jnp.concatenate([part.astype(jnp.float32) for part in (*parts, state.direction == np.arange(4))])
 
     def mutate(self, key: jax.Array, state: State, params: Params | None = None) -> State:
         """One of three edits, all as likely: another cell becomes wall or free, the goal moves to another free cell, or
@@ -228,8 +224,6 @@ def fewest_steps(state: State) -> jax.Array:
     otherwise; less the agent's own return, that is its true regret.
     """
     height, width = state.walls.shape
-    grid = jnp.stack(jnp.meshgrid(jnp.arange(height), jnp.arange(width), indexing="ij"), axis=-1)
-    at_goal = jnp.all(grid == state.goal, axis=-1, keepdims=True)
     far = np.int32(UNREACHABLE)
 
     def relax(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -241,7 +235,7 @@ def fewest_steps(state: State) -> jax.Array:
         fewer = jnp.where(state.walls[..., None], far, fewer)
         return fewer, jnp.any(fewer != steps)
 
-    first = jnp.where(jnp.broadcast_to(at_goal, (height, width, 4)), np.int32(0), far)
+    first = jnp.full((height, width, 4), far).at[state.goal[0], state.goal[1]].set(0)
     steps, _ = jax.lax.while_loop(lambda carry: carry[1], relax, (first, jnp.ones((), bool)))
     return steps[state.position[0], state.position[1], state.direction]
 

@@ -21,10 +21,8 @@ from jaxrl.errors import UnknownNameError, nearest
 
 __all__ = ["MAZES", "NamedMaze", "parse"]
 
-
-_NAMES = ("SixteenRooms", "SixteenRooms2", "Labyrinth", "LabyrinthFlipped", "Labyrinth2")
-_NAMES += ("StandardMaze", "StandardMaze2", "StandardMaze3")
 _DRAWN = """
+SixteenRooms  SixteenRooms2 Labyrinth     LabyrinthFlipped Labyrinth2 StandardMaze  StandardMaze2 StandardMaze3
 ...#..#..#... ...#.....#... ............. ............. >#........... .....#>...#.. ...#.#....#.. ...>#.#......
 .>.......#... .>....#..#... .###########. .###########. .#.#########. .###.####.##. .#.#.####...# .####.#.####.
 ...#..#...... ...#..#..#... .#.........#. .#.........#. .#.#.......#. .#........... .#........#.. .#....#.#....
@@ -39,11 +37,10 @@ _DRAWN = """
 ......#....G. ......#....G. ####.#.#####. .#####.#.#### .###########. #.##.###.###. .#.#.#.#.#.#. .#.###.#.#.#.
 ...#.....#... ...#..#..#... >....#....... .......#....< ............. ...#..G#.#... ...#...#..... .#...#...#...
 """
-_ROWS = zip(*(line.split() for line in _DRAWN.split("\n") if line), strict=True)  # of each maze
 
 MAZES: dict[str, tuple[str, str]] = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): (name, "|".join(rows))
-    for name, rows in zip(_NAMES, _ROWS, strict=True)
+    for name, *rows in zip(*map(str.split, _DRAWN.strip().splitlines()), strict=True)
 }
 """By their names here, their names in the literature and their texts, see `parse`."""
 
