@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.envs.batching import uniform_rows
 from jaxrl.envs.options import whole
 from jaxrl.envs.smax import terrain
 from jaxrl.envs.smax.env import SMAX
@@ -19,7 +20,7 @@ from jaxrl.wrappers.params import RandomParams
 
 __all__ = ["mix", "random_battles"]
 
-_DEAREST, _TRIES = 8, 64  # random armies from which the allies' and the enemies' are chosen
+_ARMIES, _DEAREST = 48, 8  # random armies, and those of them from which the allies are chosen
 _SPOTS = 16  # random places, of which a unit takes the first that is in no wall
 _NOTHING = Zone("none", 1.0, 1.0, 1.0, 1.0)
 
@@ -166,26 +167,19 @@ class _Shop:
             )
         return cls(price, sold, np.asarray(stats.damage) > 0, float(budget))
 
-    def army(self, key: jax.Array, places: int) -> jax.Array:
-        """Random units until the budget is spent or the places are taken: int32 `[places]`, -1 where nobody is."""
-
-        def buy(left: jax.Array, draw: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            noise, first = draw
-            able = self.sold & (self.price <= left) & (self.fights | ~first)
-            kind = jnp.where(able.any(), jnp.argmax(jnp.where(able, noise, -1.0)), -1).astype(jnp.int32)
-            return left - jnp.where(kind >= 0, jnp.asarray(self.price)[kind], 0.0), kind
-
-        first = np.arange(places) == 0
-        noise = jax.random.uniform(key, (places, len(self.price)))
-        return jax.lax.scan(buy, jnp.float32(self.budget), (noise, first))[1]
-
     def two_armies(self, key: jax.Array, places: int) -> jax.Array:
-        """Two random armies of about the same price: int32 `[2 places]`.
+        """Two random armies of about the same price: int32 `[2 places]`, -1 where nobody is. Consumes `key`.
 
-        The first is the dearest of a few, so that it spends its budget; the second is the nearest in price of many.
+        An army is random units until the next one would be too dear; the first is a fighter. Of many armies, the allies
+        are the dearest of a few, so that they spend their budget, and the enemies the nearest to them in price.
         """
-        armies = jax.vmap(lambda key: self.army(key, places))(jax.random.split(key, _DEAREST + _TRIES))
-        price = jnp.where(armies >= 0, jnp.asarray(self.price)[armies], 0.0).sum(-1)
+        draws = uniform_rows(key, _ARMIES * places).reshape(_ARMIES, places)
+        kinds, fighters = np.flatnonzero(self.sold), np.flatnonzero(self.sold & self.fights)
+        types = jnp.asarray(kinds)[jnp.floor(draws * len(kinds)).astype(jnp.int32)]
+        types = types.at[:, 0].set(jnp.asarray(fighters)[jnp.floor(draws[:, 0] * len(fighters)).astype(jnp.int32)])
+        spent = jnp.cumsum(jnp.asarray(self.price)[types], axis=1)
+        armies = jnp.where(spent <= self.budget, types, -1).astype(jnp.int32)
+        price = jnp.where(spent <= self.budget, spent, 0.0).max(1)
         first = jnp.argmax(price[:_DEAREST])
         second = _DEAREST + jnp.argmin(jnp.abs(price[_DEAREST:] - price[first]))
         return jnp.concatenate([armies[first], armies[second]])

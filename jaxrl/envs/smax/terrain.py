@@ -174,8 +174,9 @@ def _within(zones: Zones, x: jax.Array, y: jax.Array, margin: jax.Array | float)
     ndim = x.ndim
     across = jnp.abs(x[None] - column(zones.x, ndim)), jnp.abs(y[None] - column(zones.y, ndim))
     half = column(zones.half_width, ndim) + margin, column(zones.half_height, ndim) + margin
-    part_x, part_y = across[0] / jnp.maximum(half[0], 1e-6), across[1] / jnp.maximum(half[1], 1e-6)
-    in_ellipse = part_x * part_x + part_y * part_y < 1
+    # (x / a)^2 + (y / b)^2 < 1, without divisions.
+    part_x, part_y, whole = across[0] * half[1], across[1] * half[0], half[0] * half[1]
+    in_ellipse = part_x * part_x + part_y * part_y < whole * whole
     return jnp.where(column(zones.round, ndim), in_ellipse, (across[0] < half[0]) & (across[1] < half[1]))
 
 
