@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from jaxrl.envs.options import TextMap, as_rows
-from jaxrl.registry import make, parse_options, spelled
+from jaxrl.envs.smax.drawing import battle_map
+from jaxrl.registry import canonical, make, parse_options, spelled
 
 __all__ = ["Editor", "Sketch"]
 
@@ -70,6 +73,18 @@ class Sketch:
         return dataclasses.replace(self, rows=(*self.rows[: self.y], row, *self.rows[self.y :]))
 
 
+def _map_of(env: str) -> tuple[TextMap, Sequence[str], dict[str, Any]]:
+    """An environment's own map, the rows that its name has instead, and the other options of its name."""
+    name, _, query = env.partition("?")
+    options = parse_options(query)
+    drawn = {option: text for option, text in options.items() if "|" in str(text)}  # as it may not be finished yet
+    made = make(spelled(name, {option: value for option, value in options.items() if option not in drawn}))
+    if not isinstance(made, _Drawn):
+        raise ValueError(f"The map of {env} is not a text; edit overcooked, overcooked_v2, jaxnav/own or smax/3m.")
+    text = drawn.get(made.text_map.option)
+    return made.text_map, made.text_map.rows if text is None else as_rows(text), options
+
+
 class Editor:
     """A map that a person draws.
 
@@ -82,14 +97,11 @@ class Editor:
     """
 
     def __init__(self, env: str) -> None:
-        name, _, query = env.partition("?")
-        options = parse_options(query)
-        drawn = {option: text for option, text in options.items() if "|" in str(text)}  # as it may not be finished yet
-        made = make(spelled(name, {option: value for option, value in options.items() if option not in drawn}))
-        if not isinstance(made, _Drawn):
-            raise ValueError(f"The map of {env} is not a text; edit overcooked, overcooked_v2 or jaxnav/own.")
-        self.map = made.text_map
-        rows = as_rows(drawn.pop(self.map.option)) if self.map.option in drawn else self.map.rows
+        if re.split("[/?]", canonical(env))[0] == "smax":
+            self.map, options = battle_map(env), {}
+            rows = self.map.rows
+        else:
+            self.map, rows, options = _map_of(env)
         width = max(map(len, rows))
         self.sketch = Sketch(tuple(row.ljust(width, self.map.wall) for row in rows))
         self._options: dict[str, Any] = {**self.map.others, **options}
@@ -98,7 +110,7 @@ class Editor:
     @property
     def name(self) -> str:
         """The name of the environment with this map."""
-        return spelled(self.map.env, {**self._options, self.map.option: "|".join(self.sketch.rows)})
+        return spelled(self.map.env, {**self._options, self.map.option: self.map.text(self.sketch.rows)})
 
     @property
     def problem(self) -> str | None:
@@ -151,9 +163,11 @@ class Editor:
         return changed if key in "{}" else changed.turned()
 
     def _ground(self, tile: str) -> str:
-        """The floor below what stands on it; a wall for all else."""
+        """The floor below what stands on it, or another ground; a wall for all else."""
         floor = self._tile(_FLOOR)
-        return floor if tile == floor or tile in self.map.standing else self.map.wall
+        if tile == floor or tile in self.map.standing:
+            return floor
+        return tile if tile in self.map.ground else self.map.wall
 
     def _tile(self, key: str) -> str:
         """The character that is meant."""

@@ -56,9 +56,13 @@ class Screen:
 
     def sketch(self, editor: Editor) -> None:
         """Print the map that is being drawn, in place of what was shown before."""
+        room = None
         if self.console.is_terminal:
             self.console.clear()
-        self.say(sketched(editor, colors=self.console.color_system is not None and not self.console.no_color))
+            room = max(4, self.console.height - _BESIDES), max(4, self.console.width // 3)
+        self.say(
+            sketched(editor, colors=self.console.color_system is not None and not self.console.no_color, room=room)
+        )
 
     def _draw(self, session: Session) -> None:
         """The picture and the facts; where it can't be shown, the board in letters, or only the facts."""
@@ -161,12 +165,23 @@ def _in_words(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def sketched(editor: Editor, colors: bool) -> Text:
-    """The map in letters; the cell that the next key changes is bright, or in brackets without colours."""
-    text, tiles = Text(), list(editor.map.tiles)
-    for y, row in enumerate(editor.sketch.rows):
-        for x, tile in enumerate(row):
-            here, letter = (y, x) == (editor.sketch.y, editor.sketch.x), "·" if tile in " ." else tile
+def sketched(editor: Editor, colors: bool, room: tuple[int, int] | None = None) -> Text:
+    """The map in letters; the cell that the next key changes is bright, or in brackets without colours.
+
+    Args:
+        editor: Whose map it is.
+        colors: Whether there are colours.
+        room: So many rows and columns are shown at most, those about the cell.
+    """
+    text, tiles, sketch = Text(), list(editor.map.tiles), editor.sketch
+    high, wide = room or (len(sketch.rows), sketch.width)
+    top, left = (
+        max(0, min(at - part // 2, whole - part))
+        for at, part, whole in ((sketch.y, high, len(sketch.rows)), (sketch.x, wide, sketch.width))
+    )
+    for y, row in enumerate(sketch.rows[top : top + high], top):
+        for x, tile in enumerate(row[left : left + wide], left):
+            here, letter = (y, x) == (sketch.y, sketch.x), "·" if tile in " ." else tile
             plain = tile in (" ", ".", editor.map.wall) or tile not in tiles
             color = None if plain else _TILE_COLORS[tiles.index(tile) % len(_TILE_COLORS)]
             style = Style(color=color, bold=color is not None, reverse=here) if colors else Style()
