@@ -80,9 +80,7 @@ def random_battles(
     return RandomParams(env, draw, edit)
 
 
-def mix(
-    battles: str = "3m,2s3z,3s5z", *, play: str | None = None, room: str | None = None, script: str | None = None
-) -> RandomParams:
+def mix(battles: str = "3m,2s3z,3s5z", *, play: str | None = None, room: str | None = None, script: str | None = None) -> RandomParams:
     """One of several named battles in each episode, as one program for a policy of all of them.
 
     Args:
