@@ -188,31 +188,32 @@ _DONE, _QUIT = ("\n", "\r", "done"), "q"
 
 @dataclasses.dataclass(frozen=True)
 class EditFlags:
-    """Draw a map of your own, in the terminal: it becomes part of the environment's name, and a battle a file."""
+    """Draw a map of your own in the terminal; it becomes part of the environment's name, and a battle a file."""
 
     env: tyro.conf.Positional[str]
-    """The environment whose map to begin with: overcooked/cramped_room, overcooked_v2/two_rooms, jaxnav/own, smax/3m,
-    smax/my_battle.txt …"""
+    """The environment whose map to begin with: overcooked/cramped_room, jaxnav/own, smax/3m, smax/my_battle.txt …"""
     out: Path | None = None
-    """For battles: the .txt file that keeps the battle, by default my_battle.txt, or an .html page to write, on which
-    you draw with the mouse."""
+    """Of a battle: the .txt file to keep it in, by default my_battle.txt, or an .html page to draw with the mouse."""
 
 
 def edit(argv: list[str]) -> int:
     """`jaxrl edit ENV`; returns the exit code."""
     flags = tyro.cli(EditFlags, args=argv, prog="jaxrl edit")
     use_cores()
+    from jaxrl.envs.smax.drawing import battle_page
     from jaxrl.play import Editor, Screen
     from jaxrl.play.input import from_keys, from_lines, has_keys
-    from jaxrl.registry import make
+    from jaxrl.registry import make, spelled
     from jaxrl.spaces import Discrete
 
-    screen, keys = Screen(Console()), has_keys(sys.stdin)
+    screen, keys, replaces = Screen(Console()), has_keys(sys.stdin), False
     if flags.out is not None and flags.out.suffix == ".html":
-        return _write_page(flags.env, flags.out, screen)
-    editor, replaces = Editor(flags.env), False
+        _write(flags.out, battle_page(flags.env), screen)
+        screen.say("Open it, draw, and save battle.txt. Train in it: jaxrl train ippo --env smax/battle.txt")
+        return 0
+    editor = Editor(flags.env)
     out = flags.out or Path(editor.map.file)
-    if flags.out is not None and (flags.out.suffix != ".txt" or not editor.map.file):
+    if flags.out is not None and (out.suffix != ".txt" or not editor.map.file):
         raise ValueError("--out is for battles, such as smax/3m, and names a .txt file or an .html page.")
     try:
         with contextlib.closing(from_keys(sys.stdin) if keys else from_lines(sys.stdin)) as typed:
@@ -222,43 +223,28 @@ def edit(argv: list[str]) -> int:
                 replaces = next(typed, "") in ("y", "yes")
     except KeyboardInterrupt:
         screen.say("")
-    name, problem = editor.name, editor.problem
+    name, problem = shlex.quote(editor.name), editor.problem
     if editor.map.file:
-        name = _in_file(editor, out if replaces else _unused(out), screen)
-    quoted = shlex.quote(name)
+        out = out if replaces else _unused(out)
+        _write(out, editor.map.text(editor.sketch.rows).replace("|", "\n") + "\n", screen)
+        name = shlex.quote(spelled(f"{editor.map.env}/{out}", {**editor.map.others}))
     if problem is not None:
-        screen.say(f"The map is not finished. {problem}\nGo on with it: jaxrl edit {quoted}")
+        screen.say(f"The map is not finished. {problem}\nGo on with it: jaxrl edit {name}")
         return 0
-    if isinstance(make(name).action_space(), Discrete):
-        screen.say(f"Play in it: jaxrl play {quoted}")
-    screen.say(f"Train in it: jaxrl train ippo --env {quoted}\nChange it: jaxrl edit {quoted}")
+    if isinstance(make(editor.name).action_space(), Discrete):
+        screen.say(f"Play in it: jaxrl play {name}")
+    screen.say(f"Train in it: jaxrl train ippo --env {name}\nChange it: jaxrl edit {name}")
     return 0
 
 
-def _in_file(editor: Editor, out: Path, screen: Screen) -> str:
-    """The name of the environment after its map is written to a file."""
-    from jaxrl.registry import spelled
+def _write(out: Path, text: str, screen: Screen) -> None:
+    """Write a file, and say so."""
     from jaxrl.train.folder.disk import writing
 
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(editor.map.text(editor.sketch.rows).replace("|", "\n") + "\n", encoding="utf-8")
+        out.write_text(text, encoding="utf-8")
     screen.say(f"Wrote {out}.")
-    return spelled(f"{editor.map.env}/{out}", dict(editor.map.others))
-
-
-def _write_page(env: str, out: Path, screen: Screen) -> int:
-    """Write the page on which a person draws a battle with the mouse."""
-    from jaxrl.envs.smax.drawing import battle_page
-    from jaxrl.train.folder.disk import writing
-
-    page = battle_page(env)
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page, encoding="utf-8")
-    screen.say(f"Wrote {out}; open it in a browser, draw, and save the battle as battle.txt.")
-    screen.say("Then train in it: jaxrl train ippo --env smax/battle.txt")
-    return 0
 
 
 def _draw(editor: Editor, screen: Screen, typed: Iterator[str], finish: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from jaxrl.envs.options import TextMap, as_rows
@@ -73,18 +72,6 @@ class Sketch:
         return dataclasses.replace(self, rows=(*self.rows[: self.y], row, *self.rows[self.y :]))
 
 
-def _map_of(env: str) -> tuple[TextMap, Sequence[str], dict[str, Any]]:
-    """An environment's own map, the rows that its name has instead, and the other options of its name."""
-    name, _, query = env.partition("?")
-    options = parse_options(query)
-    drawn = {option: text for option, text in options.items() if "|" in str(text)}  # as it may not be finished yet
-    made = make(spelled(name, {option: value for option, value in options.items() if option not in drawn}))
-    if not isinstance(made, _Drawn):
-        raise ValueError(f"The map of {env} is not a text; edit overcooked, overcooked_v2, jaxnav/own or smax/3m.")
-    text = drawn.get(made.text_map.option)
-    return made.text_map, made.text_map.rows if text is None else as_rows(text), options
-
-
 class Editor:
     """A map that a person draws.
 
@@ -97,11 +84,17 @@ class Editor:
     """
 
     def __init__(self, env: str) -> None:
+        name, _, query = env.partition("?")
+        options = parse_options(query)
+        drawn = {option: text for option, text in options.items() if "|" in str(text)}  # as it may not be finished yet
         if re.split("[/?]", canonical(env))[0] == "smax":
-            self.map, options = battle_map(env), {}
-            rows = self.map.rows
+            self.map, options, drawn = battle_map(env), {}, {}
         else:
-            self.map, rows, options = _map_of(env)
+            made = make(spelled(name, {option: value for option, value in options.items() if option not in drawn}))
+            if not isinstance(made, _Drawn):
+                raise ValueError(f"The map of {env} is not a text; edit overcooked, overcooked_v2, jaxnav/own or smax.")
+            self.map = made.text_map
+        rows = as_rows(drawn.pop(self.map.option)) if self.map.option in drawn else self.map.rows
         width = max(map(len, rows))
         self.sketch = Sketch(tuple(row.ljust(width, self.map.wall) for row in rows))
         self._options: dict[str, Any] = {**self.map.others, **options}
@@ -165,9 +158,8 @@ class Editor:
     def _ground(self, tile: str) -> str:
         """The floor below what stands on it, or another ground; a wall for all else."""
         floor = self._tile(_FLOOR)
-        if tile == floor or tile in self.map.standing:
-            return floor
-        return tile if tile in self.map.ground else self.map.wall
+        below = floor if tile == floor or tile in self.map.standing else self.map.wall
+        return tile if tile in self.map.ground else below
 
     def _tile(self, key: str) -> str:
         """The character that is meant."""

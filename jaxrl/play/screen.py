@@ -56,13 +56,11 @@ class Screen:
 
     def sketch(self, editor: Editor) -> None:
         """Print the map that is being drawn, in place of what was shown before."""
-        room = None
+        room = (max(4, self.console.height - _BESIDES), max(4, self.console.width // 3))
         if self.console.is_terminal:
             self.console.clear()
-            room = max(4, self.console.height - _BESIDES), max(4, self.console.width // 3)
-        self.say(
-            sketched(editor, colors=self.console.color_system is not None and not self.console.no_color, room=room)
-        )
+        colors = self.console.color_system is not None and not self.console.no_color
+        self.say(sketched(editor, colors, room if self.console.is_terminal else None))
 
     def _draw(self, session: Session) -> None:
         """The picture and the facts; where it can't be shown, the board in letters, or only the facts."""
@@ -168,17 +166,12 @@ def _in_words(value: object) -> str:
 def sketched(editor: Editor, colors: bool, room: tuple[int, int] | None = None) -> Text:
     """The map in letters; the cell that the next key changes is bright, or in brackets without colours.
 
-    Args:
-        editor: Whose map it is.
-        colors: Whether there are colours.
-        room: So many rows and columns are shown at most, those about the cell.
+    `room` is how many rows and columns are shown at most, those about the cell.
     """
     text, tiles, sketch = Text(), list(editor.map.tiles), editor.sketch
     high, wide = room or (len(sketch.rows), sketch.width)
-    top, left = (
-        max(0, min(at - part // 2, whole - part))
-        for at, part, whole in ((sketch.y, high, len(sketch.rows)), (sketch.x, wide, sketch.width))
-    )
+    top = max(0, min(sketch.y - high // 2, len(sketch.rows) - high))
+    left = max(0, min(sketch.x - wide // 2, sketch.width - wide))
     for y, row in enumerate(sketch.rows[top : top + high], top):
         for x, tile in enumerate(row[left : left + wide], left):
             here, letter = (y, x) == (sketch.y, sketch.x), "·" if tile in " ." else tile
