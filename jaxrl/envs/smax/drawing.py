@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from jaxrl.envs.options import TextMap
-from jaxrl.envs.smax.env import SMAX
 from jaxrl.envs.smax.orders import MIXTURES, SCRIPTS
 from jaxrl.envs.smax.scenario import NAMED, parse_scenario, parts, scenario_text
 from jaxrl.envs.smax.state import SMALLEST_MAP
@@ -75,10 +74,9 @@ def _text_of(env: str) -> tuple[str, dict[str, Any]]:
         return given, options
     if given in NAMED:
         return (Path(__file__).parent / "scenarios" / f"{given}.txt").read_text(encoding="utf-8"), options
-    made = make(env)
-    if not isinstance(made, SMAX):
+    if given in ("random", "mix"):
         raise ValueError(f"{name} is many battles; edit one, such as smax/3m.")
-    return scenario_text(made.scenario), {key: value for key, value in options.items() if key not in _IN_TEXT}
+    return scenario_text(make(env).scenario), {key: value for key, value in options.items() if key not in _IN_TEXT}
 
 
 def battle_page(env: str) -> str:
