@@ -152,6 +152,7 @@ def test_a_battle_without_a_drawing_gets_an_empty_one_of_its_size_and_keeps_its_
     assert editor.problem is None
     assert jaxrl.make(editor.name).scenario == SCENARIOS["3m"]
     assert "Not drawn: allies: 3marine" in editor.map.note
+    assert Editor("smax/grid").map.note.endswith("and 6 lines more")
 
 
 def test_units_that_are_drawn_take_the_place_of_armies():

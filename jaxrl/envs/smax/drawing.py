@@ -22,6 +22,7 @@ __all__ = ["battle_map", "battle_page"]
 
 _GROUNDS = {"#": "wall", "=": "low wall", "~": "slow", '"': "cover", "^": "burn"}
 _CELLS = (2.0, 1.5, 1.0, 0.5)
+_MOST = 6  # lines of a note
 _NO_LETTERS = "uq_"  # the editor needs the first two itself
 _IN_TEXT = ("allies", "enemies", "units", "spawn", "random_types", "map_size", "max_steps")
 
@@ -58,7 +59,8 @@ def battle_map(env: str) -> TextMap:
         kept = [line for line in above if not (used and re.match(r"(allies|enemies)\s*:", line))]
         return "|".join([*kept, *(f"{key}: {letters[key]}" for key in used if key not in written), "map:", *drawing])
 
-    note = "".join(f"\nNot drawn: {line}" for line in above if re.match(r"(zone|place|allies|enemies)\s*:", line))
+    apart = [f"\nNot drawn: {line}" for line in above if re.match(r"(zone|place|allies|enemies)\s*:", line)]
+    note = "".join(apart[:_MOST]) + f", and {len(apart) - _MOST} lines more" * (len(apart) > _MOST)
     file = found[1] if (found := re.match(r"\w+/(.*\.txt)(\?|$)", env)) else "my_battle.txt"
     tiles, grounds, units = {**_GROUNDS, ".": "floor", **letters}, "".join(_GROUNDS), "".join(letters)
     return TextMap("smax", "scenario", rows, tiles, "#", units, others, grounds, file, whole_text, note)

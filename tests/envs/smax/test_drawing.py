@@ -66,6 +66,8 @@ MISTAKES = {
     "cell without drawing": "cell: 3\nallies: 3m",
     "both": "allies: 3m\nm: ally marine\nM: enemy marine\nmap:\nm...M\n.....\n.....\n.....\n.....",
     "no army": "allies: 3m",
+    "what every object of JavaScript has": "m: ally constructor",
+    "a field that every object of JavaScript has": "m: ally marine constructor 3",
 }
 
 
