@@ -54,7 +54,7 @@ def play(argv: list[str]) -> int:
     """`jaxrl play ENV`; returns the exit code."""
     flags = tyro.cli(PlayFlags, args=argv, prog="jaxrl play", registry=WHOLE)
     as_seed("--seed", flags.seed)
-    out = flags.out or _next_page()
+    out = flags.out or _unused(Path("play.html"))
     check_film(out)
     use_cores()
     use_cache()
@@ -77,10 +77,10 @@ def play(argv: list[str]) -> int:
     return 0
 
 
-def _next_page() -> Path:
-    """`play.html`, or the first `play-2.html`, `play-3.html`, … that is not there: nobody plays a game twice."""
-    names = itertools.chain(["play.html"], (f"play-{number}.html" for number in itertools.count(2)))
-    return next(page for page in map(Path, names) if not page.exists())
+def _unused(path: Path) -> Path:
+    """The path, or the first with `-2`, `-3`, … behind its name that is not there: nobody plays a game twice."""
+    others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
+    return next(each for each in itertools.chain([path], others) if not each.exists())
 
 
 def _partner(env: Environment, flags: PlayFlags) -> Partner:
@@ -188,28 +188,46 @@ _DONE, _QUIT = ("\n", "\r", "done"), "q"
 
 @dataclasses.dataclass(frozen=True)
 class EditFlags:
-    """Draw a map of your own in the terminal; it becomes part of the environment's name."""
+    """Draw a map of your own in the terminal; it becomes part of the environment's name, and a battle a file."""
 
     env: tyro.conf.Positional[str]
-    """The environment whose map to begin with: overcooked/cramped_room, overcooked_v2/two_rooms, jaxnav/own …"""
+    """The environment whose map to begin with: overcooked/cramped_room, jaxnav/own, smax/3m, smax/my_battle.txt …"""
+    out: Path | None = None
+    """Of a battle: the .txt file to keep it in, by default my_battle.txt, or an .html page to draw with the mouse."""
 
 
 def edit(argv: list[str]) -> int:
     """`jaxrl edit ENV`; returns the exit code."""
     flags = tyro.cli(EditFlags, args=argv, prog="jaxrl edit")
     use_cores()
+    from jaxrl.envs.smax.drawing import battle_page
     from jaxrl.play import Editor, Screen
     from jaxrl.play.input import from_keys, from_lines, has_keys
-    from jaxrl.registry import make
+    from jaxrl.registry import make, spelled
     from jaxrl.spaces import Discrete
 
-    editor, screen, keys = Editor(flags.env), Screen(Console()), has_keys(sys.stdin)
+    screen, keys, replaces = Screen(Console()), has_keys(sys.stdin), False
+    if flags.out is not None and flags.out.suffix == ".html":
+        _write(flags.out, battle_page(flags.env), screen)
+        screen.say("Open it, draw, and save battle.txt. Train in it: jaxrl train ippo --env smax/battle.txt")
+        return 0
+    editor = Editor(flags.env)
+    out = flags.out or Path(editor.map.file)
+    if flags.out is not None and (out.suffix != ".txt" or not editor.map.file):
+        raise ValueError("--out is for battles, such as smax/3m, and names a .txt file or an .html page.")
     try:
         with contextlib.closing(from_keys(sys.stdin) if keys else from_lines(sys.stdin)) as typed:
             _draw(editor, screen, typed, "Enter" if keys else "done")
+            if editor.map.file and out.exists():
+                screen.say(f"Replace {out}? y does, and anything else keeps it.")
+                replaces = next(typed, "") in ("y", "yes")
     except KeyboardInterrupt:
         screen.say("")
     name, problem = shlex.quote(editor.name), editor.problem
+    if editor.map.file:
+        out = out if replaces else _unused(out)
+        _write(out, editor.map.text(editor.sketch.rows).replace("|", "\n") + "\n", screen)
+        name = shlex.quote(spelled(f"{editor.map.env}/{out}", {**editor.map.others}))
     if problem is not None:
         screen.say(f"The map is not finished. {problem}\nGo on with it: jaxrl edit {name}")
         return 0
@@ -219,9 +237,19 @@ def edit(argv: list[str]) -> int:
     return 0
 
 
+def _write(out: Path, text: str, screen: Screen) -> None:
+    """Write a file, and say so."""
+    from jaxrl.train.folder.disk import writing
+
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+    screen.say(f"Wrote {out}.")
+
+
 def _draw(editor: Editor, screen: Screen, typed: Iterator[str], finish: str) -> None:
     """Draw until the person is done, or the input ends."""
-    keys = f"{editor.legend}\n{editor.keys}, {finish} finishes, {_QUIT} stops"
+    keys = f"{editor.legend}\n{editor.keys}, {finish} finishes, {_QUIT} stops{editor.map.note}"
     _show(editor, screen, keys)
     for key in typed:
         if key == _QUIT or (key in _DONE and editor.problem is None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -74,6 +74,14 @@ class TextMap(NamedTuple):
     """The characters of what stands on the floor, such as cooks."""
     others: Mapping[str, Any] = {}
     """Options that go with the map, such as `recipes`."""
+    ground: str = ""
+    """The characters of grounds besides the floor, which a new row or column takes over."""
+    file: str = ""
+    """The file that keeps a text too long for a name; empty if there is none."""
+    text: Callable[[Sequence[str]], str] = "|".join
+    """The text with these rows."""
+    note: str = ""
+    """What belongs to the map and is not drawn."""
 
 
 def as_rows(text: str) -> list[str]:

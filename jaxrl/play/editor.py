@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from typing import Any, Protocol, runtime_checkable
 
 from jaxrl.envs.options import TextMap, as_rows
-from jaxrl.registry import make, parse_options, spelled
+from jaxrl.envs.smax.drawing import battle_map
+from jaxrl.registry import canonical, make, parse_options, spelled
 
 __all__ = ["Editor", "Sketch"]
 
@@ -85,10 +87,13 @@ class Editor:
         name, _, query = env.partition("?")
         options = parse_options(query)
         drawn = {option: text for option, text in options.items() if "|" in str(text)}  # as it may not be finished yet
-        made = make(spelled(name, {option: value for option, value in options.items() if option not in drawn}))
-        if not isinstance(made, _Drawn):
-            raise ValueError(f"The map of {env} is not a text; edit overcooked, overcooked_v2 or jaxnav/own.")
-        self.map = made.text_map
+        if re.split("[/?]", canonical(env))[0] == "smax":
+            self.map, options, drawn = battle_map(env), {}, {}
+        else:
+            made = make(spelled(name, {option: value for option, value in options.items() if option not in drawn}))
+            if not isinstance(made, _Drawn):
+                raise ValueError(f"The map of {env} is not a text; edit overcooked, overcooked_v2, jaxnav/own or smax.")
+            self.map = made.text_map
         rows = as_rows(drawn.pop(self.map.option)) if self.map.option in drawn else self.map.rows
         width = max(map(len, rows))
         self.sketch = Sketch(tuple(row.ljust(width, self.map.wall) for row in rows))
@@ -98,7 +103,7 @@ class Editor:
     @property
     def name(self) -> str:
         """The name of the environment with this map."""
-        return spelled(self.map.env, {**self._options, self.map.option: "|".join(self.sketch.rows)})
+        return spelled(self.map.env, {**self._options, self.map.option: self.map.text(self.sketch.rows)})
 
     @property
     def problem(self) -> str | None:
@@ -151,9 +156,10 @@ class Editor:
         return changed if key in "{}" else changed.turned()
 
     def _ground(self, tile: str) -> str:
-        """The floor below what stands on it; a wall for all else."""
+        """The floor below what stands on it, or another ground; a wall for all else."""
         floor = self._tile(_FLOOR)
-        return floor if tile == floor or tile in self.map.standing else self.map.wall
+        below = floor if tile == floor or tile in self.map.standing else self.map.wall
+        return tile if tile in self.map.ground else below
 
     def _tile(self, key: str) -> str:
         """The character that is meant."""

@@ -56,9 +56,11 @@ class Screen:
 
     def sketch(self, editor: Editor) -> None:
         """Print the map that is being drawn, in place of what was shown before."""
+        room = (max(4, self.console.height - _BESIDES), max(4, self.console.width // 3))
         if self.console.is_terminal:
             self.console.clear()
-        self.say(sketched(editor, colors=self.console.color_system is not None and not self.console.no_color))
+        colors = self.console.color_system is not None and not self.console.no_color
+        self.say(sketched(editor, colors, room if self.console.is_terminal else None))
 
     def _draw(self, session: Session) -> None:
         """The picture and the facts; where it can't be shown, the board in letters, or only the facts."""
@@ -161,12 +163,18 @@ def _in_words(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def sketched(editor: Editor, colors: bool) -> Text:
-    """The map in letters; the cell that the next key changes is bright, or in brackets without colours."""
-    text, tiles = Text(), list(editor.map.tiles)
-    for y, row in enumerate(editor.sketch.rows):
-        for x, tile in enumerate(row):
-            here, letter = (y, x) == (editor.sketch.y, editor.sketch.x), "·" if tile in " ." else tile
+def sketched(editor: Editor, colors: bool, room: tuple[int, int] | None = None) -> Text:
+    """The map in letters; the cell that the next key changes is bright, or in brackets without colours.
+
+    `room` is how many rows and columns are shown at most, those about the cell.
+    """
+    text, tiles, sketch = Text(), list(editor.map.tiles), editor.sketch
+    high, wide = room or (len(sketch.rows), sketch.width)
+    top = max(0, min(sketch.y - high // 2, len(sketch.rows) - high))
+    left = max(0, min(sketch.x - wide // 2, sketch.width - wide))
+    for y, row in enumerate(sketch.rows[top : top + high], top):
+        for x, tile in enumerate(row[left : left + wide], left):
+            here, letter = (y, x) == (sketch.y, sketch.x), "·" if tile in " ." else tile
             plain = tile in (" ", ".", editor.map.wall) or tile not in tiles
             color = None if plain else _TILE_COLORS[tiles.index(tile) % len(_TILE_COLORS)]
             style = Style(color=color, bold=color is not None, reverse=here) if colors else Style()

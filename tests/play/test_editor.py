@@ -6,10 +6,13 @@ import re
 import pytest
 
 import jaxrl
+from jaxrl.envs.smax import NAMED, SCENARIOS, UNIT_NAMES, parse_scenario
+from jaxrl.envs.smax.scenario import scenario_of
+from jaxrl.envs.smax.units import UNIT_TABLES
 from jaxrl.play import Editor
 from jaxrl.play.input import from_lines
 from jaxrl.play.screen import sketched
-from jaxrl.registry import list_envs
+from jaxrl.registry import list_envs, parse_options
 
 ROOM = "overcooked?layout=XXPXX|O1 2O|X   X|XDXSX"
 
@@ -135,10 +138,73 @@ def test_the_name_of_an_unchanged_kitchen_makes_the_same_kitchen(name: str):
 
 
 def test_other_environments_are_refused():
-    with pytest.raises(ValueError, match=r"smax/3m is not a text; edit overcooked"):
-        Editor("smax/3m")
+    with pytest.raises(ValueError, match=r"hanabi/2p is not a text; edit overcooked"):
+        Editor("hanabi/2p")
+    with pytest.raises(ValueError, match=r"smax/random is many battles; edit one"):
+        Editor("smax/random")
     with pytest.raises(NotImplementedError, match="two things share a cell"):
         Editor("jaxnav/blank_cross2")
+
+
+def test_a_battle_without_a_drawing_gets_an_empty_one_of_its_size_and_keeps_its_header():
+    editor = Editor("smax/3m")
+    assert editor.sketch.rows == ("." * 16,) * 16
+    assert editor.problem is None
+    assert jaxrl.make(editor.name).scenario == SCENARIOS["3m"]
+    assert "Not drawn: allies: 3marine" in editor.map.note
+    assert Editor("smax/grid").map.note.endswith("and 6 lines more")
+
+
+def test_units_that_are_drawn_take_the_place_of_armies():
+    editor = typed(Editor("smax/3m"), "m", "ally marauder", "#", "=", "~", '"', "^")
+    assert "There are no enemies" in str(editor.problem)
+    battle = parse_scenario(parse_options(typed(editor, "Z").name.partition("?")[2])["scenario"])
+    assert [UNIT_NAMES[kind] for kind in battle.unit_types] == ["marine", "marauder", "zealot"]
+    assert battle.places == ((1.0, 31.0), (3.0, 31.0), (15.0, 31.0))
+    assert [zone.kind for zone in battle.zones] == ["wall", "wall", "slow", "cover", "burn"]
+    assert jaxrl.make(typed(editor, *["u"] * 8).name).scenario == SCENARIOS["3m"]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_an_unchanged_battle_stays_the_same(name: str):
+    editor = Editor(f"smax/{name}")
+    assert jaxrl.make(editor.name).scenario == scenario_of(name)
+    again = Editor(editor.name)
+    assert again.name == editor.name
+
+
+def test_a_new_row_of_a_battle_repeats_the_ground_but_no_units():
+    editor = Editor("smax?scenario=m: ally marine|M: enemy marine|cell: 4||m.=#|~^M.|....")
+    assert typed(editor, "}").sketch.rows[0] == "..=#"
+    assert typed(editor, "down", "down", "}").sketch.rows[2] == "~^.."
+
+
+def test_an_unfinished_battle_can_be_taken_up_again():
+    editor = Editor("smax?scenario=m: ally marine|M: enemy marine||m.?#|~^M.|...&max_steps=7")
+    assert editor.problem is not None
+    assert editor.sketch.rows == ("m.?#", "~^M.", "...#")
+    assert Editor(editor.name).sketch.rows == editor.sketch.rows
+    assert editor.name.startswith("smax?max_steps=7&scenario=")
+
+
+def test_a_map_that_no_cells_fill_is_left_to_the_mouse():
+    with pytest.raises(ValueError, match=r"33.3 x 20; use the mouse: --out battle.html"):
+        Editor("smax?scenario=allies: 3m|enemies: 3m|size: 33.3 20")
+    assert Editor("smax?scenario=allies: 3m|enemies: 3m|size: 9 12").sketch.rows == ("......",) * 8
+
+
+def test_every_type_of_a_battle_has_a_letter_and_the_types_of_a_text_as_well():
+    editor = Editor("smax?scenario=units: tabx|type: tank farmer health 300|f: ally archer|allies: 3F|enemies: 2tank")
+    assert editor.map.tiles["f"] == "ally archer"
+    assert {f"{team} {kind}" for team in ("ally", "enemy") for kind in (*UNIT_TABLES["tabx"], "tank")} <= set(
+        editor.map.tiles.values()
+    )
+
+
+def test_only_what_is_about_the_cell_is_shown_where_there_is_little_room():
+    editor = typed(Editor("smax/ambush"), *["down"] * 50, *["right"] * 60)
+    lines = sketched(editor, colors=False, room=(5, 7)).plain.splitlines()
+    assert lines == [" · " * 7] * 2 + [" · " * 3 + "[·]" + " · " * 3] + [" · " * 7] * 2
 
 
 def test_the_cell_is_bright_or_in_brackets():

@@ -30,7 +30,7 @@ from jaxrl.envs.smax.terrain import Zone, zones_of
 from jaxrl.envs.smax.units import SCENARIOS, UNIT_TABLES, Scenario, UnitType, check_type, letters_of, parse_army
 from jaxrl.errors import UnknownNameError, nearest
 
-__all__ = ["NAMED", "parse_scenario", "rectangles", "scenario_of", "scenario_text"]
+__all__ = ["NAMED", "parse_scenario", "parts", "rectangles", "scenario_of", "scenario_text"]
 
 _FOLDER = Path(__file__).parent / "scenarios"
 NAMED = tuple(sorted(file.stem for file in _FOLDER.glob("*.txt")))
@@ -109,7 +109,7 @@ def parse_scenario(text: str) -> Scenario:
     Raises:
         ValueError: It has a mistake; the message says in which line and column, and what to type instead.
     """
-    header, rows, end = _parts(text)
+    header, rows, end = parts(text)
     once = {key: lines[0] for key, lines in header.items()}
     given: dict[str, Any] = {key: once[key].number for key in _NUMBERS if key in once}
     for key in (key for key in _CHOICES if key in once):
@@ -140,7 +140,7 @@ def parse_scenario(text: str) -> Scenario:
     )
 
 
-def _parts(text: str) -> tuple[dict[str, list[_Word]], list[_Word], _Word]:
+def parts(text: str) -> tuple[dict[str, list[_Word]], list[_Word], _Word]:
     """The values of each key, the rows of the drawing, and the end of the text."""
     lines = re.split(r"\r?\n|\|", text)
     first = next((line for line in lines if line.strip()), "")
