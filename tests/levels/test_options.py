@@ -53,7 +53,7 @@ def test_a_method_that_the_algorithm_does_not_allow(module, text, says):
 @pytest.mark.parametrize(
     ("env", "text", "says"),
     [
-        ("smax/3m", "accel?size=64", "has no mutate"),
+        ("mpe/simple_spread", "accel?size=64", "has no mutate"),
         ("mpe/simple_spread", "plr?size=64&score=learnability", "use score=variance"),
         ("jaxnav/random?num_agents=1", "sfl?keep=64&steps=10", "use steps=1000"),
     ],

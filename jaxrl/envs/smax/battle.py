@@ -165,7 +165,9 @@ class Battle:
             in_view = observe.in_view(seer, seen, state.heading[own], angle[own])
         if params.zones is None:
             return in_view
-        behind = terrain.blocked_lines(params.zones, seer, seen)
+        # Lines are the same from both ends, so the program has them once.
+        behind = terrain.blocked_lines(params.zones, *((seen, seer) if team else (seer, seen)))
+        behind = behind.swapaxes(0, 1) if team else behind
         covered = terrain.hidden(params.zones, seer, seen)
         if bodies.exposed is not None:
             covered &= (bodies.exposed[other] <= 0)[None]

@@ -139,29 +139,26 @@ def blocked_lines(zones: Zones, seer: tuple[jax.Array, jax.Array], seen: tuple[j
         column(leaf, ndim) for leaf in (zones.x, zones.y, zones.half_width, zones.half_height, zones.round)
     )
     opaque = _is(zones, WALL, ndim) & (column(zones.effect, ndim) > 0)
-    # In units of the half axes about the centre, the wall is the square or the disc of radius 1.
-    width, height = jnp.maximum(width, 1e-6), jnp.maximum(height, 1e-6)
-    from_x, from_y = (seer[0][None, :, None] - x) / width, (seer[1][None, :, None] - y) / height
-    way_x, way_y = (seen[0][None, None] - x) / width - from_x, (seen[1][None, None] - y) / height - from_y
-    # The segment is in a slab, such as |x| < 1, between two parts of its way, and in the square where it is in both.
-    enter_x, leave_x = _slab(from_x, way_x)
-    enter_y, leave_y = _slab(from_y, way_y)
-    enter, leave = jnp.maximum(enter_x, enter_y), jnp.minimum(leave_x, leave_y)
-    crosses = (enter < leave) & (leave > 0) & (enter < 1)
-    square = way_x * way_x + way_y * way_y
-    nearest = jnp.clip(-(from_x * way_x + from_y * way_y) / jnp.maximum(square, 1e-12), 0.0, 1.0)
-    near_x, near_y = from_x + nearest * way_x, from_y + nearest * way_y
-    return (opaque & jnp.where(round_, near_x * near_x + near_y * near_y < 1, crosses)).any(0)
-
-
-def _slab(start: jax.Array, way: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The parts of its way at which a point enters and leaves |x| < 1; one that stands still never does."""
-    still = jnp.abs(way) < 1e-9
-    speed = jnp.where(still, 1.0, way)
-    one, other = (-1.0 - start) / speed, (1.0 - start) / speed
-    inside = jnp.abs(start) < 1
-    enter = jnp.where(still, jnp.where(inside, -jnp.inf, jnp.inf), jnp.minimum(one, other))
-    return enter, jnp.where(still, jnp.where(inside, jnp.inf, -jnp.inf), jnp.maximum(one, other))
+    # The line's middle from the centre, and half of the line.
+    mid_x, mid_y = (
+        (seer[0][None, :, None] + seen[0][None, None]) / 2 - x,
+        (seer[1][None, :, None] + seen[1][None, None]) / 2 - y,
+    )
+    way_x, way_y = (
+        (seen[0][None, None] - seer[0][None, :, None]) / 2,
+        (seen[1][None, None] - seer[1][None, :, None]) / 2,
+    )
+    # Two convex shapes are apart if they are so along an axis: those of the rectangle, or the one across the line.
+    long_x, long_y, area = jnp.abs(way_x), jnp.abs(way_y), mid_x * way_y - mid_y * way_x
+    meets = (jnp.abs(mid_x) < width + long_x) & (jnp.abs(mid_y) < height + long_y)
+    meets &= jnp.abs(area) < width * long_y + height * long_x
+    # In units of its half axes, an ellipse is a disc: the line passes it nearer than 1, or ends in it.
+    across, up = 1 / jnp.maximum(width, 1e-6), 1 / jnp.maximum(height, 1e-6)
+    mid_x, mid_y, way_x, way_y, area = mid_x * across, mid_y * up, way_x * across, way_y * up, area * across * up
+    square, along = way_x * way_x + way_y * way_y, jnp.abs(mid_x * way_x + mid_y * way_y)
+    ends = mid_x * mid_x + mid_y * mid_y + square - 2 * along < 1
+    crosses = ends | ((area * area < square) & (along < square))
+    return (opaque & jnp.where(round_, crosses, meets)).any(0)
 
 
 def in_wall(zones: Zones, x: jax.Array, y: jax.Array, radius: jax.Array | float) -> jax.Array:
