@@ -15,8 +15,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-def test_there_are_seven():
-    assert [path.stem[0] for path in NOTEBOOKS] == list("1234567")
+def test_there_are_eight():
+    assert [path.stem[0] for path in NOTEBOOKS] == list("12345678")
 
 
 @pytest.mark.slow
