@@ -18,7 +18,7 @@ help:
 	@echo "make bench      speed of smax/3m against jaxmarl"
 	@echo "make bench-gpu  speed of this machine's accelerator, as tables to send in; JAX=cuda13 as for train"
 	@echo "make docs       the documentation as a site in build/docs"
-	@echo "make notebooks  run the notebooks (about five minutes) into build/notebooks; KEEP=--keep: in place"
+	@echo "make notebooks  run the notebooks (about seven minutes) into build/notebooks; KEEP=--keep: in place"
 	@echo "make lab        open the notebooks in JupyterLab"
 	@echo "make clean      remove $(VENV) and build leftovers (runs/ stays)"
 
