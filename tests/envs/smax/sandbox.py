@@ -31,8 +31,8 @@ def battle(
 ) -> SMAX:
     """A battle in which the test commands both teams, and nobody dies at the border."""
     names = ("marine", "marauder", "stalker", "zealot", "zergling", "hydralisk", *types)
-    teams = [tuple(names.index(name) for name in team) for team in (allies, enemies)]
-    scenario = Scenario(*teams, own_types=tuple(types.items()), places=tuple(places), zones=tuple(zones))
+    ours, theirs = (tuple(names.index(name) for name in team) for team in (allies, enemies))
+    scenario = Scenario(ours, theirs, own_types=tuple(types.items()), places=tuple(places), zones=tuple(zones))
     options = {"mode": "selfplay", "walls_cause_death": False, **options}
     return SMAX(scenario, **options)
 

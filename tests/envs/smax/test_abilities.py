@@ -41,9 +41,11 @@ def test_a_shield_comes_back_after_a_while_and_health_does_not():
     env = battle({"kind": kind}, ["kind"], ["kind"], SIDE_BY_SIDE)
     states, _ = play(env, start(env, shield=[10, 50], health=[70, 100]), [STOP, STOP], 8)
     # Nobody was hit: it counts from the start. Two seconds without change, then two per step of half a second.
-    np.testing.assert_allclose(states.shield[:, 0], [10, 10, 10, 10.25, 12.25, 14.25, 16.25, 18.25], atol=1e-4)
+    np.testing.assert_allclose(
+        np.asarray(states.shield)[:, 0], [10, 10, 10, 10.25, 12.25, 14.25, 16.25, 18.25], atol=1e-4
+    )
     np.testing.assert_array_equal(states.health[:, 0], np.full(8, 70))
-    np.testing.assert_array_equal(states.shield[:, 1], np.full(8, 50))  # never more than it can have
+    np.testing.assert_array_equal(np.asarray(states.shield)[:, 1], np.full(8, 50))  # never more than it can have
 
 
 def test_regeneration_heals_the_living_up_to_their_maximum():
@@ -94,7 +96,7 @@ def test_a_medivac_heals_nine_health_a_second_until_its_energy_is_gone():
     np.testing.assert_allclose(health[:41], 100 + 4.5 * np.arange(1, 42), atol=0.05)
     # From then on it lives on what comes back: 3 health for each energy.
     np.testing.assert_allclose(health[41:], 100 + 3 * (50 + 0.5625 * 0.5 * np.arange(42, 61)), atol=1.7)
-    assert states.energy[-1, 0] < 0.3
+    assert np.asarray(states.energy)[-1, 0] < 0.3
 
 
 @pytest.mark.parametrize(

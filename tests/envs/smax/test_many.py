@@ -32,7 +32,7 @@ def test_armies_cost_about_the_same(drawn):
 def test_free_places_are_nobody(drawn):
     """Nobody there sees, acts, counts or can be shot."""
     env, state = drawn
-    there = np.asarray(state.env.unit_type) >= 0
+    there = np.greater_equal(state.env.unit_type, 0)
     np.testing.assert_array_equal(np.asarray(state.env.health) > 0, there)
     np.testing.assert_array_equal(jax.vmap(env.agent_mask)(state), there[:, :8])
     mask = np.asarray(jax.vmap(env.action_mask)(state))

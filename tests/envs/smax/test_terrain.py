@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from jaxrl.envs.smax import terrain
-from jaxrl.envs.smax.terrain import Zone, zones_of
+from jaxrl.envs.smax.terrain import Zone, Zones, zones_of
 from tests.envs.smax.sandbox import DUMMY, LEFT, RIFLE, RIGHT, STOP, UP, attack, battle, play, start
 
 FAR = (28.0, 28.0)
+
+
+def zones_from(zones: list[Zone]) -> Zones:
+    """The arrays of at least one zone."""
+    made = zones_of(zones)
+    assert made is not None
+    return made
 
 
 def test_slow_ground_halves_the_way():
@@ -20,7 +27,7 @@ def test_slow_ground_halves_the_way():
 
 
 def test_overlapping_slow_ground_multiplies_and_fire_adds():
-    zones = zones_of(
+    zones = zones_from(
         [Zone("slow", 0, 0, 2, 2), Zone("slow", 1, 0, 2, 2), Zone("burn", 0, 0, 1, 1), Zone("burn", 0, 0, 3, 3, True)]
     )
     x, y = jnp.asarray([0.5, -1.5, 5.0]), jnp.zeros(3)
@@ -40,7 +47,7 @@ def test_units_stop_at_walls_and_slide_along_them():
     states, _ = play(env, start(env), [RIGHT, STOP], 8)
     assert 12.6 < states.position[-1, 0, 0] <= 12.9  # its radius is 0.1, and a tick takes it 0.125 far
     before, after = ((jnp.asarray([x]), jnp.asarray([y])) for x, y in ((12.8, 10.0), (13.2, 10.3)))
-    slid = terrain.stop(zones_of([wall]), before, after, jnp.asarray([0.1]))
+    slid = terrain.stop(zones_from([wall]), before, after, jnp.asarray([0.1]))
     np.testing.assert_allclose(np.concatenate(slid), [12.8, 10.3], atol=1e-6)
 
 
@@ -120,15 +127,13 @@ def test_a_cone_of_sight_turns_with_walking_and_shooting():
 def test_lines_of_sight_against_slow_numpy():
     """A line is blocked if one of many points on it is inside a wall."""
     rng = np.random.default_rng(0)
-    walls = [
-        Zone("wall", *rng.uniform(2, 8, 2), *rng.uniform(0.3, 2, 2), bool(rng.random() < 0.5), float(k > 0))
-        for k in range(5)
-    ]
-    walls.append(Zone("slow", 5, 5, 4, 4))
+    walls = [Zone("slow", 5, 5, 4, 4)]
+    for k in range(5):
+        (x, y), (width, height) = rng.uniform(2, 8, 2), rng.uniform(0.3, 2, 2)
+        walls.append(Zone("wall", x, y, width, height, bool(rng.random() < 0.5), float(k > 0)))
     seer, seen = rng.uniform(0, 10, (2, 40)), rng.uniform(0, 10, (2, 50))
-    ours = np.asarray(
-        terrain.blocked_lines(zones_of(walls), tuple(map(jnp.asarray, seer)), tuple(map(jnp.asarray, seen)))
-    )
+    ends = [(jnp.asarray(x), jnp.asarray(y)) for x, y in (seer, seen)]
+    ours = np.asarray(terrain.blocked_lines(zones_from(walls), *ends))
     parts = np.linspace(0, 1, 2001)
     for i in range(40):
         for j in range(50):
