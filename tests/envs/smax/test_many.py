@@ -32,13 +32,13 @@ def test_armies_cost_about_the_same(drawn):
 def test_free_places_are_nobody(drawn):
     """Nobody there sees, acts, counts or can be shot."""
     env, state = drawn
-    there = np.greater_equal(state.env.unit_type, 0)
+    there = np.array(state.env.unit_type >= 0)
     np.testing.assert_array_equal(np.asarray(state.env.health) > 0, there)
     np.testing.assert_array_equal(jax.vmap(env.agent_mask)(state), there[:, :8])
     mask = np.asarray(jax.vmap(env.action_mask)(state))
-    assert not mask[..., 5:].any(1)[~there[:, 8:]].any()
+    assert not mask[..., 5:].any(1)[np.invert(there[:, 8:])].any()
     obs = np.asarray(env.batch_observation(state))
-    assert not obs[:, :8][~there[:, :8]].any()
+    assert not obs[:, :8][np.invert(there[:, :8])].any()
 
 
 def test_zones_mirror_each_other_and_nobody_stands_in_a_wall(drawn):
