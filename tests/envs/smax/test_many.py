@@ -36,7 +36,8 @@ def test_free_places_are_nobody(drawn):
     np.testing.assert_array_equal(np.asarray(state.env.health) > 0, there)
     np.testing.assert_array_equal(jax.vmap(env.agent_mask)(state), there[:, :8])
     mask = np.asarray(jax.vmap(env.action_mask)(state))
-    assert not mask[..., 5:].any(1)[np.invert(there[:, 8:])].any()
+    targeted = np.any(mask[..., 5:], axis=1, keepdims=True)[:, 0]
+    assert not targeted[np.invert(there[:, 8:])].any()
     obs = np.asarray(env.batch_observation(state))
     assert not obs[:, :8][np.invert(there[:, :8])].any()
 
