@@ -25,7 +25,7 @@ from jaxrl.envs.smax.orders import Memory, Sometimes, TeamOrders
 from jaxrl.envs.smax.state import Options, Params, State, bodies_of, field_of
 from jaxrl.envs.smax.units import Scenario, UnitStats, stats_of
 
-__all__ = ["TICKS", "Battle", "acting", "decode", "enemies", "masks", "observe_team", "outcome", "possible", "scripted"]
+__all__ = ["TICKS", "Battle", "acting", "decode", "enemies", "masks", "observe_team", "outcome", "scripted"]
 
 TICKS = 8  # physics ticks per step
 SPAWN_ROWS = 1 << 20  # where a spawn's draws begin in the stream of a key; a step's draws come before
@@ -71,9 +71,9 @@ class Battle:
             jitter = (2.0 * uniform_rows(key, 2 * num_units, SPAWN_ROWS) - 1.0).reshape(2, num_units, *key.shape)
             x = _beside(lineup.x, 1, key.ndim) + lineup.jitter * jitter[0]
             y = _beside(lineup.y, 1, key.ndim) + lineup.jitter * jitter[1]
-            if lineup.unit_type is not None:
+            if self.scenario.variable:
                 types = jnp.broadcast_to(_beside(lineup.unit_type, 1, key.ndim), x.shape)
-            there = None if lineup.unit_type is None else types >= 0
+            there = types >= 0 if self.scenario.variable else None
             return dynamics.new_bodies(x, y, self.stats(types, params), field, there=there), types
         if self.scenario.spawn == "sides":
             uniform = uniform_rows(key, 3 * num_units, SPAWN_ROWS).reshape(3, num_units, *key.shape)
@@ -127,7 +127,7 @@ class Battle:
         return Surroundings(
             bodies_of(state),
             self.stats(state.unit_type, params),
-            self._one_hot(state.unit_type, params),
+            self._one_hot(state.unit_type),
             state.move[:, 0],
             state.move[:, 1],
             attack.astype(jnp.float32) / most,
@@ -137,14 +137,15 @@ class Battle:
 
     def stats(self, unit_type: jax.Array, params: Params) -> UnitStats:
         """Statistics of units of types `[N, …]`: leaves `[N, …]`, or `[N, 1 …]` if all copies have the same."""
-        if self.varies(params):
+        if self._varies:
             return stats_of(params.units, unit_type)
         stats = stats_of(params.units, np.asarray(self.scenario.unit_types))
         return jax.tree.map(lambda v: v.reshape(v.shape + (1,) * (unit_type.ndim - v.ndim)), stats)
 
-    def varies(self, params: Params) -> bool:
+    @property
+    def _varies(self) -> bool:
         """True if episodes differ in the types of units."""
-        return self.scenario.random_types or (params.lineup is not None and params.lineup.unit_type is not None)
+        return self.scenario.random_types or self.scenario.variable
 
     def bonus(self, unit_type: jax.Array, table: jax.Array) -> jax.Array:
         """What a hit of each unit on each other adds, `[N, N, …]`, from the `table[K, K]` of types."""
@@ -200,10 +201,10 @@ class Battle:
         """The rows of the allies, and of the enemies."""
         return slice(None, self.num_allies), slice(self.num_allies, None)
 
-    def _one_hot(self, unit_type: jax.Array, params: Params) -> jax.Array:
+    def _one_hot(self, unit_type: jax.Array) -> jax.Array:
         """One-hot types `[N, K, …]`, or `[N, K, 1 …]` if all copies have the same types."""
         kinds = np.arange(self.num_types).reshape(1, -1, *(1,) * (unit_type.ndim - 1))
-        if self.varies(params):
+        if self._varies:
             return (unit_type[:, None] == kinds).astype(jnp.float32)
         own = np.asarray(self.scenario.unit_types).reshape(-1, *(1,) * unit_type.ndim)
         return jnp.asarray((own == kinds).astype(np.float32))
@@ -325,24 +326,30 @@ def decode(
     battle: Battle, options: Options, team: int, action: jax.Array, state: State, uniform: jax.Array, params: Params
 ) -> TeamOrders:
     """A team's orders from actions `[M, …]` (continuous `[M, 4, …]`); `uniform[2, N, …]` are draws in [0, 1)."""
-    split = battle.num_allies
-    own, other = (slice(None, split), slice(split, None))[:: -1 if team else 1]
-    num_opponents = battle.num_targets(team)
+    return _possible(battle, team, _decoded(battle, options, team, action, state, uniform, params), state, params)
+
+
+def _decoded(
+    battle: Battle, options: Options, team: int, action: jax.Array, state: State, uniform: jax.Array, params: Params
+) -> TeamOrders:
+    """The orders as they are given, possible or not."""
+    own, other = battle.teams[:: -1 if team else 1]
+    num_targets = battle.num_targets(team)
     if options.action_type == "continuous":
         bodies = bodies_of(state)
         us, them = (jax.tree.map(lambda v, rows=rows: v[rows], bodies) for rows in (own, other))
-        last = orders_of.last_targets(state.attack, split)[team]
+        last = orders_of.last_targets(state.attack, battle.num_allies)[team]
         if options.jaxmarl:
             return orders_of.continuous_jaxmarl(action, us, them, last, uniform[:, own])
         if team == 1:
             action = action.at[:, 3].set(0.5 - action[:, 3])
         reach = battle.stats(state.unit_type, params).range[own]
         return orders_of.continuous(action, us, them, reach, last)
-    orders = orders_of.discrete(action, num_opponents)
+    orders = orders_of.discrete(action, num_targets)
     if team == 0:
         return orders
     if options.jaxmarl:
-        return orders._replace(target=jnp.where(orders.target >= 0, num_opponents - 1 - orders.target, -1))
+        return orders._replace(target=jnp.where(orders.target >= 0, num_targets - 1 - orders.target, -1))
     return orders._replace(move_x=-orders.move_x)
 
 
@@ -407,7 +414,9 @@ def scripted(
     stays = target >= 0
     walk = walk._replace(move_x=jnp.where(stays, 0.0, walk.move_x), move_y=jnp.where(stays, 0.0, walk.move_y))
     walk = walk._replace(target=target)
-    return (walk if heals is None else orders_of.care(heals[own] > 0, us, stats.health[own], walk)), memory
+    if heals is not None:
+        walk = orders_of.care(heals[own] > 0, us, stats.health[own], walk)
+    return _possible(battle, team, walk, state, params), memory
 
 
 def _row_of(rows: Any, index: jax.Array) -> jax.Array:
@@ -419,7 +428,7 @@ def _row_of(rows: Any, index: jax.Array) -> jax.Array:
     return out
 
 
-def possible(battle: Battle, team: int, orders: TeamOrders, state: State, params: Params) -> TeamOrders:
+def _possible(battle: Battle, team: int, orders: TeamOrders, state: State, params: Params) -> TeamOrders:
     """The orders of a team without what its units cannot do; those of healers are orders to heal."""
     allowed = battle.can_shoot(team, state, params)
     if params.units.heal is None and allowed is None:
@@ -444,7 +453,7 @@ def outcome(
     `there[N, …]` says which places are taken; None: all.
     """
     selfplay = options.mode == "selfplay"
-    allies, enemies = slice(None, battle.num_allies), slice(battle.num_allies, None)
+    allies, enemies = battle.teams
     dead = after.health <= 0
     allies_dead, enemies_dead = dead[allies].all(0), dead[enemies].all(0)
     won, lost = enemies_dead & ~allies_dead, allies_dead & ~enemies_dead

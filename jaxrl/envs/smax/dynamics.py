@@ -6,7 +6,7 @@ last axis keeps the processor's vector lanes full however few units there are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +131,7 @@ def _tick(
     cooldown = jnp.where(fired, stats.cooldown + deviation, bodies.cooldown - field.dt)
     if field.zones is not None:
         slowed = terrain.slowed(field.zones, bodies.x, bodies.y)
-        speed = speed * (slowed if stats.flies is None else jnp.where(stats.flies, 1.0, slowed))
+        speed = speed * _unless_flying(stats, slowed, 1.0)
     x = jnp.clip(bodies.x + orders.move_x * speed * field.dt, 0.0, field.width)
     y = jnp.clip(bodies.y + orders.move_y * speed * field.dt, 0.0, field.height)
     x, y = jnp.where(alive, x, bodies.x), jnp.where(alive, y, bodies.y)
@@ -139,15 +139,10 @@ def _tick(
     dies = at_border & field.walls_cause_death
     left, more = _left_over(bodies, orders, damage, fired, stats, field, strikes)
     health = jnp.where(dies, 0.0, left)
-    walks = health > 0 if stats.flies is None else (health > 0) & ~stats.flies
-    x, y = separate(x, y, stats.radius, walks)
+    x, y = separate(x, y, stats.radius, _unless_flying(stats, health > 0, False))
     if field.zones is not None:
         stopped = terrain.stop(field.zones, (bodies.x, bodies.y), (x, y), stats.radius)
-        x, y = (
-            stopped
-            if stats.flies is None
-            else [jnp.where(stats.flies, *pair) for pair in zip((x, y), stopped, strict=True)]
-        )
+        x, y = (_unless_flying(stats, *pair) for pair in zip(stopped, (x, y), strict=True))
     return Bodies(x, y, health, cooldown, *more)
 
 
@@ -171,7 +166,7 @@ def _left_over(
         shield, unhurt, damage = abilities.absorb(shield, unhurt, force, damage, stats, field.dt)
     if field.zones is not None and exposed is not None:
         heat = terrain.burn(field.zones, bodies.x, bodies.y) * field.dt
-        damage = damage + (heat if stats.flies is None else jnp.where(stats.flies, 0.0, heat))
+        damage = damage + _unless_flying(stats, heat, 0.0)
         exposed = jnp.where(fired, 1.0, jnp.maximum(exposed - field.dt, 0.0))
     if stats.regen is not None:
         gained = stats.regen * field.dt
@@ -185,6 +180,11 @@ def _left_over(
     if stats.suicide is not None:
         left = jnp.where(fired & stats.suicide, 0.0, left)
     return left, (shield, unhurt, energy, exposed)
+
+
+def _unless_flying(stats: UnitStats, here: jax.Array, above: Any) -> jax.Array:
+    """What holds for units on the ground, and something else for those that fly."""
+    return here if stats.flies is None else jnp.where(stats.flies, above, here)
 
 
 def aims_of(orders: Orders) -> jax.Array:
@@ -363,8 +363,7 @@ def new_bodies(
     health = jnp.broadcast_to(stats.health, x.shape)
     if there is not None:
         health = jnp.where(there, health, 0.0)
-    walks = health > 0 if stats.flies is None else (health > 0) & ~stats.flies
-    x, y = separate(x, y, stats.radius, walks, unroll=False)
+    x, y = separate(x, y, stats.radius, _unless_flying(stats, health > 0, False), unroll=False)
     still = jnp.zeros_like(x)
     shield = None if stats.shield is None else jnp.broadcast_to(stats.shield, x.shape)
     energy = None if stats.heal is None else jnp.broadcast_to(stats.energy_start, x.shape)

@@ -109,13 +109,13 @@ class SMAX(MultiAgentEnvironment):
         compat: Literal["jaxmarl-0.2"] | None = None,
     ) -> None:
         known = scenario_of(scenario) if isinstance(scenario, str) else scenario
-        if units is None:
-            units = known.units if isinstance(known, Scenario) else "smax"
-        elif isinstance(known, Scenario) and known.units != units:
-            raise ValueError(f"The scenario has the units of {known.units!r}; leave units={units!r} out.")
-        own = dict(known.own_types) if isinstance(known, Scenario) else {}
-        all_types(unit_types, units)  # raises if they are none
-        types = all_types({**own, **(unit_types or {})}, units)  # those of the scenario keep their numbers
+        named = known if isinstance(known, Scenario) else Scenario((), (), units=units or "smax")
+        if units not in (None, named.units):
+            raise ValueError(f"The scenario has the units of {named.units!r}; leave units={units!r} out.")
+        all_types(unit_types, named.units)  # raises if they are none
+        types = all_types(
+            {**dict(named.own_types), **(unit_types or {})}, named.units
+        )  # a scenario's keep their numbers
         known = army(known, allies, enemies, spawn, random_types, tuple(types))
         changed = {"zones": None if zones is None else tuple(zones), "map_size": map_size, "max_steps": max_steps}
         changed["deadly_border"] = None if walls_cause_death is None else flag("walls_cause_death", walls_cause_death)
@@ -130,8 +130,7 @@ class SMAX(MultiAgentEnvironment):
         if damage_reward is None:  # JaxMARL's self-play rewards only the end
             damage_reward = 0.0 if self.selfplay and self.options.jaxmarl else 1.0
         rules = (won_battle_bonus, damage_reward, damage_cost, own_losses, see_enemy_actions)
-        selfplay, made = self.selfplay, self.scenario
-        self._default_params = default_params(types, *rules, enemy_params, selfplay, made, scripts)
+        self._default_params = default_params(types, *rules, enemy_params, self.selfplay, self.scenario, scripts)
         heals = self._default_params.units.heal is not None
         self.battle = Battle(self.scenario, len(types), heals, self.options.jaxmarl)
         self.num_allies, self.num_enemies = self.battle.num_allies, self.battle.num_enemies
@@ -139,9 +138,8 @@ class SMAX(MultiAgentEnvironment):
         self.options.check_rules(self._default_params)
         names = [f"ally_{i}" for i in range(self.num_allies)]
         self.agents = (*names, *(f"enemy_{i}" for i in range(self.num_enemies if self.selfplay else 0)))
-        self.action_names = action_names(
-            *((self.num_enemies, self.num_allies - 1) if heals else (self._most_opponents, 0))
-        )
+        most = self.num_enemies if heals else max(self.num_allies, self.num_enemies)
+        self.action_names = action_names(most, self.num_allies - 1 if heals else 0)
 
     def _params(self, params: Params | None) -> Params:
         return self._default_params if params is None else params
@@ -187,10 +185,6 @@ class SMAX(MultiAgentEnvironment):
     def _kinds(self) -> int:
         """How many numbers about a unit are its type, and what only some battles have."""
         return len(self.unit_names) + observe.num_extras(self._default_params.units)
-
-    @property
-    def _most_opponents(self) -> int:
-        return max(self.num_allies, self.num_enemies)
 
     @property
     def entities(self) -> Entities | None:
@@ -372,8 +366,6 @@ class SMAX(MultiAgentEnvironment):
             rows = orders_of.NUM_SCRIPT_DRAWS
             more = uniform_rows(key, rows * self.num_units, 3 * self.num_units).reshape(rows, *draws.shape[1:])
         enemies, memory = battle.enemies(self.battle, self.options, state, theirs, draws[1:], params, more)
-        allies = battle.possible(self.battle, 0, allies, state, params)
-        enemies = battle.possible(self.battle, 1, enemies, state, params)
         return orders_of.join(allies, enemies), memory, self.battle.deviation(draws[0], params)
 
     def _policy_actions(self, key: jax.Array, state: State, params: Params) -> jax.Array:

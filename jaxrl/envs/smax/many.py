@@ -63,6 +63,7 @@ def random_battles(
         (0,) * max_units, (0,) * max_units, units=units, places=places, variable=True, zones=(_NOTHING,) * num_zones
     )
     env = SMAX(scenario, mode=mode, script=script, map_size=map_size, max_steps=max_steps)  # pyright: ignore
+    env.name = "smax/random"  # of its pictures
     shop = _Shop.of(units, budget)
 
     def draw(key: jax.Array, params: Params, progress: jax.Array) -> Params:
@@ -103,6 +104,8 @@ def mix(
             raise ValueError(f"The battle {name} has random types, or types of its own, and mixes with no others.")
         if scenario.units != scenarios[names[0]].units:
             raise ValueError(f"The battles {names[0]} and {name} have units of different tables, so they do not mix.")
+        if script is None and scenario.script != scenarios[names[0]].script:
+            raise ValueError(f"The battles {names[0]} and {name} have different scripts; give one, script=mixed.")
     largest = [max(len(_teams(scenario)[side]) for scenario in scenarios.values()) for side in range(2)]
     if room is not None:
         wanted = [int(side) if side.isdigit() else 0 for side in str(room).split("v")]
@@ -113,6 +116,7 @@ def mix(
     padded = [_padded(scenarios[name], largest[0], largest[1], num_zones) for name in played]
     envs = [SMAX(scenario, script=script) for scenario in padded]
     worlds = jax.tree.map(lambda *leaves: np.stack(leaves), *[env.default_params for env in envs])
+    envs[0].name = "smax/mix"
     return RandomParams(envs[0], worlds)
 
 

@@ -66,6 +66,14 @@ def test_modes(mode):
     check_env(jaxrl.make("smax", **MODES[mode]))
 
 
+def test_a_share_of_battles_against_scripted_healers():
+    """Orders of the script and of actions are of one form, so that either can play."""
+    env = jaxrl.make("smax?units=smac&allies=1medivac1marine", mode="selfplay").against_script(0.5)
+    _, state = env.reset(jax.random.key(0))
+    _, after, *_ = jax.jit(env.step)(jax.random.key(1), state, jnp.full(4, 4))
+    assert jnp.isfinite(after.health).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_scenarios_in_selfplay(name):

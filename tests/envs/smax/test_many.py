@@ -116,6 +116,7 @@ def test_a_mixture_plays_each_battle_as_it_is_alone():
         ("smax/mix?battles=3m,8m&room=4v4", 'room must be at least "8v8"'),
         ("smax/mix?battles=3m,smacv2_5_units", "random types"),
         ("smax/mix?battles=3m,mmm", "units of different tables"),
+        ("smax/mix?battles=3m,script: expert|allies: 3m|enemies: 3m", "different scripts"),
     ],
 )
 def test_wrong_options(name, says):

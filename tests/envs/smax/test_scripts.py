@@ -57,7 +57,7 @@ def arena(name: str, first: Script, second: Script, number: int = 512, steps: in
         for team in range(2):
             arguments = (team, memories[team], state, draws[1:3], params, draws[3:])
             order, memories[team] = battle.scripted(kernel, env.options, *arguments)
-            teams.append(battle.possible(kernel, team, order, state, params))
+            teams.append(order)
         order, before = orders.join(*teams), bodies_of(state)
         stats = kernel.stats(state.unit_type, params)
         after = kernel.fight(before, state.unit_type, order, stats, params, kernel.deviation(draws[0], params))
