@@ -19,6 +19,7 @@ _NAMES = (
     "ppo",
     "ippo",
     "mappo",
+    "mat",
     "self_play",
     "pqn",
     "pqn_vdn",

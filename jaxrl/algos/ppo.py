@@ -227,12 +227,19 @@ def normalised_minibatch(batch: Batch, num_parts: int = 1) -> Batch:
 
 def loss(agent: Agent, h: Hyperparams, params: Any, batch: Batch) -> tuple[jax.Array, dict[str, jax.Array]]:
     """PPO's loss, a mean over the steps of living agents, from a `normalised_minibatch`."""
+    carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
+    _, policy, prediction = agent.networks.apply(params, carry, batch.observation, batch.reset)
+    return surrogate(agent, h, batch, policy, prediction)
+
+
+def surrogate(
+    agent: Agent, h: Hyperparams, batch: Batch, policy: Any, prediction: jax.Array
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The clipped surrogate of a policy, with the loss of the critic's prediction and the bonus for entropy."""
 
     def mean(x: jax.Array) -> jax.Array:
         return jnp.sum(x * batch.weight)
 
-    carry = jax.tree.map(lambda leaf: leaf[0], batch.carry)
-    _, policy, prediction = agent.networks.apply(params, carry, batch.observation, batch.reset)
     log_ratio = policy.log_prob(batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     value_clip = h.clip_eps if agent.config.clip_value else jnp.inf

@@ -25,6 +25,9 @@ for which they hold.
     death                  dead agents are learned from
     two_step               the values of a team's members do not mix (QMIX; VDN cannot solve it)
     levers                 agents agree on something that nobody else would do (other-play does not)
+    overhear               no agent sees what another one sees (only a policy for the whole team does)
+    overheard_before       the same, and nobody remembers it
+    follow                 agents do not know what is done before them (only agents that decide in turn do)
 """
 
 from jaxrl.envs.probe.base import GAMMA, Case, Probe, Solution, State, TeamProbe
@@ -45,7 +48,17 @@ from jaxrl.envs.probe.single import (
     Stale,
     Truncation,
 )
-from jaxrl.envs.probe.team import Credit, Death, HiddenState, Levers, Roles, TwoStep
+from jaxrl.envs.probe.team import (
+    Credit,
+    Death,
+    Follow,
+    HiddenState,
+    Levers,
+    Overhear,
+    OverheardBefore,
+    Roles,
+    TwoStep,
+)
 from jaxrl.registry import register
 
 __all__ = ["GAMMA", "PROBES", "Case", "Probe", "Solution", "State", "TeamProbe"]
@@ -72,6 +85,9 @@ PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
     "death": Death,
     "two_step": TwoStep,
     "levers": Levers,
+    "overhear": Overhear,
+    "overheard_before": OverheardBefore,
+    "follow": Follow,
 }
 
 for _name, _probe in PROBES.items():

@@ -1,8 +1,8 @@
-"""Probe tasks with two agents: credit, roles, the central critic, and agents that die."""
+"""Probe tasks with two agents: credit, roles, the central critic, agents that die, and agents that decide in turn."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jaxrl.environment import Step, Symmetries
 from jaxrl.envs.probe.base import GAMMA, Case, Solution, State, TeamProbe, coin, outcome
 from jaxrl.spaces import Discrete
 
-__all__ = ["Credit", "Death", "HiddenState", "Levers", "Roles", "TwoStep"]
+__all__ = ["Credit", "Death", "Follow", "HiddenState", "Levers", "Overhear", "OverheardBefore", "Roles", "TwoStep"]
 
 
 class Credit(TeamProbe):
@@ -206,3 +206,71 @@ class Levers(TeamProbe):
         paid = jnp.where(action[0] < self.equal, 1.0, self.least)
         reward = jnp.where(action[0] == action[1], paid, 0.0)
         return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=True)
+
+
+class Follow(TeamProbe):
+    """One step; the mask leaves the first agent one action of four, drawn, and the second one should do the same.
+
+    Nobody observes the mask, so only an agent that knows what the first one does can follow: the best score is 1 for
+    agents that decide in turn, and a quarter for all others, whatever they and their critic see.
+
+    Observation: 1. Action: Discrete(4). Reward `[2]`: 1 for both if they do the same, else 0.
+    """
+
+    intended = ("same_start", "forbidden_actions")
+    solution = Solution((Case((1.0,), value=1.0),), score=1.0)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0, 0)
+
+    def action_space(self, params: Any = None) -> Discrete:
+        return Discrete(4)
+
+    def action_mask(self, state: State, params: None = None) -> jax.Array:
+        """Bool `[2, 4]`: the drawn action for the first agent, all for the second."""
+        drawn = np.arange(4) == state.cue[0]
+        return jnp.stack([drawn, jnp.ones(4, bool)])
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(jax.random.randint(key, (), 0, 4), (2,))
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.ones((2, 1), jnp.float32)
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        reward = jnp.broadcast_to(action[0] == action[1], (2,)).astype(jnp.float32)
+        return outcome(self, state, reward=reward, terminated=True)
+
+
+class Overhear(TeamProbe):
+    """The first agent sees a coin, and the second one should name it: only a policy that sees for the whole team can.
+
+    Observation: the coin, -1 or 1, for the first agent in the first step, else 0. Action: Discrete(2), the second
+    agent's in the last step counts. Reward `[2]`: 1 for both if it is right, -1 if not.
+    """
+
+    length: ClassVar[int] = 1
+    solution = Solution((Case((1.0,), value=1.0, agent=0),), score=1.0)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0, 0)
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(coin(key), (2,))
+
+    def see(self, state: State) -> jax.Array:
+        return jnp.where((state.step == 0) & np.asarray([True, False]), state.cue, 0.0)[:, None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        paid = jnp.where((action[1] == 1) == (state.cue[1] > 0), 1.0, -1.0)
+        last = state.step + 1 >= self.length
+        return outcome(self, state, reward=jnp.broadcast_to(jnp.where(last, paid, 0.0), (2,)), terminated=last)
+
+
+class OverheardBefore(Overhear):
+    """`Overhear`, but a step later: somebody must remember the coin as well."""
+
+    length = 2
+    solution = Solution((Case((1.0,), value=GAMMA, agent=0),), score=1.0, score_without_memory=0.0)
