@@ -28,12 +28,14 @@ from record import RESULTS
 from smax_tables import (
     ablation,
     best_on_smax,
+    generalists,
     ippo_on_3m,
     seeds_on_smax,
     self_play_on_smax,
     transfer,
     units_on_smax,
     wins_on_smax,
+    won_by_seed,
 )
 from speed_tables import (
     environment_speed,
@@ -101,6 +103,9 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], Iterable[Row]]]] = {
         "hanabi": lambda: team_runs("hanabi", ("hidden", "gamma")),
         "hanabi, strangers": lambda: strangers("hanabi_2p", "hanabi/ippo_2p_ten", digits=1),
         "smax, transfer": transfer,
+        "smax, generalists": generalists,
+        "smax, named": lambda: won_by_seed("smax_named"),
+        "smax, in turn": lambda: won_by_seed("mat_smax"),
         "smax, ablation": lambda: ablation("smax/2s3z"),
         "smax, ablation outnumbered": lambda: ablation("smax/3s5z_vs_3s6z"),
         "smax, ablation with random armies": lambda: ablation("smax/smacv2_5_units"),

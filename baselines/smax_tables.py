@@ -188,13 +188,38 @@ def _in_jaxmarl(folder: str) -> dict[tuple[str, str, str, int], float]:
 def transfer() -> list[Row]:
     """A row per battle that policies play without having trained for it."""
     rows: list[Row] = [("trained on", "steps", "plays", "seeds", "greedy win rates")]
-    kept = load(RESULTS / "smax_transfer.json")["runs"]
+    kept = [row for row in load(RESULTS / "smax_transfer.json")["runs"] if "?" not in row["env"]]
     for own, there in dict.fromkeys((row["trained_on"], row["env"]) for row in kept):
         found = sorted((r for r in kept if (r["trained_on"], r["env"]) == (own, there)), key=lambda row: row["seed"])
         wins = " ".join(f"{row['win_rate']:.3f}" for row in found)
         seeds = " ".join(str(row["seed"]) for row in found)
         rows.append((own, million(found[0]["steps"]), there, seeds, wins))
     return rows
+
+
+def generalists() -> list[Row]:
+    """A row per policy of many battles: how it plays each of them, and those that it never saw."""
+    rows: list[Row] = [("trained on", "steps", "wins in them", "wins in others")]
+    kept = [row for row in load(RESULTS / "smax_transfer.json")["runs"] if "&play=" in row["env"]]
+    for own in dict.fromkeys(row["trained_on"] for row in kept):
+        found = {row["env"].partition("&play=")[2]: row for row in kept if row["trained_on"] == own}
+        names = own.partition("battles=")[2].partition("&")[0].split(",")
+        shown = {battle: f"{battle} {row['win_rate']:.2f}" for battle, row in found.items()}
+        ours, others = ([shown[b] for b in shown if (b in names) == inside] for inside in (True, False))
+        rows.append((f"`{own}`", million(next(iter(found.values()))["steps"]), ", ".join(ours), ", ".join(others)))
+    return rows
+
+
+def won_by_seed(folder: str) -> list[Row]:
+    """A row per run, with the greedy win rate of each seed."""
+    rows: list[Row] = [("battle", "algorithm", "steps", "greedy win rates")]
+    for path in sorted((RESULTS / folder).glob("*.json")):
+        about = load(path)
+        wins = np.atleast_1d(about["evaluation"]["win_rate"])
+        blocks = ", no attention" if about["config"].get("num_blocks") == 0 else ""
+        algorithm = f"{about['algorithm']}{blocks}"
+        rows.append((about["env"], algorithm, million(about["timesteps"]), " ".join(f"{won:.3f}" for won in wins)))
+    return [rows[0], *sorted(rows[1:])]
 
 
 def ablation(env: str) -> list[Row]:

@@ -1,5 +1,5 @@
-"""MAT, the multi-agent transformer: a team decides in turn, each member knowing what those before it do (Wen et al. 2022,
-https://arxiv.org/abs/2205.14953). Run it: `python algos/mat.py --env smax/2s3z`, or `jaxrl train mat --env smax/2s3z`.
+"""MAT, the multi-agent transformer: a team decides in turn, each member knowing what those before it do (Wen et al.
+2022, https://arxiv.org/abs/2205.14953). Run it: `python algos/mat.py --env smax/2s3z`, or `jaxrl train mat`.
 
 It is IPPO (`jaxrl/algos/ppo.py` holds rollout and update) with one network for the whole team, so it also acts with the
 observations of all. The loss takes each member's probability given the actions of those before it, by teacher forcing.
@@ -30,19 +30,19 @@ from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import ValueHead
 from jaxrl.nn.team import InTurn, Seen, TeamDecoder, TeamEncoder, action_size
-from jaxrl.spaces import Space
+from jaxrl.spaces import Box, Space
 
 __all__ = ["PRESETS", "Config", "make", "make_train"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(TeamConfig):
-    """MAT's configuration. All members share one network, which knows them by number unless its torso takes entities."""
+    """MAT's configuration. All members share one network, which numbers them unless its torso takes entities."""
 
     env: Name = "smax/2s3z"
     num_blocks: int = 1
-    """Blocks of encoder and decoder each. Without any, members see only themselves, and of what is done before them only
-    how many point at each entity."""
+    """Blocks of encoder and decoder each. Without any, members see only themselves, and of what is done before them
+    only how many point at each entity."""
     num_heads: int = 1
     """Heads of each attention; they divide the last layer of hidden."""
     sharing: Literal["all"] = "all"
@@ -103,8 +103,9 @@ class TeamCritic(nn.Module):
             features = jnp.concatenate([features, number], axis=-1)
 
         # The dead see zeros, which is known where their deaths are not told; standardised, they would be others.
-        present = alive if c.normalise_obs else alive & (obs != 0).any(axis=tuple(range(alive.ndim, obs.ndim)))
-        mates = np.equal.outer(self.teams, self.teams) & (present[..., None, :] | np.eye(num_agents, dtype=bool))
+        numbers = isinstance(self.observation_space, Box) and not c.normalise_obs
+        present = alive & (obs != 0).any(axis=tuple(range(alive.ndim, obs.ndim))) if numbers else alive
+        mates = (present[..., None, :] | np.eye(num_agents, dtype=bool)) & np.equal.outer(self.teams, self.teams)
         rows = features.reshape(-1, *features.shape[-2:])
         team = TeamEncoder(c.hidden[-1], c.num_blocks, c.num_heads, name="team")
         encoded = team(rows, mates.reshape(-1, num_agents, num_agents)).reshape(*lead, num_agents, -1)
@@ -120,6 +121,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
     space = env.action_space()
     actions = sum((group.actions for group in entities.groups), ()) if entities else ()
     critic = TeamCritic(config, env.observation_space(), entities, env.teams)
+    judge: Callable[..., tuple[Any, Seen, jax.Array]] = critic.apply  # pyright: ignore[reportAssignmentType]
     sizes = (config.hidden[-1], config.num_blocks, config.num_heads, config.head_hidden, config.activation)
     decoder = TeamDecoder(space, *sizes, config.squash, actions)
 
@@ -136,7 +138,7 @@ def networks(config: Config, env: MultiAgentEnvironment, param_sets: tuple[int, 
     @jax.jit  # a rollout calls it twice per step, and this way it is traced once
     def see(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, Seen, jax.Array]:
         masks = observation.action_mask, observation.agent_mask
-        return critic.apply(params["critic"], carry, observation.obs, reset, *masks)
+        return judge(params["critic"], carry, observation.obs, reset, *masks)
 
     def apply(params: Any, carry: Any, observation: Observation, reset: jax.Array) -> tuple[Any, InTurn, jax.Array]:
         carry, seen, prediction = see(params, carry, observation, reset)

@@ -220,7 +220,7 @@ class InTurn:
         """Who knows whose action, `[L, B, N, N]`: one's own place and those of mates before it who are present."""
         places = np.arange(len(self.teams))
         mates = np.equal.outer(self.teams, self.teams) & (places[:, None] >= places)
-        return mates & (self.seen.present[..., None, :] | np.eye(len(places), dtype=bool))
+        return (self.seen.present[..., None, :] | np.eye(len(places), dtype=bool)) & mates
 
     def _before(self, action: jax.Array) -> tuple[jax.Array, jax.Array | None]:
         """Each member's token, which tells the latest action of a mate, and how many mates point at each entity."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.acting.agent import Agent, make_collector, rollout_policy
 from jaxrl.acting.rollout import Transition, rollout
-from jaxrl.algos import dqn, ippo, iql, mappo, ppo, pqn, pqn_vdn, qmix, sac, stream_ac, stream_q, td3, vdn
+from jaxrl.algos import dqn, ippo, iql, mappo, mat, ppo, pqn, pqn_vdn, qmix, sac, stream_ac, stream_q, td3, vdn
 from jaxrl.rl.devices import shard_keys
 from jaxrl.train.evaluate import evaluate
 from jaxrl.train.programs import member_keys
@@ -19,6 +19,7 @@ MODULES = {
     "ppo": ppo,
     "ippo": ippo,
     "mappo": mappo,
+    "mat": mat,
     "pqn": pqn,
     "pqn_vdn": pqn_vdn,
     "dqn": dqn,

@@ -47,6 +47,7 @@ CASES = [
     ("ppo", "truncation", {"normalise_obs": True}),
     ("ippo", "credit", {}),
     ("mappo", "death", {}),
+    ("mat", "death", {"lr": 3e-3}),
 ]
 MORE = [
     *(("ppo", probe, {}) for probe in SINGLE if probe not in ("discounting", "observation_action")),
@@ -137,6 +138,23 @@ def test_a_central_critic_is_better_where_only_the_global_state_tells():
         loss[algorithm] = 2 * float(metrics["losses"]["value"][-10:].mean())
     assert loss["ippo"] > 0.9
     assert loss["mappo"] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "probe", "score"),
+    [
+        ("mat", "follow", 1.0),
+        ("mat", "overhear", 1.0),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("ippo", "follow", 0.25), ("mappo", "follow", 0.25), ("ippo", "overhear", 0.0))
+        ),
+    ],
+)
+def test_only_a_team_that_decides_in_turn_follows_and_overhears(algorithm, probe, score):
+    """An action is known to the next member, and an observation to all; a critic for the team does not help others."""
+    _, algo, state = train(algorithm, probe, **FEED_FORWARD | {"lr": 3e-3})
+    assert abs(greedy_score(algo, state) - score) < 0.15
 
 
 class HiddenCoin(ObservationReward):

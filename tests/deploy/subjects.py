@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl.algos import ippo, mappo, ppo
+from jaxrl.algos import ippo, mappo, mat, ppo
 from jaxrl.deploy.policy import Policy
 
 SMALL: dict[str, Any] = {"num_envs": 4, "num_steps": 4, "total_timesteps": 16, "num_minibatches": 1, "hidden": (8,)}
@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "gtrxl": (ppo, {"memory": "gtrxl", "memory_size": 4, "memory_window": 3}),
     "team": (ippo, {"env": "smax/3m", "torso": "entities", "memory": "gru", "memory_size": 4}),
     "gru": (ippo, {"env": "smax/3m", "memory": "gru", "memory_size": 4}),
+    "in turn": (mat, {"env": "smax/3m", "torso": "entities"}),
     "roles": (mappo, {"env": "mpe/simple_tag", "memory": "gru", "memory_size": 4, "sharing": "none"}),
 }
 PLAIN = ("mlp", "continuous", "squashed", "lstm", "gru", "team", "roles")

@@ -64,7 +64,7 @@ assert "jax" not in sys.modules
     assert done.stdout.strip() == str(expected("mlp")[0].tolist()), done.stderr
 
 
-@pytest.mark.parametrize("kind", ["pictures", "s5", "gtrxl"])
+@pytest.mark.parametrize("kind", ["pictures", "s5", "gtrxl", "in turn"])
 def test_numpy_refuses_other_networks(kind: str, tmp_path: Path) -> None:
     sentence = r"dense layers, GRU and LSTM, without the operation \w+ of this policy; export to \.stablehlo"
     with pytest.raises(NotImplementedError, match=sentence):
@@ -81,7 +81,7 @@ def test_names_cannot_become_code() -> None:
     assert scope["act"]([[1.0], [2.0]]).tolist() == [[2.0], [4.0]]
 
 
-@pytest.mark.parametrize("kind", ["continuous", "lstm", "pictures", "s5", "gtrxl", "team"])
+@pytest.mark.parametrize("kind", ["continuous", "lstm", "pictures", "s5", "gtrxl", "team", "in turn"])
 def test_stablehlo_plays_like_the_policy(kind: str, tmp_path: Path) -> None:
     s = subject(kind)
     exported = jax.export.deserialize(bytearray(s.policy.export(tmp_path / "a.stablehlo").read_bytes()))

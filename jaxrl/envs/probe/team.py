@@ -217,7 +217,7 @@ class Follow(TeamProbe):
     Observation: 1. Action: Discrete(4). Reward `[2]`: 1 for both if they do the same, else 0.
     """
 
-    intended = ("same_start", "forbidden_actions")
+    intended = ("forbidden_actions",)
     solution = Solution((Case((1.0,), value=1.0),), score=1.0)
 
     @property
@@ -246,8 +246,8 @@ class Follow(TeamProbe):
 class Overhear(TeamProbe):
     """The first agent sees a coin, and the second one should name it: only a policy that sees for the whole team can.
 
-    Observation: the coin, -1 or 1, for the first agent in the first step, else 0. Action: Discrete(2), the second
-    agent's in the last step counts. Reward `[2]`: 1 for both if it is right, -1 if not.
+    Observation: the coin, -1 or 1, for the first agent, 0 for the second. Action: Discrete(2), the second agent's
+    counts. Reward `[2]`: 1 for both if it is right, -1 if not.
     """
 
     length: ClassVar[int] = 1
@@ -270,7 +270,13 @@ class Overhear(TeamProbe):
 
 
 class OverheardBefore(Overhear):
-    """`Overhear`, but a step later: somebody must remember the coin as well."""
+    """Two steps: the second agent should name in the second one what the first agent saw in the first.
+
+    Somebody must remember the coin, and somebody must see for both.
+
+    Observation: the coin, -1 or 1, for the first agent in the first step, else 0. Action: Discrete(2), the second
+    agent's in the last step counts. Reward `[2]`: 0, then 1 for both if it is right, -1 if not.
+    """
 
     length = 2
     solution = Solution((Case((1.0,), value=GAMMA, agent=0),), score=1.0, score_without_memory=0.0)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3, team
+from jaxrl.algos import dqn, ippo, mappo, mat, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3, team
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -50,6 +50,7 @@ VARIANTS = {
     "ippo gru": (ippo, ippo.Config(env="probe/death", **GRU, **SMALL)),
     # These two by Adam: Muon turns weak directions as far as strong ones, and in probes this simple they are rounding.
     "mappo": (mappo, mappo.Config(env="probe/death", optimizer="adam", target_kl=0.05, **NORMALISED, **SMALL)),
+    "mat": (mat, mat.Config(env="probe/death", optimizer="adam", **SMALL)),
     "mappo gru": (
         mappo,
         mappo.Config(env="probe/hidden_state", optimizer="adam", critic_hidden=(8,), **GRU, **SMALL),
