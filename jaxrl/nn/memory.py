@@ -1,9 +1,9 @@
 """Memory cores, which carry information from step to step. All share one interface, including feed-forward.
 
 A core maps `(carry, x[T, ..., D], reset[T, ...]) -> (carry, y[T, ..., H])`. Where `reset` is True, the carry is cleared
-*before* the input of that step is used. The carry has float32 leaves `[..., H]`, with GTrXL `[..., W, H]` too; without
-memory, it is empty, `()`. In GRU and LSTM the input's contribution to the gates is one matrix product for all T steps;
-only the recurrent part is in the scan.
+*before* the input of that step is used. The carry has float32 leaves `[..., H]`, with GTrXL `[..., W, H]` too, with
+linear attention `[..., H * H / 4]`; without memory, it is empty, `()`. In GRU and LSTM the input's contribution to the
+gates is one matrix product for all T steps; only the recurrent part is in the scan.
 
 A memory of one's own is a Flax module of this form, with a field `features`, which is H, and a method
 `carry_of(batch_shape)`, marked by `flax.linen.nowrap`: the carry at the start of an episode.
@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 from jaxrl.nn.gtrxl import HEADS, GTrXL
 from jaxrl.nn.layers import Dense, orthogonal, weights
+from jaxrl.nn.linear_attention import LinearAttention
 from jaxrl.nn.s5 import S5
 
 __all__ = ["CORES", "GRU", "LSTM", "S5", "Core", "GTrXL", "NoMemory", "memory_core"]
@@ -134,18 +135,20 @@ class NoMemory(nn.Module):
         return ()
 
 
-Core = NoMemory | GRU | LSTM | S5 | GTrXL
+Core = NoMemory | GRU | LSTM | S5 | GTrXL | LinearAttention
 
-CORES: dict[str, type[Core]] = {
+CORES: dict[str, Callable[..., Core]] = {
     "none": NoMemory,
     "gru": GRU,
     "lstm": LSTM,
     "s5": S5,
     "gtrxl": GTrXL,
+    "retention": LinearAttention,
+    "deltanet": partial(LinearAttention, delta=True),
 }
 
 
-_MULTIPLE_OF = {"s5": 2, "gtrxl": HEADS}
+_MULTIPLE_OF = {"s5": 2, "gtrxl": HEADS, "retention": 8, "deltanet": 8}
 
 
 def memory_core(memory: str | Callable[..., Any], features: int, window: int) -> Callable[[], Core]:

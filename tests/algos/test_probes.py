@@ -110,7 +110,10 @@ def test_sharing(algorithm, probe, sharing):
     check(solution, algo, state, solution.cases)
 
 
-@pytest.mark.parametrize("memory", ["gru", *(pytest.param(name, marks=pytest.mark.slow) for name in ("s5", "gtrxl"))])
+@pytest.mark.parametrize(
+    "memory",
+    ["gru", "deltanet", *(pytest.param(name, marks=pytest.mark.slow) for name in ("s5", "gtrxl", "retention"))],
+)
 def test_memory_recalls_a_cue(memory):
     solution, algo, state = train("ppo", "memory_recall", **RECURRENT | {"memory": memory})
     assert greedy_score(algo, state) > 0.95 * solution.score

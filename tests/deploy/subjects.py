@@ -21,6 +21,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (ppo, {"memory": "lstm", "memory_size": 4}),
     "s5": (ppo, {"memory": "s5", "memory_size": 4}),
     "gtrxl": (ppo, {"memory": "gtrxl", "memory_size": 4, "memory_window": 3}),
+    "deltanet": (ppo, {"memory": "deltanet", "memory_size": 8}),
     "team": (ippo, {"env": "smax/3m", "torso": "entities", "memory": "gru", "memory_size": 4}),
     "gru": (ippo, {"env": "smax/3m", "memory": "gru", "memory_size": 4}),
     "in turn": (mat, {"env": "smax/3m", "torso": "entities"}),

@@ -64,7 +64,7 @@ assert "jax" not in sys.modules
     assert done.stdout.strip() == str(expected("mlp")[0].tolist()), done.stderr
 
 
-@pytest.mark.parametrize("kind", ["pictures", "s5", "gtrxl", "in turn"])
+@pytest.mark.parametrize("kind", ["pictures", "s5", "gtrxl", "deltanet", "in turn"])
 def test_numpy_refuses_other_networks(kind: str, tmp_path: Path) -> None:
     sentence = r"dense layers, GRU and LSTM, without the operation \w+ of this policy; export to \.stablehlo"
     with pytest.raises(NotImplementedError, match=sentence):

@@ -62,13 +62,14 @@ def test_memory_is_felt_much_later_and_not_without_one(memory):
 def test_carry_keeps_its_shape_and_is_float32_for_checkpoints(memory):
     name, apply, _, x, reset = memory
     carry = memory_core(name, H, W)().carry_of((B,))
-    shapes = {(B, 1), (B, W, H)} if name == "gtrxl" else {(B, H)}
+    linear = {(B, 1), (B, H * H // 4)}
+    shapes = {"gtrxl": {(B, 1), (B, W, H)}, "retention": linear, "deltanet": linear}.get(name, {(B, H)})
     assert all(leaf.shape in shapes and leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(carry))
     after = jax.eval_shape(apply, carry, x, reset)[0]
     assert jax.tree.map(lambda a: (a.shape, a.dtype), after) == jax.tree.map(lambda a: (a.shape, a.dtype), carry)
 
 
-T, B, D, H = 7, 3, 5, 4
+T, B, D, H = 7, 3, 5, 8
 
 
 def gru_cell(p):

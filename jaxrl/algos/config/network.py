@@ -93,7 +93,7 @@ class NetworkLayer(CheckedConfig):
     """Layers of the torso."""
     activation: ActivationName = "tanh"
     """Activation function between layers."""
-    memory: Literal["none", "gru", "lstm", "s5", "gtrxl"] | Name = "none"
+    memory: Literal["none", "gru", "lstm", "s5", "gtrxl", "retention", "deltanet"] | Name = "none"
     """Memory within an episode; none is feed-forward. Or one of your own, ./FILE.py:CLASS, in Python also the class, a
     Flax module that keeps the contract of `jaxrl.nn.memory`."""
     memory_size: int = 64

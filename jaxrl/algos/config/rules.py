@@ -69,7 +69,7 @@ def _without_network(field: str) -> Effect:
     return Effect(field, ("network",), works, "leave out network")
 
 
-_MEMORY = "choose memory=gru, lstm, s5 or gtrxl"
+_MEMORY = "choose memory=gru, lstm, s5, gtrxl, retention or deltanet"
 _AGENTS = "choose an environment with several agents"
 _ENTITIES = "choose an environment that tells what entities it has, and for relations, where they are, such as smax/3m"
 

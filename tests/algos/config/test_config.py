@@ -31,7 +31,7 @@ from jaxrl.tuning.search_space import draws, points
         ({"lr": 0.0}, "lr must be positive"),
         ({"gamma": 1.5}, "gamma must lie between 0 and 1"),
         ({"clip_eps": -0.1}, "clip_eps must not be negative"),
-        ({"memory": "gruu"}, "memory must be one of none, gru, lstm, s5, gtrxl"),
+        ({"memory": "gruu"}, "memory must be one of none, gru, lstm, s5, gtrxl, retention, deltanet"),
         ({"num_envs": 100, "num_minibatches": 8}, r"num_envs=100 .* num_minibatches=8; use num_minibatches=5 or"),
         ({"num_envs": 100, "num_minibatches": 8}, r"or num_envs=104\."),
         ({"num_steps": 32, "sequence_length": 7}, r"num_steps=32 .* sequence_length=7; use sequence_length=4"),

@@ -115,7 +115,10 @@ def test_values_are_learned_with_one_too() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"memory": "gruu"}, "memory must be one of none, gru, lstm, s5, gtrxl, or your own, as in ./my_cell.py:Cell"),
+        (
+            {"memory": "gruu"},
+            "memory must be one of none, gru, lstm, s5, gtrxl, retention, deltanet, or your own, as in ./my_cell.py",
+        ),
         ({"optimizer": "adamw"}, "optimizer must be one of adam, muon, radam, or your own, as in"),
         (
             {"optimizer": optax.adam(1e-3)},
