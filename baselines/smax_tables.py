@@ -199,14 +199,16 @@ def transfer() -> list[Row]:
 
 def generalists() -> list[Row]:
     """A row per policy of many battles: how it plays each of them, and those that it never saw."""
-    rows: list[Row] = [("trained on", "steps", "wins in them", "wins in others")]
+    rows: list[Row] = [("trained on", "steps", "minutes", "wins in them", "wins in others")]
+    runs_of = {(about := load(path))["env"]: about for path in (RESULTS / "smax_generalist").glob("*.json")}
     kept = [row for row in load(RESULTS / "smax_transfer.json")["runs"] if "&play=" in row["env"]]
     for own in dict.fromkeys(row["trained_on"] for row in kept):
         found = {row["env"].partition("&play=")[2]: row for row in kept if row["trained_on"] == own}
         names = own.partition("battles=")[2].partition("&")[0].split(",")
         shown = {battle: f"{battle} {row['win_rate']:.2f}" for battle, row in found.items()}
         ours, others = ([shown[b] for b in shown if (b in names) == inside] for inside in (True, False))
-        rows.append((f"`{own}`", million(next(iter(found.values()))["steps"]), ", ".join(ours), ", ".join(others)))
+        minutes = f"{runs_of[own]['train_seconds'] / 60:.0f}"
+        rows.append((f"`{own}`", million(runs_of[own]["timesteps"]), minutes, ", ".join(ours), ", ".join(others)))
     return rows
 
 

@@ -13,7 +13,7 @@ import pytest
 import jaxrl
 from jaxrl.entities import Entities, Group
 from jaxrl.envs.smax.observe import state_entities
-from jaxrl.nn.relations import relations
+from jaxrl.nn.entities import relations
 
 # Two wolves of three numbers, of which the last two are their place, one number of the agent's own, three sheep whose
 # place comes first, and a tree without a place.
