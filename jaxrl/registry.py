@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +23,14 @@ __all__ = [
     "hint_elsewhere",
     "list_envs",
     "lives_here",
+    "made_name",
     "make",
     "name_of",
     "own_code",
     "own_params",
     "parse_options",
     "register",
+    "same_name",
     "shared",
     "shown_name",
     "spelled",
@@ -226,6 +229,18 @@ def shown_name(env_id: str) -> str:
     if own is None or not own[0].endswith(".py"):
         return canonical(env_id)
     return f"{Path(own[0]).name}:{own[1]}{mark}{query}"
+
+
+def made_name(env: Environment) -> str:
+    """The name by which the environment, or the one in its wrappers, was made."""
+    from jaxrl.wrappers.base import nested  # wrappers are seldom needed to make an environment
+
+    return next((each.made_as for each in nested(env) if each.made_as), env.name)
+
+
+def same_name(one: str, other: str) -> bool:
+    """True if two names are of one environment, wherever it was loaded from, with the options in any order."""
+    return sorted(re.split("[?&]", shown_name(one))) == sorted(re.split("[?&]", shown_name(other)))
 
 
 def list_envs(pattern: str = "*") -> list[str]:

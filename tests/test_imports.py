@@ -26,7 +26,7 @@ FLOORS = [
     {"environment"},
     {"vector", "wrappers", "replay", "deploy"},
     {"registry", "check", "envs", "interop", "nn", "rl"},
-    {"acting", "levels", "templates"},
+    {"acting", "data", "levels", "templates"},
     {"algos"},
     {"train"},
     {"tuning", "report", "play"},

@@ -29,6 +29,7 @@ _NAMES = (
     "qmix",
     "sac",
     "td3",
+    "bc",
     "stream_q",
     "stream_ac",
 )

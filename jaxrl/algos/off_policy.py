@@ -7,6 +7,7 @@ An algorithm brings its networks, a loss and, unless it learns by one gradient s
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,12 +15,17 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrl.acting.agent import Agent, behaviour_policy, init_normaliser, make_collector, next_rollout
 from jaxrl.acting.normaliser import Normaliser, normalised, rescaled, scaled_rewards, update_obs_stats
-from jaxrl.acting.rollout import Observation, RunnerState, Transition, init_runner, team_share
+from jaxrl.acting.rollout import Observation, RunnerState, Transition, central_state, init_runner, team_share
 from jaxrl.algorithm import Learned, Metrics, PerEnvironment, Replayed, Replicated
+from jaxrl.data.dataset import load
+from jaxrl.errors import printable
 from jaxrl.keys import check_key
+from jaxrl.nn.encoder import as_floats
+from jaxrl.registry import made_name, same_name
 from jaxrl.rl.devices import mean_weights, num_devices, pmean, psum
 from jaxrl.rl.learn import update_target
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
@@ -34,11 +40,14 @@ __all__ = [
     "act_and_learn",
     "bootstrap_steps",
     "descend",
+    "draw_recorded",
     "init",
     "new_learner",
+    "recorded",
     "replayed_returns",
     "rows",
     "step_weights",
+    "take_recorded",
 ]
 
 
@@ -210,7 +219,7 @@ class _Learning(NamedTuple):
     impl: Any  # of the keys
 
     def __call__(
-        self, step: LearnStep, learner: Learner, inputs: tuple[Index, jax.Array, jax.Array]
+        self, step: LearnStep, learner: Learner, inputs: tuple[Any, jax.Array, jax.Array]
     ) -> tuple[Learner, dict[str, jax.Array]]:
         """One `step`, given the index of its minibatch, the bits of its keys, and its number."""
         index, bits, number = inputs
@@ -230,7 +239,8 @@ def _learn(
     """All gradient steps of an update; losses are means over them. `keys[1 + G, S]`, or `[1 + G + G / every, S]`."""
     config = apply.agent.config
     count, per_shard = config.gradient_steps, config.batch_size // (keys.shape[1] * num_devices())
-    index = draw(apply.replay, keys[0], count, per_shard, config.window)
+    draw_windows = partial(draw_beside, apply.agent) if config.prior_data else draw
+    index = draw_windows(apply.replay, keys[0], count, per_shard, config.window)
     # Scan over bits, as `rollout` does.
     bits = jax.random.key_data(keys[1:])
     numbers = update * count + 1 + jnp.arange(count, dtype=jnp.int32)
@@ -251,9 +261,10 @@ def _learn(
     return learner, jax.tree.map(jnp.mean, losses)
 
 
-def _minibatch(agent: Agent, normaliser: Normaliser, replay: Replay, index: Index) -> Batch:
+def _minibatch(agent: Agent, normaliser: Normaliser, replay: Replay, index: Any) -> Batch:
     """The windows `index`, ready for learning."""
-    steps, carry = take(replay, index, agent.config.window)
+    take_windows = partial(take_beside, agent) if agent.config.prior_data else take
+    steps, carry = take_windows(replay, index, agent.config.window)
     observation = normalised(normaliser, steps.observation, agent.param_sets)
     reward = rescaled(normaliser, steps.reward, agent.param_sets)
     return Batch(steps._replace(observation=observation, reward=reward), carry)
@@ -309,3 +320,88 @@ def step_weights(now: Steps, teams: tuple[int, ...] | None = None) -> jax.Array:
     alive = now.observation.agent_mask
     weight = alive.astype(jnp.float32) if teams is None else team_share(alive, teams)
     return mean_weights(weight * ~now.truncated[..., None])
+
+
+@functools.lru_cache(maxsize=1)  # each program of a run is traced with the same steps
+def recorded(agent: Agent, path: str) -> Replay:
+    """The steps in a dataset as a buffer of one long rollout, for an agent, with NumPy leaves and without memories.
+
+    Raises:
+        OSError: There is no dataset.
+        ValueError: It is damaged, or its steps are not those of the agent's environment.
+    """
+    # Single agents are recorded alone and learn as a team of one.
+    env, data = agent.env, load(path)
+    if not same_name(data.env, made_name(env)):
+        raise ValueError(
+            f"{path} holds steps of {printable(data.env)}, not of {made_name(env)}: train with --env "
+            f"{printable(data.env)}, or on other data."
+        )
+    alone = "agent_mask" not in data.steps
+    of_agents = {"obs", "action", "reward", "action_mask"} if alone else set()
+    steps: dict[str, Any] = {name: leaf[:, :, None] if name in of_agents else leaf for name, leaf in data.steps.items()}
+    wanted = [(env.num_agents, *space.shape) for space in (env.observation_space(), env.action_space())]
+    if [steps[name].shape[2:] for name in ("obs", "action")] != wanted:
+        raise ValueError(
+            f"The steps in {path} have other shapes than those of {made_name(env)} here; record them again."
+        )
+
+    # What the collector would have made of them.
+    obs = steps["obs"]
+    with jax.ensure_compile_time_eval():
+        obs = as_floats(env.observation_space(), obs) if agent.collector.floats else obs
+        global_state = steps.get("global_state") if agent.central else None
+        if agent.central and global_state is None:
+            global_state = jax.vmap(jax.vmap(partial(central_state, env, env_state=None)))(jnp.asarray(obs))
+    alive: Any = np.ones(obs.shape[:3], bool) if alone else steps["agent_mask"]
+    integer = np.issubdtype(steps["action"].dtype, np.integer)
+    traj = Steps(
+        Observation(obs, global_state, steps.get("action_mask"), alive),
+        steps["reset"],
+        steps["action"].astype(np.int32 if integer else np.float32),
+        steps["reward"].astype(np.float32),
+        steps["terminated"],
+        steps["truncated"],
+    )
+    by_env = jax.tree.map(lambda leaf: np.asarray(leaf).swapaxes(0, 1)[:, None], traj)
+    one: Any = np.ones(data.num_envs, np.int32)  # not JAX's, which a trace would make its own
+    return Replay(by_env, (), one)
+
+
+def draw_recorded(replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int) -> Index:
+    """`draw` from recorded steps, all of which each of S shards can draw."""
+    index = jax.vmap(lambda key: draw(replay, key[None], num_draws, rows, window), out_axes=1)(keys)
+    return jax.tree.map(lambda leaf: leaf.reshape(num_draws, -1), index)
+
+
+def take_recorded(agent: Agent, replay: Replay, index: Index, window: int) -> tuple[Any, Any]:
+    """`take` from recorded steps; the memory before them is not known, so it is empty."""
+    steps, _ = take(jax.tree.map(jnp.asarray, replay), index, window)
+    return steps, agent.networks.new_carry(index.env.size)
+
+
+def draw_beside(
+    agent: Agent, replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int
+) -> tuple[Index, Index]:
+    """`draw` from the buffer, and from `prior_data` for the share `prior_share` of the rows of each shard."""
+    own, prior = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    config, given = agent.config, agent.config.prior_rows
+    data = recorded(agent, config.prior_data)
+    windows = draw(replay, own, num_draws, rows - given, window)
+    return windows, draw_recorded(data, prior, num_draws, given, window)
+
+
+def take_beside(agent: Agent, replay: Replay, index: tuple[Index, Index], window: int) -> tuple[Steps, Any]:
+    """`take` from the buffer and from `prior_data`: the rows of each shard together, its own before those given."""
+    config = agent.config
+    own = take(replay, index[0], window)
+    given = take_recorded(agent, recorded(agent, config.prior_data), index[1], window)
+    shards = index[1].env.size // config.prior_rows
+
+    def beside(own: jax.Array, given: jax.Array, axis: int) -> jax.Array:
+        parts = [leaf.reshape(*leaf.shape[:axis], shards, -1, *leaf.shape[axis + 1 :]) for leaf in (own, given)]
+        joined = jnp.concatenate(parts, axis=axis + 1)
+        return joined.reshape(*joined.shape[:axis], -1, *joined.shape[axis + 2 :])
+
+    steps = jax.tree.map(partial(beside, axis=1), own[0], given[0])
+    return steps, jax.tree.map(partial(beside, axis=0), own[1], given[1])

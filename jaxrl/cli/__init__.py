@@ -34,6 +34,8 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl report RUN… [--out DIR] compare runs: curves, tables, intervals over seeds, one HTML page
   jaxrl arena RUN RUN… [scripted]     all against all: scores, Elo ratings, a picture
   jaxrl levels make ENV | show SET    a set of levels, to evaluate on them: jaxrl eval RUN --levels SET
+  jaxrl record [RUN] --steps N  write down what a policy does, to learn from: jaxrl train bc --data D
+  jaxrl data D                  what a folder of recorded steps holds, and --to minari, vault or parquet
   jaxrl play ENV [--with RUN]   play yourself, with a trained partner
   jaxrl edit ENV                draw a map of your own, e.g. jaxrl edit overcooked/cramped_room
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
@@ -44,8 +46,8 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl launch --slurm … -- train …   write a script for a cluster
   jaxrl doctor                  versions, devices, extras, and what is wrong with them
 
-ALGO is ppo, ippo, mappo, self_play, pqn, pqn_vdn, dqn, iql, vdn, qmix, sac, td3, stream_q, stream_ac, or a file such
-as ./my_ippo.py.
+ALGO is ppo, ippo, mappo, self_play, pqn, pqn_vdn, dqn, iql, vdn, qmix, sac, td3, bc, stream_q, stream_ac, or a file
+such as ./my_ippo.py.
 ID may be a class in a file, ./my_env.py:MyEnv.
 RUN is a run folder; left out, it is the latest one in runs/.
 `jaxrl COMMAND --help` lists the flags, `jaxrl train ALGO --help` those of an algorithm; `--help all` rare ones too.
@@ -93,6 +95,8 @@ _COMMANDS = {  # module and function, imported when the command is used
     "report": "report:report",
     "arena": "report:arena",
     "levels": "levels:levels",
+    "record": "data:record_run",
+    "data": "data:data",
     "play": "play:play",
     "edit": "play:edit",
     "envs": "envs:envs",

@@ -16,8 +16,8 @@ from jaxrl.config import as_seed
 from jaxrl.environment import Environment
 from jaxrl.errors import UnknownNameError, nearest, printable, shell_path
 from jaxrl.keys import abstract_key
-from jaxrl.levels.level_set import LevelSet, make_levels, name_of, read_set, take
-from jaxrl.registry import make, own_code, own_params
+from jaxrl.levels.level_set import LevelSet, make_levels, read_set, take
+from jaxrl.registry import made_name, make, own_code, own_params
 from jaxrl.train.folder.disk import writing
 from jaxrl.train.folder.load import load
 from jaxrl.train.pictures import new_figure
@@ -107,7 +107,7 @@ def _kept(path: str, count: int | None, trust: bool) -> LevelSet:
     if not 1 <= (1 if count is None else count) <= len(order):
         raise ValueError(f"{path} keeps {len(order):,} levels; choose a --count up to that, or train on: jaxrl resume.")
     order = order[:count]
-    return LevelSet(name_of(run.env), take(starts, order), run.config.seed, None if score is None else score[order])
+    return LevelSet(made_name(run.env), take(starts, order), run.config.seed, None if score is None else score[order])
 
 
 @dataclasses.dataclass(frozen=True)

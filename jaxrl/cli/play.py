@@ -46,6 +46,8 @@ class PlayFlags:
     """The partner takes the most likely actions; --no-greedy draws them."""
     out: Path | None = None
     """Where to write the replay: .html, .gif or .mp4. By default play.html, then play-2.html and so on."""
+    record: Path | None = None
+    """Add the game to this folder of recorded steps, to learn from: jaxrl train bc --data FOLDER."""
     trust: bool = False
     """Execute the module that the run names, although it is not part of jaxrl and the run was not made here."""
 
@@ -171,6 +173,8 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen, out: Path) -> None
         return
     replay = session.replay()
     screen.say(f"\n{replay.title}. Your return is {session.returns[session.seat]:g}.")
+    if flags.record is not None:
+        _record(flags, session, flags.record, screen)
     try:
         with writing(out):
             out.parent.mkdir(parents=True, exist_ok=True)
@@ -181,6 +185,18 @@ def _keep(flags: PlayFlags, session: Session, screen: Screen, out: Path) -> None
     chosen = f" --with {shell_path(flags.partner)}" if flags.partner else ""
     seat = f" --seat {flags.seat}" if flags.seat else ""
     screen.say(f"Another game: jaxrl play {shlex.quote(flags.env)}{chosen}{seat} --seed {flags.seed + 1}")
+
+
+def _record(flags: PlayFlags, session: Session, folder: Path, screen: Screen) -> None:
+    """Add the game to a folder of recorded steps."""
+    from jaxrl.data import Writer
+    from jaxrl.registry import made_name
+    from jaxrl.train.folder.disk import writing
+
+    origin = {"player": "a person", "seat": flags.seat, "with": flags.partner, "seed": flags.seed}
+    with writing(folder, "--record"):
+        Writer(folder, made_name(session.env), 1, origin).write(session.steps())
+    screen.say(f"Added {session.num_steps} steps to {folder}: jaxrl data {shell_path(str(folder))}")
 
 
 _DONE, _QUIT = ("\n", "\r", "done"), "q"

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ from jaxrl.durable import replace_file
 from jaxrl.environment import Environment, check_environment
 from jaxrl.errors import printable
 from jaxrl.keys import abstract_key
-from jaxrl.registry import shown_name
-from jaxrl.wrappers.base import nested
+from jaxrl.registry import made_name, same_name
 
-__all__ = ["LevelSet", "make_levels", "name_of", "read_set", "take"]
+__all__ = ["LevelSet", "make_levels", "read_set", "take"]
 
 _FORMAT = 1
 _BATCH = 256  # levels drawn at once
@@ -73,11 +71,9 @@ class LevelSet:
         """
         check_environment(env, "LevelSet.load")
         about, entries = read_set(path)
-        # The names wherever an environment was loaded from, and the options in any order.
-        made_in, here = (sorted(re.split("[?&]", shown_name(name))) for name in (about["env"], name_of(env)))
-        if made_in != here:
+        if not same_name(about["env"], made_name(env)):
             name = shlex.quote(printable(about["env"]))
-            raise ValueError(f"{path} holds levels of {name}, not of {name_of(env)}: play there with --env {name}.")
+            raise ValueError(f"{path} holds levels of {name}, not of {made_name(env)}: play there with --env {name}.")
         leaves, structure = tree_flatten_with_path(jax.eval_shape(env.reset, abstract_key()))
         wanted = {"score": ((about["levels"],), np.dtype(np.float32))} if "score" in entries else {}
         for where, leaf in leaves:
@@ -136,18 +132,15 @@ def make_levels(env: Environment, count: int, seed: int = 0) -> LevelSet:
             seen.setdefault(hashlib.blake2b(b"".join(leaf[row].tobytes() for leaf in leaves)).digest(), first + row)
         if len(seen) >= count:
             starts = jax.tree.map(lambda *leaves: (jnp if _is_key(leaves[0]) else np).concatenate(leaves), *parts)
-            return LevelSet(name_of(env), take(starts, np.array(list(seen.values())[:count])), seed)
-    raise ValueError(f"{name_of(env)} has only {len(seen)} different starts, not {count}; use a count of {len(seen)}.")
+            return LevelSet(made_name(env), take(starts, np.array(list(seen.values())[:count])), seed)
+    raise ValueError(
+        f"{made_name(env)} has only {len(seen)} different starts, not {count}; use a count of {len(seen)}."
+    )
 
 
 def take(starts: Any, index: np.ndarray) -> Any:
     """The starts with these numbers, leaves `[…, …]` for `index[…]`."""
     return jax.tree.map(lambda leaf: leaf[index], starts)
-
-
-def name_of(env: Environment) -> str:
-    """The name by which the environment, or the one in its wrappers, was made."""
-    return next((each.made_as for each in nested(env) if each.made_as), env.name)
 
 
 def _is_key(leaf: Any) -> bool:

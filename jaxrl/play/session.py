@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxrl.config import as_seed
+from jaxrl.data.record import seen_now
 from jaxrl.deploy.policy import Policy
 from jaxrl.environment import Environment, MultiAgentEnvironment, Script
 from jaxrl.replay import Recording, Replay
@@ -77,6 +78,7 @@ class Session:
             partner.reset(seed)
         self._key, key = jax.random.split(seed_keys([seed], _STREAM))
         self._recording = Recording(self.env, key)
+        self._steps: list[dict[str, Any]] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,8 +125,13 @@ class Session:
             raise ValueError("The game is over." if self.done else f"Action {action} is not possible now.")
         actions = self._others()
         actions[self.seat] = action
+        recording = self._recording
+        seen = _seen(self.env, recording.obs, recording.state, recording.params)
         self._key, key = jax.random.split(self._key)
-        self._recording.step(key, actions)
+        recording.step(key, actions)
+        ends = {"terminated": recording.terminated, "truncated": recording.truncated, "reset": not self._steps}
+        won = {"won": recording.info["won"]} if "won" in recording.info else {}
+        self._steps.append({**seen, "action": actions, "reward": recording.rewards[-1], **ends, **won})
         said = tuple(names[min(a, len(names) - 1)] for names, a in zip(self._names, actions.tolist(), strict=True))
         return Turn(said, self._recording.rewards[-1])
 
@@ -158,6 +165,19 @@ class Session:
         """
         return self._recording.replay()
 
+    def steps(self) -> dict[str, np.ndarray]:
+        """The game so far as a shard of a `jaxrl.data.Dataset`, with one environment: arrays `[T, 1, …]`.
+
+        Raises:
+            ValueError: There was no step yet.
+        """
+        if not self._steps:
+            raise ValueError("Nothing has been played yet.")
+        arrays = {name: np.stack([np.asarray(step[name]) for step in self._steps])[:, None] for name in self._steps[0]}
+        index = np.array([[len(self._steps) - 1, 0]], np.int32)[: int(self.done)]
+        final = np.asarray(self._recording.obs)[None][: int(self.done)]
+        return {**arrays, "final_index": index, "final_observation": final}
+
     def _wrappers(self) -> Iterator[Wrapper]:
         """The wrappers around the environment, from the outside in."""
         env: Environment = self.env
@@ -184,6 +204,9 @@ class Session:
             return np.array([self._draws.choice(np.flatnonzero(row)) for row in mask], np.int32)
         chosen = self.partner.predict(np.asarray(self._recording.obs), action_mask=mask, greedy=self._greedy)
         return np.array(chosen, np.int32)
+
+
+_seen = jax.jit(seen_now, static_argnums=0)  # compiled once per environment
 
 
 def _names(env: Environment, count: int) -> tuple[str, ...]:

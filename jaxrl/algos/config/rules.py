@@ -198,9 +198,12 @@ REPLAY = Rules(
     {
         **_each(COUNT, "buffer_size", "batch_size", "gradient_steps", "target_update_interval", "n_step"),
         **_each(NOT_NEGATIVE, "learning_starts", "burn_in"),
-        "tau": SHARE,
+        **_each(SHARE, "tau", "prior_share"),
     },
-    (Effect("burn_in", ("memory",), has_memory, _MEMORY),),
+    (
+        Effect("burn_in", ("memory",), has_memory, _MEMORY),
+        Effect("prior_share", ("prior_data",), lambda c, _: bool(c.prior_data), "name a folder in prior_data"),
+    ),
 )
 
 Q_ROLLOUTS = Rules({"q_lambda": SHARE})

@@ -109,6 +109,11 @@ class ReplayLayer(LearningLayer):
     """Rewards in a target, before the value that follows."""
     burn_in: int = 0
     """Steps before each sequence that refresh the stored memory; nothing is learned from them."""
+    prior_data: str = ""
+    """Folder of recorded steps of the same environment, from `jaxrl record`, to learn from besides the buffer (RLPD,
+    Ball et al. 2023, https://arxiv.org/abs/2302.02948)."""
+    prior_share: float = 0.5
+    """Share of each minibatch that is drawn from `prior_data`."""
     checkpoint_replay: bool = True
     """Keep the replay buffer in checkpoints. Without it they are small, but a resumed run is not exactly the same: it
     collects learning_starts steps before it learns again."""
@@ -131,6 +136,17 @@ class ReplayLayer(LearningLayer):
                 f"than the {most} steps that the buffer holds or the run has, so nothing would be learned; use a lower "
                 f"learning_starts, or a larger buffer_size or total_timesteps."
             )
+        rows = self.batch_size // self.shards
+        if self.prior_data and not 0 < self.prior_rows < rows:
+            raise ValueError(
+                f"prior_share={self.prior_share} leaves nothing to draw from one of the two among the {rows} rows that "
+                f"each of {self.shards} shards has in a minibatch; raise batch_size, or use prior_share=0.5."
+            )
+
+    @property
+    def prior_rows(self) -> int:
+        """The rows of recorded steps among those of a shard in a minibatch."""
+        return round(self.batch_size // self.shards * self.prior_share) if self.prior_data else 0
 
     @property
     def buffer_rollouts(self) -> int:
