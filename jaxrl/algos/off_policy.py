@@ -31,6 +31,7 @@ from jaxrl.rl.learn import update_target
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
 from jaxrl.rl.replay import Index, Replay, draw, new_replay, num_stored, take, write
 from jaxrl.rl.returns import n_step_returns
+from jaxrl.spaces import Discrete
 
 __all__ = [
     "Batch",
@@ -345,6 +346,8 @@ def recorded(agent: Agent, path: str) -> Replay:
         raise ValueError(
             f"The steps in {path} have other shapes than those of {made_name(env)} here; record them again."
         )
+    if agent.central and env.has_global_state and "global_state" not in steps:
+        raise ValueError(f"{path} holds no global states, which the critic sees; record the steps again.")
 
     # What the collector would have made of them.
     obs = steps["obs"]
@@ -354,9 +357,13 @@ def recorded(agent: Agent, path: str) -> Replay:
         if agent.central and global_state is None:
             global_state = jax.vmap(jax.vmap(partial(central_state, env, env_state=None)))(jnp.asarray(obs))
     alive: Any = np.ones(obs.shape[:3], bool) if alone else steps["agent_mask"]
+    mask: Any = steps.get("action_mask")
+    space = env.action_space()
+    if mask is None and isinstance(space, Discrete):  # of data that somebody else has made
+        mask = np.ones((*obs.shape[:3], space.n), bool)
     integer = np.issubdtype(steps["action"].dtype, np.integer)
     traj = Steps(
-        Observation(obs, global_state, steps.get("action_mask"), alive),
+        Observation(obs, global_state, mask, alive),
         steps["reset"],
         steps["action"].astype(np.int32 if integer else np.float32),
         steps["reward"].astype(np.float32),
@@ -384,11 +391,11 @@ def draw_beside(
     agent: Agent, replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int
 ) -> tuple[Index, Index]:
     """`draw` from the buffer, and from `prior_data` for the share `prior_share` of the rows of each shard."""
-    own, prior = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    split = jax.vmap(jax.random.split)(keys)
     config, given = agent.config, agent.config.prior_rows
     data = recorded(agent, config.prior_data)
-    windows = draw(replay, own, num_draws, rows - given, window)
-    return windows, draw_recorded(data, prior, num_draws, given, window)
+    windows = draw(replay, split[:, 0], num_draws, rows - given, window)
+    return windows, draw_recorded(data, split[:, 1], num_draws, given, window)
 
 
 def take_beside(agent: Agent, replay: Replay, index: tuple[Index, Index], window: int) -> tuple[Steps, Any]:

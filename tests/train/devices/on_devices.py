@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrl
-from jaxrl.algos import dqn, ippo, mappo, mat, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3, team
+from jaxrl.algos import bc, dqn, ippo, mappo, mat, ppo, pqn, pqn_vdn, qmix, sac, self_play, td3, team
+from jaxrl.data import Writer
 from jaxrl.train.devices.mesh import MeshShape, choose_mesh, place, spread
 
 SMALL = {"num_envs": 32, "num_steps": 8, "total_timesteps": 32 * 8 * 5, "hidden": (8,), "lr": 1e-2}
@@ -42,7 +43,26 @@ def with_own_loss(module):
     return SimpleNamespace(make=partial(module.make, loss=partial(own_loss, module.loss)))
 
 
+RECORDED = Path(tempfile.mkdtemp()) / "recorded"
+
+
+def recorded() -> str:
+    """Made-up steps of CartPole."""
+    rng = np.random.default_rng(0)
+    steps = {"obs": rng.normal(size=(16, 3, 4)).astype(np.float32), "action": rng.integers(0, 2, (16, 3), np.int32)}
+    steps |= {name: rng.random((16, 3)) < 0.2 for name in ("terminated", "reset")}
+    steps |= {"truncated": np.zeros((16, 3), bool), "reward": rng.normal(size=(16, 3)).astype(np.float32)}
+    steps |= {"final_index": np.zeros((0, 2), np.int32), "final_observation": np.zeros((0, 4), np.float32)}
+    Writer(RECORDED, "classic/cartpole", 3, {}).write(steps)
+    return str(RECORDED)
+
+
 VARIANTS = {
+    "bc": (bc, bc.Config(env="classic/cartpole", data=recorded(), normalise_obs=True, batch_size=32, **SMALL)),
+    "dqn recorded": (
+        dqn,
+        dqn.Config(env="classic/cartpole", prior_data=str(RECORDED), prior_share=0.25, **REPLAY, **SMALL),
+    ),
     "ppo": (ppo, ppo.Config(env="classic/cartpole", normalise_obs=True, reset="pool", pool_refresh=0.5, **SMALL)),
     "ppo worlds": (ppo, ppo.Config(env="classic/cartpole", params=f"{WORLDS}:draw", **SMALL)),
     "ppo gru": (ppo, ppo.Config(env="classic/pendulum", **GRU, **SMALL)),
