@@ -36,6 +36,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl levels make ENV | show SET    a set of levels, to evaluate on them: jaxrl eval RUN --levels SET
   jaxrl play ENV [--with RUN]   play yourself, with a trained partner
   jaxrl edit ENV                draw a map of your own, e.g. jaxrl edit overcooked/cramped_room
+  jaxrl config RUN | ALGO …     the configuration as a file, to train with --config FILE; --yaml
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -83,6 +84,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "resume": "train:resume",
     "watch": "watch:watch",
     "rerun": "train:rerun_run",
+    "config": "config:config",
     "export": "export:export",
     "sweep": "sweep:sweep",
     "search": "sweep:search",
