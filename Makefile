@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help train test quick soak test-slow lint format bench bench-gpu docs notebooks lab clean
+.PHONY: help train test quick soak test-slow lint format bench bench-gpu docs notebooks lab address clean
 
 help:
 	@echo "make train      install into $(VENV) and train IPPO on smax/3m (about a minute and a half)"
@@ -20,6 +20,7 @@ help:
 	@echo "make docs       the documentation as a site in build/docs"
 	@echo "make notebooks  run the notebooks (about seven minutes) into build/notebooks; KEEP=--keep: in place"
 	@echo "make lab        open the notebooks in JupyterLab"
+	@echo "make address    take the repository's address in pyproject.toml over into the notebooks"
 	@echo "make clean      remove $(VENV) and build leftovers (runs/ stays)"
 
 $(BIN)/python:
@@ -97,6 +98,9 @@ notebooks: $(VENV)/.installed-notebooks
 lab: $(VENV)/.installed-notebooks
 	$(BIN)/python -m pip install --quiet jupyterlab
 	$(BIN)/jupyter lab docs/notebooks
+
+address:
+	$(PYTHON) docs/notebooks/run.py --address
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -38,6 +38,7 @@ jaxrl: JAX-native, massively parallel reinforcement learning
   jaxrl data D                  what a folder of recorded steps holds, and --to minari, vault or parquet
   jaxrl play ENV [--with RUN]   play yourself, with a trained partner
   jaxrl edit ENV                draw a map of your own, e.g. jaxrl edit overcooked/cramped_room
+  jaxrl config RUN | ALGO …     the configuration as a file, to train with --config FILE; --yaml
   jaxrl export [RUN]            metrics for other tools (CSV, TensorBoard, wandb), or the policy: --out policy.py
   jaxrl envs [PATTERN]          list the environments
   jaxrl bench ENV               measure environment steps per second
@@ -85,6 +86,7 @@ _COMMANDS = {  # module and function, imported when the command is used
     "resume": "train:resume",
     "watch": "watch:watch",
     "rerun": "train:rerun_run",
+    "config": "config:config",
     "export": "export:export",
     "sweep": "sweep:sweep",
     "search": "sweep:search",

@@ -22,6 +22,7 @@ import tyro
 
 from jaxrl import algos
 from jaxrl.cli.common import WHOLE, apart, has_accelerator
+from jaxrl.cli.config_file import read_flag_file
 from jaxrl.cli.hosts import HostFlags
 from jaxrl.config import settled
 from jaxrl.errors import UnknownNameError, check_synonyms, nearest
@@ -29,6 +30,7 @@ from jaxrl.train.folder.run_folder import config_to_json
 from jaxrl.train.loggers import Kind, Names
 
 __all__ = [
+    "BaseFlags",
     "LoggerFlags",
     "MeshFlags",
     "RecordFlags",
@@ -41,6 +43,16 @@ __all__ = [
     "preset_chosen",
     "value_in",
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseFlags:
+    """What the other flags override."""
+
+    preset: str | None = None
+    """Named defaults of the algorithm; left out, those that suit --env best."""
+    config: Path | None = None
+    """Flags in a file, in YAML or JSON, or a run with its configuration; they override those of the preset."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,11 +161,9 @@ class RecordFlags:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunFlags(RecordFlags, StartFlags, LoggerFlags):
+class RunFlags(RecordFlags, StartFlags, LoggerFlags, BaseFlags):
     """The training: seeds, devices, folder and pictures."""
 
-    preset: str | None = None
-    """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     num_seeds: int = 1
     """Seeds to train side by side; the m-th has seed + m."""
     mesh: MeshFlags = dataclasses.field(default_factory=MeshFlags)
@@ -178,7 +188,7 @@ class RunFlags(RecordFlags, StartFlags, LoggerFlags):
 
     def options(self) -> dict[str, Any]:
         """The options of `fit` that they stand for, except for the folder."""
-        apart = ("preset", "run_dir", "logger_names", "logger_per_seed", "hosts", "trust")
+        apart = ("preset", "config", "run_dir", "logger_names", "logger_per_seed", "hosts", "trust")
         own = {name: value for name, value in vars(self).items() if name not in apart and not name.startswith("init_")}
         mesh = (self.mesh.member, self.mesh.data)
         return {**own, "logger": self.chosen_logger(), "mesh": mesh, "init_from": self.chosen_start()}
@@ -289,19 +299,22 @@ def parse_flags(
 ) -> tuple[Any, Any]:
     """Parse the algorithm's config and the command's own flags (with their defaults) from one flat list of flags.
 
-    Without --preset, it is the one that suits the environment; `preset` of the returned flags says which.
-    Values of a preset that have no effect with the other flags go back to their defaults. Flags that are `tried` with
-    several values are ignored for this.
+    Flags in the file of --config come before those that are typed, which override them. Without --preset, it is the one
+    that suits the environment; `preset` of the returned flags says which. Values of a preset or of the file that have
+    no effect with flags that override it go back to their defaults. Flags that are `tried` with several values are
+    ignored for this.
     """
     # The preset decides the defaults of all other flags, so it is needed first.
     presets: dict[str, Any] = module.PRESETS
-    preset = value_in(argv, "--preset")
-    if preset is not None and preset not in presets:
-        raise UnknownNameError(f"{name} has no preset {preset!r}. {nearest(preset, list(presets))}")
+    given = given_fields(argv)
+    file = read_flag_file(value_in(argv, "--config"), given)
+    preset = value_in(argv, "--preset") or file.values.get("preset")
+    if preset is not None and str(preset) not in presets:
+        raise UnknownNameError(f"{name} has no preset {preset!r}. {nearest(str(preset), list(presets))}")
     if preset is None:  # several environments are compared with the same settings
-        env = value_in(argv, "--env") or module.Config().env
+        env = value_in(argv, "--env") or str(file.values.get("env") or module.Config().env)
         # A sweep fills an accelerator with its members, and a process that joins others must do so before JAX starts.
-        alone = command in ("train", "plan") and "--distributed" not in argv
+        alone = command in ("train", "plan", "config") and "distributed" not in {*given, *file.values}
         preset = "default" if "env" in tried else algos.preset_for(presets, env, lambda: alone and has_accelerator())
     default = presets[preset] if preset in presets else module.Config()
     flags = dataclasses.replace(flags, preset=preset)
@@ -315,18 +328,20 @@ def parse_flags(
         print(help_text(f"jaxrl {command} {name}", about, (default, flags), everything), end="")
         sys.exit(0)
     _check_values(argv, (default, flags))
-    given = given_fields(argv)
     _check_names(name, default, flags, command)
     config_to_json(default)  # or a field that run.json cannot hold would surprise tyro
     check_synonyms(given, {field.name for each in (default, flags) for field in dataclasses.fields(each)})
 
-    # The configuration and the command's own flags are one flat list.
+    # The configuration and the command's own flags are one flat list, in which the last of several values counts.
+    known = {flag.prefix + flag.field: flag.hint for group in _groups((default, flags), "").values() for flag in group}
+    written = file.words({flag: hint for flag, hint in known.items() if flag not in ("config", "trust")})
     arguments = dataclasses.make_dataclass(
         "Arguments", [("config", config_type, default), ("run", run_type, flags)], frozen=True
     )
-    parsed = tyro.cli(arguments, args=argv, prog=f"jaxrl {command} {name}", registry=WHOLE)
+    parsed = tyro.cli(arguments, args=[*written, *argv], prog=f"jaxrl {command} {name}", registry=WHOLE)
     parsed.run.vouch_for(parsed.config)
-    return settled(parsed.config, given - set(tried), given), parsed.run
+    config = settled(parsed.config, given - set(tried), given)
+    return settled(config, file.values.keys() - set(tried), {*file.values, *given}), parsed.run
 
 
 def _check_names(name: str, config: Any, flags: Any, command: str) -> None:

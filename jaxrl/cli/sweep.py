@@ -15,7 +15,7 @@ import numpy as np
 from jaxrl import algos
 from jaxrl.cli import EXIT_STOPPED, last_words
 from jaxrl.cli.common import apart, named_algorithm, new_run_dir, use_cache, use_cores
-from jaxrl.cli.flags import LoggerFlags, MeshFlags, RecordFlags, StartFlags, TrustFlags, parse_flags
+from jaxrl.cli.flags import BaseFlags, LoggerFlags, MeshFlags, RecordFlags, StartFlags, TrustFlags, parse_flags
 from jaxrl.display import right_aligned
 from jaxrl.errors import shell_path
 
@@ -50,11 +50,9 @@ _RANGE = re.compile(r"([-+\d.e]+):([-+\d.e]+)(:log)?", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepFlags(RecordFlags, StartFlags, LoggerFlags):
+class SweepFlags(RecordFlags, StartFlags, LoggerFlags, BaseFlags):
     """The sweep: seeds, samples, devices and folder."""
 
-    preset: str | None = None
-    """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     num_seeds: int = 1
     """Seeds per combination; the m-th has seed + m."""
     samples: int = 8
@@ -79,7 +77,7 @@ def sweep(argv: list[str]) -> int:
     if not space and flags.num_seeds == 1:
         print("Nothing varies: give a flag several values, such as --lr 1e-4 3e-4, or --num-seeds.", file=sys.stderr)
     run_dir = flags.run_dir or new_run_dir(f"sweep-{Path(name).stem}", config.env)
-    apart = ("preset", "num_seeds", "run_dir", "logger_names", "logger_per_seed", "trust")
+    apart = ("preset", "config", "num_seeds", "run_dir", "logger_names", "logger_per_seed", "trust")
     options = {k: v for k, v in vars(flags).items() if k not in apart and not k.startswith("init_")}
     options["init_from"] = flags.chosen_start()
     options["logger"] = flags.chosen_logger()
@@ -213,11 +211,9 @@ METHOD is random (the default), grid, halving or pbt. The best point is retraine
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchFlags(RecordFlags, TrustFlags):
+class SearchFlags(RecordFlags, TrustFlags, BaseFlags):
     """The search: its method, budget, seeds and folder."""
 
-    preset: str | None = None
-    """Named defaults of the algorithm, which the other flags override; left out, those that suit --env best."""
     method: Literal["random", "grid", "halving", "pbt"] = "random"
     """Search method; pbt adapts as it goes, halving ends bad points early."""
     budget: int = 16
@@ -242,7 +238,7 @@ def search(argv: list[str]) -> int:
     if not space:
         raise ValueError("Say what to search: give a flag a range or several values, e.g. --lr 1e-5:1e-1:log.")
     run_dir = flags.run_dir or new_run_dir(f"search-{Path(name).stem}", config.env)
-    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "run_dir", "trust")}
+    options = {k: v for k, v in vars(flags).items() if k not in ("preset", "config", "run_dir", "trust")}
     use_cache()
     use_cores()
     from jaxrl.tuning.search import search as find

@@ -13,6 +13,7 @@ import tyro
 from jaxrl import algos
 from jaxrl.cli import EXIT_FAILED, EXIT_STOPPED, last_words
 from jaxrl.cli.common import WHOLE, named_algorithm, new_run_dir, stopped_by, use_cache, use_cores
+from jaxrl.cli.config_file import read_flag_file
 from jaxrl.cli.flags import given_fields, parse_flags, preset_chosen, value_in
 from jaxrl.cli.hosts import HostFlags, joined
 from jaxrl.errors import DivergedError, shell_path
@@ -23,14 +24,20 @@ __all__ = ["main", "rerun_run", "resume", "train"]
 
 _USAGE = """\
 usage: jaxrl train ALGO --env ID [flags]
+       jaxrl train [ALGO] --config FILE [flags]
 
 ALGO is {names}, or a file such as ./my_ppo.py.
+FILE holds flags in YAML or JSON, perhaps with a line `algorithm: ALGO`; it may be the folder of a run.
 `jaxrl train ALGO --help` lists its flags.
 """
 
 
 def main(argv: list[str]) -> int:
     """`jaxrl train ALGO …`; returns the exit code."""
+    given = given_fields(argv)
+    file = read_flag_file(value_in(argv, "--config"), given)
+    if file.algorithm and argv[0].startswith("-"):
+        argv = [file.algorithm, *argv]
     name = named_algorithm(argv, "train", _USAGE)
     if name is None:
         return 0
@@ -41,8 +48,10 @@ def main(argv: list[str]) -> int:
         flags = dataclasses.replace(flags, run_dir=new_run_dir(Path(name).stem, config.env))
     options = flags.options()
     config.make_env()  # reports an unknown name before anything is compiled
-    if flags.preset not in (None, "default", value_in(argv, "--preset")) and not flags.quiet:
-        print(preset_chosen(flags.preset, module.PRESETS[flags.preset], config, given_fields(argv)))
+    given |= file.values.keys()
+    left = {field.name for field in dataclasses.fields(config)} - given
+    if left and "preset" not in given and flags.preset not in (None, "default") and not flags.quiet:
+        print(preset_chosen(flags.preset, module.PRESETS[flags.preset], config, given))
 
     # A scheduler may repeat a command that has done its work.
     use_cache()

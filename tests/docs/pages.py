@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "baselines").glob("**/*.md")]
-)
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "baselines").glob("**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 
 

@@ -45,7 +45,7 @@ THEIRS = {
 WRITTEN = {"table.md"}  # by a report
 EXAMPLE = re.compile(r"(^|/)my_|[<>$*…]|NAME|RUN|ALGO|FILE|MyEnv")  # names that a reader is to replace
 ALGORITHMS = algos.names()
-COMMANDS_OF_ALGORITHMS = ("train", "sweep", "search", "plan")
+COMMANDS_OF_ALGORITHMS = ("train", "sweep", "search", "plan", "config")
 
 every_page = pytest.mark.parametrize("path", PAGES, ids=name)
 

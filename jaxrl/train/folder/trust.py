@@ -31,9 +31,11 @@ __all__ = [
     "UntrustedRunError",
     "check_start",
     "data_asked_for",
+    "foreign_names",
     "known_class",
     "load_code",
     "remember_class",
+    "unvouched",
     "vouch",
 ]
 
@@ -88,7 +90,7 @@ def load_code(about: Mapping[str, Any], path: Path, trust: bool = False) -> RunC
         ImportError: A module cannot be imported, or a copy imports what is neither kept nor installed.
         FileNotFoundError: A copy reads a file that the run does not keep.
     """
-    names = _foreign(about)
+    names = foreign_names(about)
     module = names.get("algorithm", ":").partition(":")[0]
     if "algorithm" in names and (not _IMPORTABLE.fullmatch(module) or module.partition(".")[0] == "jaxrl"):
         raise _no_config(about, path)
@@ -112,7 +114,7 @@ def load_code(about: Mapping[str, Any], path: Path, trust: bool = False) -> RunC
 
 def check_start(about: Mapping[str, Any], path: Path, trusted: bool) -> None:
     """Raise UntrustedRunError if training a run again would load another one that the user does not vouch for."""
-    names = _foreign(about)
+    names = foreign_names(about)
     if _START in names and not trusted:
         raise _refusal(path, _START, names, {})
 
@@ -176,7 +178,7 @@ def vouch(about: Mapping[str, Any]) -> dict[str, str]:
         Entries to add to run.json. Empty if all of its code is the library's, or if this user has no place for a
         record: when the run is loaded, it then counts as a stranger's.
     """
-    names = _foreign(about)
+    names = foreign_names(about)
     if not names:
         return {}
     number = secrets.token_hex(16)
@@ -197,7 +199,7 @@ def _of_library(name: str) -> type | None:
     return own.Config if own is not None and own.Config.__name__ == attribute else None
 
 
-def _foreign(about: Mapping[str, Any]) -> dict[str, str]:
+def foreign_names(about: Mapping[str, Any]) -> dict[str, str]:
     """The names in a run of what is neither jaxrl's own nor a mere value, by its role: code, and other runs."""
     config, kind = {"env": about.get("env"), **about["config"]}, about["config_class"]
     names = {} if _of_library(kind) else {"algorithm": kind}
@@ -274,6 +276,12 @@ def _refusal(path: Path, role: str, names: Mapping[str, str], kept: Mapping[str,
     return UntrustedRunError(
         f"{says}. If you trust whoever made the run, add --trust (in Python, jaxrl.load({str(path)!r}, trust=True))."
     )
+
+
+def unvouched(about: Mapping[str, Any]) -> dict[str, str]:
+    """The `foreign_names` of a run that this user has not made on this machine."""
+    names = foreign_names(about)
+    return {} if _vouched(about, names) else names
 
 
 def _vouched(about: Mapping[str, Any], names: Mapping[str, str]) -> bool:
