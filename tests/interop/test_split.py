@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -275,11 +277,6 @@ def test_keeps_our_contract(hops: Any) -> None:
     jaxrl.check_env(crawler(UNEVEN, observe_joints=hops))
 
 
-@pytest.mark.slow
-def test_a_body_of_brax_keeps_our_contract() -> None:
-    jaxrl.check_env(jaxrl.make("brax:reacher?backend=spring&split=2x1&episode_length=50"))
-
-
 def test_a_team_learns_to_keep_its_knees_straight() -> None:
     config = ippo.Config(env=crawler(UNEVEN), total_timesteps=30_000, num_envs=32, num_steps=20, lr=3e-3)
     _, metrics = jax.jit(ippo.make_train(config))(jax.random.key(0))
@@ -323,3 +320,22 @@ def test_names_lead_to_teams() -> None:
     assert jaxrl.make("brax:ant?split=4x2&observe_joints=all").observation_space().shape == (27,)
     own = jaxrl.make("brax:hopper", split={"upper": ["thigh_joint"], "lower": ["leg_joint", "foot_joint"]})
     assert (own.agents, own.actuators["lower"]) == (("upper", "lower"), (1, 2))
+
+
+@pytest.mark.slow
+def test_the_page_lists_splits_that_there_are() -> None:
+    """With as many agents and actuators as it says."""
+    page = Path(__file__).parents[2] / "docs" / "split.md"
+    rows = [
+        line.replace("\\|", "/").split("|")[1:4]
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if "| `" in line
+    ]
+    assert len(rows) > 5
+    for bodies, actuators, splits in rows:
+        for name in re.findall("`(.*?)`", bodies):
+            assert made(name).mj_model.nu == int(actuators), name
+            for split in re.findall("`(.*?)`", splits):
+                sizes = [len(own) for own in team_of(name, split.replace("/", "|"), 1).actuators.values()]
+                agents, _, each = split.removesuffix("d").partition("x")
+                assert sizes == {"9/8": [9, 8], "3p": [3, 1, 3]}.get(split) or [int(each)] * int(agents)
