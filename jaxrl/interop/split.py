@@ -251,11 +251,12 @@ class Body:
         if self.names == frozenset().union(*_HUMANOID):
             return [{joint for joint in self.driven if self.joints[joint] in names} for names in _HUMANOID]
         parent, holder = self.model.body_parentid, self.model.jnt_bodyid
-        meetings: dict[int, set[int]] = {}
+        parts, meetings = {int(holder[joint]) for joint in self.driven}, {}
         for joint in self.driven:
-            part = above = int(holder[joint])
-            while (above := int(parent[above])) not in holder[self.driven] and parent[above]:
-                pass
+            part = int(holder[joint])
+            above = int(parent[part])
+            while above not in parts and parent[above]:
+                above = int(parent[above])
             for place in {part, above} - {0}:
                 meetings.setdefault(place, set()).add(joint)
         return list(meetings.values())
