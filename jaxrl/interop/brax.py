@@ -27,6 +27,7 @@ from jaxrl.interop.common import (
     observed_space,
     raw_key,
 )
+from jaxrl.interop.split import Split, split_if_asked
 from jaxrl.keys import abstract_key
 
 with Extra("brax"):
@@ -66,8 +67,16 @@ def names() -> list[str]:
     return list(envs._envs)
 
 
-def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **options: Any) -> FromPhysics:
-    """`from_brax(brax.envs.get_environment(name, **options))`, such as `backend="spring"`.
+def make(
+    name: str,
+    *,
+    episode_length: int = 1000,
+    action_repeat: int = 1,
+    split: Any = None,
+    observe_joints: Any = None,
+    **options: Any,
+) -> FromPhysics | Split:
+    """`from_brax(brax.envs.get_environment(name, **options))`, such as `backend="spring"`; a team with a `split`.
 
     Raises:
         UnknownNameError: brax has no environment of that name.
@@ -84,10 +93,10 @@ def make(name: str, *, episode_length: int = 1000, action_repeat: int = 1, **opt
     clock = {"episode_length": episode_length, "action_repeat": action_repeat}
     own = defaults(envs.PipelineEnv) | defaults(envs._envs[name])  # which most hand on
     del own["sys"]  # the bodies, which the class itself decides
-    given = fitting(f"brax:{name}", options, own | clock)
+    given = fitting(f"brax:{name}", options, own | clock | {"split": split, "observe_joints": observe_joints})
     with jax.enable_x64(False), explained("brax", name):
         theirs = envs.get_environment(name, **given)
-    return from_brax(theirs, **clock)
+    return split_if_asked(from_brax(theirs, **clock), split, observe_joints)
 
 
 class PhysicsState(NamedTuple):
@@ -127,16 +136,31 @@ class FromPhysics(Adapted):
         self._action_space = spaces.Box(-1.0, 1.0, (int(env.action_size),))
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, PhysicsState]:
-        state = self._begun(key)
-        return observed(_policys(state.obs)), PhysicsState(state, jnp.zeros((), jnp.int32))
+        state = PhysicsState(self._begun(key), jnp.zeros((), jnp.int32))
+        return self.observation(state), state
 
     def step_env(self, key: jax.Array, state: PhysicsState, action: jax.Array, params: Any) -> Step:
         after, reward = narrow(self._repeated, state.env_state, self._action_space.clip(action))
         step = state.step + self.action_repeat
         terminated = jnp.asarray(after.done, bool)
         truncated = (step >= self.episode_length) & ~terminated
-        obs = observed(_policys(after.obs))
-        return obs, PhysicsState(after, step), reward, terminated, truncated, dict(after.metrics)
+        state = PhysicsState(after, step)
+        return self.observation(state), state, reward, terminated, truncated, dict(after.metrics)
+
+    def observation(self, state: PhysicsState, params: Any = None) -> jax.Array:
+        return observed(_policys(state.env_state.obs))
+
+    @property
+    def mj_model(self) -> Any:
+        """MuJoCo's model of the body; None if there is none."""
+        model = getattr(self.env, "mj_model", None)  # Playground's; brax has it in its system
+        return getattr(getattr(self.env, "sys", None), "mj_model", None) if model is None else model
+
+    def joint_state(self, state: PhysicsState) -> tuple[jax.Array, jax.Array]:
+        """The positions and velocities of all joints, MuJoCo's `qpos` and `qvel`."""
+        if hasattr(state.env_state, "pipeline_state"):
+            return state.env_state.pipeline_state.q, state.env_state.pipeline_state.qd
+        return state.env_state.data.qpos, state.env_state.data.qvel
 
     @property
     def has_global_state(self) -> bool:

@@ -14,6 +14,7 @@ with Extra("mjx"):
     from mujoco_playground._src.mjx_env import MENAGERIE_PATH
 
     from jaxrl.interop.brax import FromPhysics, check_unwrapped  # Playground brings brax along
+    from jaxrl.interop.split import Split, split_if_asked
 
 __all__ = ["from_mjx", "make", "names"]
 
@@ -51,8 +52,10 @@ def names() -> list[str]:
     return list(registry.ALL_ENVS)
 
 
-def make(name: str, **options: Any) -> FromPhysics:
+def make(name: str, *, split: Any = None, observe_joints: Any = None, **options: Any) -> FromPhysics | Split:
     """`from_mjx(registry.load(name))` with `options` in its config; a dot leads inside, as in `noise_config.level=0`.
+
+    With a `split`, it is a team.
 
     Physics runs in JAX, `impl="jax"`, unless an option says otherwise.
 
@@ -62,7 +65,7 @@ def make(name: str, **options: Any) -> FromPhysics:
     check_name("MuJoCo Playground", name, names())
     config = registry.get_default_config(name)
     defaults = _flat(config)
-    given = fitting(f"mjx:{name}", options, defaults)
+    given = fitting(f"mjx:{name}", options, defaults | {"split": split, "observe_joints": observe_joints})
     if "impl" in defaults:
         given.setdefault("impl", "jax")
     try:
@@ -78,7 +81,7 @@ def make(name: str, **options: Any) -> FromPhysics:
             f"network, git clone https://github.com/google-deepmind/mujoco_menagerie, and put it at {MENAGERIE_PATH}. "
             f"The tasks of the DM Control Suite, such as mjx:CartpoleBalance, do without it."
         ) from error
-    return from_mjx(theirs)
+    return split_if_asked(from_mjx(theirs), split, observe_joints)
 
 
 def _flat(config: Any, within: str = "") -> dict[str, Any]:

@@ -47,6 +47,7 @@ LONG = [
     "stream_q.md",
     "your_own_algorithm.md",
     "interop.md",
+    "split.md",
     "wrappers.md",
     "deploy.md",
     "from_jaxmarl.md",
@@ -59,7 +60,7 @@ TIMES = ("500_000", "20_480")  # what pages train for, and the tests'
 
 @pytest.mark.parametrize("page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in LONG)])
 def test_code_runs(page, monkeypatch: pytest.MonkeyPatch):
-    for library in ("gymnax", "jaxmarl", "gymnasium", "pettingzoo"):
+    for library in ("gymnax", "jaxmarl", "gymnasium", "pettingzoo", "brax"):
         pytest.importorskip(library)
     code_blocks = blocks(DOCS / page, "python")
     assert code_blocks
