@@ -47,6 +47,7 @@ LONG = [
     "stream_q.md",
     "your_own_algorithm.md",
     "interop.md",
+    "envpool.md",
     "wrappers.md",
     "deploy.md",
     "from_jaxmarl.md",
