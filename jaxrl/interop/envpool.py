@@ -69,14 +69,12 @@ def make_dm(task_id: str, **options: Any) -> DMEnvPool:
     return make(task_id, "dm", **options)
 
 
-def make_gym(task_id: str, **options: Any) -> GymnasiumEnvPool:
-    """`make(task_id, "gym", …)`, the same as `make_gymnasium`."""
-    return make(task_id, "gym", **options)
-
-
 def make_gymnasium(task_id: str, **options: Any) -> GymnasiumEnvPool:
     """`make(task_id, "gymnasium", …)`, both a `gymnasium.Env` and a `gymnasium.vector.VectorEnv`."""
     return make(task_id, "gymnasium", **options)
+
+
+make_gym = make_gymnasium
 
 
 def list_all_envs() -> list[str]:
@@ -163,8 +161,8 @@ class Handle(NamedTuple):
     """The whole state of a pool as a pytree: carry, map, save or differentiate it."""
 
     envs: _Envs
-    action: jax.Array  # [E, …], sent and not yet taken
-    place: jax.Array  # int32 [E], the environments' places in the queue, INT_MAX for those that are not in it
+    action: Any  # [E, …], sent and not yet taken
+    place: Any  # int32 [E], the environments' places in the queue, INT_MAX for those that are not in it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -306,7 +304,7 @@ class _EnvPool:
         size = self.core.batch_size if self.is_async else max(waiting, 1)
         if waiting < size:
             raise RuntimeError(f"recv needs {size} environments that were sent actions or reset, not {waiting}.")
-        (self._envs, _, place), result = _recv(self.core, Handle(self._envs, self._action, self._place))  # pyright: ignore
+        (self._envs, _, place), result = _recv(self.core, Handle(self._envs, self._action, self._place))
         self._place = np.array(place)
         return jax.tree.map(lambda leaf: np.array(leaf)[: len(leaf) * size // self.core.batch_size], result)
 
@@ -386,9 +384,8 @@ class _EnvPool:
 
 
 class DMEnvPool(_EnvPool, dm_env.Environment):
-    """See `make_dm`. Observations are named tuples: `obs`, `env_id`, `players.env_id`, and whatever is known of a step.
-
-    The discount is 0 at every end, as in EnvPool; `truncated` tells which of them only the clock has made.
+    """See `make_dm`. Observations are named tuples of `obs` and what `info` has, and `truncated`: discounts are 0 at
+    every end, as in EnvPool.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
@@ -409,7 +406,7 @@ class DMEnvPool(_EnvPool, dm_env.Environment):
         return self.spec.action_spec()
 
 
-class GymnasiumEnvPool(_EnvPool, gymnasium.vector.VectorEnv, gymnasium.Env):  # pyright: ignore
+class GymnasiumEnvPool(_EnvPool, gymnasium.vector.VectorEnv, gymnasium.Env):  # pyright: ignore[reportIncompatibleMethodOverride]
     """See `make_gymnasium`. Spaces are those of one environment, or agent, by all of their names."""
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": ["rgb_array"]}  # noqa: RUF012
@@ -427,14 +424,16 @@ class GymnasiumEnvPool(_EnvPool, gymnasium.vector.VectorEnv, gymnasium.Env):  # 
         `seed` only warns, as in EnvPool, and `options={"reset_mask": …}`, bool `[E]`, starts some of them as well.
 
         Raises:
-            ValueError: There are other options, or a mask and `env_id`.
+            ValueError: There are other options, a mask that fits no environments, or both it and `env_id`.
         """
         if seed is not None:
             self.seed(seed)
         if options:
-            if set(options) != {"reset_mask"} or env_id is not None:
-                raise ValueError(f'reset takes options={{"reset_mask": …}}, and no env_id with it; got {options}.')
-            env_id = np.flatnonzero(options["reset_mask"])
+            mask = np.asarray(options.get("reset_mask", ()), bool)
+            if len(options) > 1 or mask.shape != (len(self),) or not mask.any() or env_id is not None:
+                wanted = f'options={{"reset_mask": …}} with {len(self)} booleans, of which some are True, or env_id'
+                raise ValueError(f"reset takes {wanted}; got {options}.")
+            env_id = np.flatnonzero(mask)
         obs, *_, info = self._reset(env_id)
         return (obs, info) if self.spec.config.gym_reset_return_info else obs
 
@@ -457,7 +456,8 @@ def _check(holds: bool, sentence: str) -> None:
 def _seeds(given: dict[str, Any], count: int) -> np.ndarray:
     """The seed of each environment, uint32 `[E]`."""
     seed = given["env_seed"] if len(given["env_seed"]) else given["seed"]
-    each = np.asarray(seed, np.int64)
-    _check(each.shape in ((), (count,)), f"seed is one whole number or {count} for as many environments, got {seed}.")
-    _check(bool((np.abs(each + 0.5) < 2**31).all()), f"seed must be in the range of int32, got {seed}.")
+    each = np.asarray(seed)
+    fits = each.shape in ((), (count,)) and each.dtype.kind in "iu"
+    _check(fits, f"seed is one whole number or {count} for as many environments, got {seed}.")
+    _check(each.min() >= -(2**31) and each.max() < 2**31, f"seed must be in the range of int32, got {seed}.")
     return (each if each.ndim else each + np.arange(count)).astype(np.uint32)

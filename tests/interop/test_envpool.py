@@ -49,6 +49,7 @@ def test_the_form_must_be_said():
         ("CartPole-v1", "gym", {"num_envs": 4, "batch_size": 5}, "batch_size must be from 0 to num_envs=4, got 5"),
         ("CartPole-v1", "gym", {"seed": 2**31}, "seed must be in the range of int32, got 2147483648"),
         ("CartPole-v1", "gym", {"num_envs": 2, "seed": [1, 2, 3]}, "seed is one whole number or 2 for as many"),
+        ("CartPole-v1", "gym", {"seed": 0.5}, "seed is one whole number"),
     ],
 )
 def test_what_is_out_of_range_is_an_assertion_error(task, env_type, options, message):
@@ -272,6 +273,20 @@ def test_the_host_and_the_program_agree():
     assert not np.array_equal(other.envs.obs, obs)
     equal(envs.reset()[0], other.envs.obs)
     equal(envs.reset()[0], other.envs.obs)  # nothing has moved
+    ids = np.array([1, 0], np.int32)
+    equal(envs.step(action, ids), step(other, action, ids)[1])
+
+
+def test_nothing_sent_is_nothing_moved():
+    """A synchronous script may receive the first observations in the program as well."""
+    envs = cartpole(num_envs=2)
+    handle, recv, send, _ = envs.xla()
+    envs.async_reset()
+    handle, first = recv(handle)
+    equal(envs.recv(), first)
+    equal(recv(handle)[1], first)
+    _, stepped = recv(send(handle, np.ones(2, int)))
+    equal(envs.step(np.ones(2, int)), stepped)
 
 
 def _bits(leaf):
@@ -300,8 +315,13 @@ def test_some_environments_move_and_the_others_wait():
     assert not np.array_equal(masked[0], begun[0])
     *_, info = envs.step(action)
     assert info["elapsed_step"].tolist() == [2, 2, 1]
-    with pytest.raises(ValueError, match="reset takes options"):
-        envs.reset(options={"mask": 1})
+    for options in ({"mask": 1}, {"reset_mask": np.zeros(3, bool)}):
+        with pytest.raises(
+            ValueError, match=r"reset takes options=.* with 3 booleans, of which some are True, or env_id"
+        ):
+            envs.reset(options=options)
+    envs.close()  # as Stoix does, before it goes on
+    assert envs.reset()[0].shape == (3, 4)
     with pytest.warns(UserWarning, match="Seeds are given"):
         envs.reset(seed=3)
 
@@ -350,12 +370,12 @@ def test_what_would_wait_for_ever_or_be_lost_is_refused():
 class _CleanRL(gymnasium.Wrapper):
     """Episode statistics, as CleanRL and purejaxql count them around old pools."""
 
-    def reset(self, **kwargs):  # pyright: ignore
-        self.returns = np.zeros(self.env.num_envs)  # pyright: ignore
+    def reset(self, **kwargs):
+        self.returns = np.zeros(self.env.num_envs)
         return super().reset(**kwargs)
 
-    def step(self, action):  # pyright: ignore
-        obs, reward, done, info = super().step(action)  # pyright: ignore
+    def step(self, action):
+        obs, reward, done, info = super().step(action)
         self.returns += info["reward"]
         self.returns *= 1 - info["terminated"]
         return obs, reward, done, info
@@ -364,14 +384,9 @@ class _CleanRL(gymnasium.Wrapper):
 def test_the_form_before_gymnasium():
     pool = envpool.make("CartPole-v1", env_type="gym", num_envs=2, legacy=True, episodic_life=True, reward_clip=True)
     envs = _CleanRL(pool)
-    envs.name = "CartPole-v1"  # pyright: ignore
-    obs = envs.reset()
-    assert obs.shape == (2, 4)  # pyright: ignore
-    done = info = None
-    for _ in range(12):
-        obs, _, done, info = envs.step(np.ones(2, int))  # pyright: ignore
-    assert done is not None
-    assert info is not None
+    envs.name = "CartPole-v1"
+    assert envs.reset().shape == (2, 4)
+    *_, done, info = [envs.step(np.ones(2, int)) for _ in range(12)][-1]
     assert set(info) == {
         *("reward", "terminated", "lives", "TimeLimit.truncated", "elapsed_step"),
         *("env_id", "players", "action_mask"),
@@ -447,13 +462,13 @@ def test_pictures():
 @pytest.mark.parametrize("name", {name.partition("/")[0]: name for name in jaxrl.list_envs()}.values())
 def test_every_family_has_pools(name):
     """One environment of each family, without compiling anything."""
-    envs = envpool.make_gymnasium(name, num_envs=2)
+    envs = envpool.make(name, env_type="gymnasium", num_envs=2)
     space, players = envs.core.env.action_space(), envs.config["max_num_players"]
     handle = jax.eval_shape(lambda: envs.xla()[0])
     action = jax.ShapeDtypeStruct((2 * players, *space.shape), space.dtype)
     after, (obs, reward, *_) = jax.eval_shape(lambda *both: envs.xla()[3](*both), handle, action)
     jax.tree.map(lambda a, b: (a.shape, a.dtype) == (b.shape, b.dtype) or pytest.fail(name), handle, after)
-    assert obs.shape == (2 * players, *envs.single_observation_space.shape)  # pyright: ignore
+    assert obs.shape == (2 * players, *envs.single_observation_space.shape)
     assert reward.shape == (2 * players,)
     assert envs.spec.observation_spec().obs.shape == obs.shape[1:]
 
