@@ -218,7 +218,7 @@ def _advance(core: _Core, envs: _Envs, action: jax.Array, sent: jax.Array, ids: 
     told = select(hold, jax.tree.map(jnp.zeros_like, told), told)
     state, obs, shown = select(hold, (envs.state, envs.obs, envs.obs), (state, obs, shown))
     pending = jnp.where(sent, told[1] | told[2], envs.pending)
-    elapsed = jnp.where(envs.pending & sent, 0, envs.elapsed + ~hold)
+    elapsed = jnp.where(envs.pending & sent, 0, envs.elapsed + sent)
     envs = _Envs(envs.key, envs.steps + ~hold, state, obs, pending, elapsed)
     return envs, _result(core, envs, ids, shown, *told)
 
@@ -252,9 +252,9 @@ def _recv(core: _Core, handle: Handle) -> tuple[Handle, Any]:
     ids = jnp.argsort(handle.place)[: core.batch_size].astype(jnp.int32)
     some = jax.tree.map(lambda leaf: leaf[ids], handle.envs)
     some, result = _advance(core, some, handle.action[ids], handle.place[ids] < INT_MAX, ids)
-    envs = jax.tree.map(lambda leaf, new: leaf.at[ids].set(new), handle.envs._replace(key=()), some._replace(key=()))
+    old, new = handle.envs._replace(key=()), some._replace(key=())  # keys stay: JAX would see them used twice
+    envs = jax.tree.map(lambda leaf, row: leaf.at[ids].set(row), old, new)._replace(key=handle.envs.key)
     waits = (handle.place >= core.batch_size) & (handle.place < INT_MAX)
-    envs = envs._replace(key=handle.envs.key)
     return Handle(envs, handle.action, jnp.where(waits, handle.place - core.batch_size, INT_MAX)), result
 
 
@@ -347,9 +347,9 @@ class _EnvPool:
             raise ValueError("send takes the handle that recv returned, not the one that it took: handles are values.")
         action, ids = self.core.given(action, env_id)
         ids = self.all_env_ids if ids is None else jnp.asarray(ids)
-        last = jnp.sum(handle.place < INT_MAX, dtype=jnp.int32)
-        place = handle.place.at[ids].set(last + jnp.arange(ids.size, dtype=jnp.int32))
-        return Handle(handle.envs, handle.action.at[ids].set(action), place)
+        place, sent = jnp.asarray(handle.place), jnp.asarray(handle.action)  # a saved one's are NumPy's
+        places = jnp.sum(place < INT_MAX, dtype=jnp.int32) + jnp.arange(ids.size, dtype=jnp.int32)
+        return Handle(handle.envs, sent.at[ids].set(action), place.at[ids].set(places))
 
     def _pure_step(self, handle: Handle, action: Any, env_id: Any = None) -> tuple[Handle, Any]:
         actions, ids = self.core.given(action, env_id)
@@ -378,7 +378,7 @@ class _EnvPool:
         chosen = jnp.zeros(len(self), bool).at[self._queued(env_id)].set(True)
         self._start, old = self._start + 1, self._envs
         new = _at_start(self.core, self.spec.config.seeds, self._start).envs
-        state, obs = select(chosen & ~old.pending, (new.state, new.obs), (old.state, old.obs))
+        state, obs = select(chosen, (new.state, new.obs), (old.state, old.obs))
         self._envs = old._replace(state=state, obs=obs, pending=old.pending | chosen)
         return self.recv()
 
