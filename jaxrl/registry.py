@@ -19,6 +19,7 @@ from jaxrl.errors import UnknownNameError, nearest
 from jaxrl.source_file import class_reference, load_named
 
 __all__ = [
+    "aliases",
     "canonical",
     "hint_elsewhere",
     "list_envs",
@@ -264,6 +265,12 @@ def list_envs(pattern: str = "*") -> list[str]:
         return sorted(filter(matches, importlib.import_module("jaxrl.interop").foreign_names(library)))
     aliased = {name for alias, name in _ALIASES.items() if matches(alias)}
     return sorted(filter(matches, _FACTORIES)) or sorted(aliased)
+
+
+def aliases() -> list[str]:
+    """The other names of registered environments, such as Gymnasium's, sorted."""
+    _load()
+    return sorted(_ALIASES)
 
 
 def own_code(env_id: str) -> tuple[str, str] | None:

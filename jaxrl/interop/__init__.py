@@ -3,6 +3,8 @@
     ours -> theirs     to_jaxmarl  to_gymnax  to_gymnasium  to_gymnasium_vector  to_pettingzoo  to_dm_env
     theirs -> ours     from_jaxmarl  from_gymnax  from_brax  from_mjx  from_jumanji  from_pgx  from_craftax  from_navix
 
+`from jaxrl.interop import envpool` is EnvPool's interface to ours, for scripts that are written for it.
+
 `jaxrl.make("jaxmarl:overcooked")` and `jaxrl.make("gymnax:Breakout-MinAtar")` make theirs; such names work wherever
 ours do, including the command line. Pure functions stay pure: JaxMARL's and gymnax's sides can be jitted and vmapped.
 """

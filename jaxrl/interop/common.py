@@ -30,6 +30,7 @@ __all__ = [
     "explained",
     "fitting",
     "joined",
+    "look",
     "narrow",
     "no_action",
     "observed",
@@ -334,17 +335,17 @@ class Stepper:
 def _reset(env: Environment, key: jax.Array, params: Any) -> tuple[Any, ...]:
     key, key_reset = jax.random.split(key)
     obs, state = env.reset_env(key_reset, params)
-    return key, state, obs, _look(env, state, params)
+    return key, state, obs, look(env, state, params)
 
 
 @partial(jax.jit, static_argnums=0)
 def _step(env: Environment, key: jax.Array, state: Any, action: Any, params: Any) -> tuple[Any, ...]:
     key, key_step = jax.random.split(key)
     obs, state, reward, terminated, truncated, info = env.step_env(key_step, state, action, params)
-    return key, state, obs, reward, terminated, truncated, {**info, **_look(env, state, params)}
+    return key, state, obs, reward, terminated, truncated, {**info, **look(env, state, params)}
 
 
-def _look(env: Environment, state: Any, params: Any) -> dict[str, jax.Array]:
+def look(env: Environment, state: Any, params: Any) -> dict[str, jax.Array]:
     """The facts about a state: its possible actions, and who is alive."""
     discrete = isinstance(env.action_space(), Discrete)
     facts = {"action_mask": sampling_mask(env.action_mask(state, params))} if discrete else {}

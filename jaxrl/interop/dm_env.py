@@ -14,7 +14,7 @@ with Extra("dm_env"):
     import dm_env
     from dm_env import specs
 
-__all__ = ["DmEnv", "to_dm_env"]
+__all__ = ["DmEnv", "spec_of", "to_dm_env"]
 
 
 def to_dm_env(env: Environment, params: Any = None, seed: int = 0) -> DmEnv:
@@ -59,14 +59,15 @@ class DmEnv(dm_env.Environment):
 
     def observation_spec(self) -> Any:
         """The spec of observations."""
-        return _spec(self.stepper.env.observation_space(self.stepper.params), "observation")
+        return spec_of(self.stepper.env.observation_space(self.stepper.params), "observation")
 
     def action_spec(self) -> Any:
         """The spec of actions."""
-        return _spec(self.stepper.env.action_space(self.stepper.params), "action")
+        return spec_of(self.stepper.env.action_space(self.stepper.params), "action")
 
 
-def _spec(space: Space, name: str) -> specs.Array:
+def spec_of(space: Space, name: str) -> specs.Array:
+    """The space as a spec of dm_env."""
     if isinstance(space, Discrete):
         return specs.DiscreteArray(space.n, name=name)
     if isinstance(space, MultiDiscrete):

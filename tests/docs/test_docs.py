@@ -48,6 +48,7 @@ LONG = [
     "your_own_algorithm.md",
     "interop.md",
     "split.md",
+    "envpool.md",
     "wrappers.md",
     "deploy.md",
     "from_jaxmarl.md",
