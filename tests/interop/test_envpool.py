@@ -198,6 +198,7 @@ def test_lockstep_with_gymnasiums_own_cartpole():
     assert ends.min() >= 2
 
 
+@pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")  # Gymnasium, of their spaces
 def test_lockstep_with_envpools_own_cartpole():
     peer = pytest.importorskip("envpool")
     theirs = peer.make("CartPole-v1", env_type="gymnasium", num_envs=1)
