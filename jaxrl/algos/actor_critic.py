@@ -11,16 +11,19 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrl.acting.agent import Agent, Networks, own_networks
+from jaxrl.acting.agent import Agent, Networks, own_networks, own_numbers
 from jaxrl.acting.rollout import Observation, global_state_size
 from jaxrl.algos.config.values import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, Steps, replayed_returns, rows, step_weights
 from jaxrl.entities import Entities
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.distributions import MaybeUniform, maybe_uniform
+from jaxrl.nn.encoder import as_floats
 from jaxrl.nn.heads import ValueHead, bounds_of
 from jaxrl.nn.sharing import per_agent
+from jaxrl.nn.team import as_numbers
 from jaxrl.rl.losses import C51, HLGauss, cross_entropy
 from jaxrl.rl.optimizer import gradient_step
 from jaxrl.spaces import Box, Space
@@ -38,7 +41,7 @@ __all__ = [
 
 
 class Critic(nn.Module):
-    """Maps observations `[T, B, ...]` and `known[T, B, F]`, the action and the global state, to predictions of the
+    """Maps observations `[T, B, ...]` and `known[T, B, F]`, the action and what else it sees, to predictions of the
     value, `[T, B]` or logits `[T, B, num_bins]`.
     """
 
@@ -62,8 +65,8 @@ class ActorCritics(nn.Module):
     observation_space: Space
     action_space: Box
     entities: Entities | None
-    state_size: int
-    """G, the entries of the global state that critics see; 0 if they see none."""
+    beside_size: int
+    """G, the numbers that critics see beside the agent's own observation and action: the global state, `joint_view`."""
 
     def setup(self) -> None:
         self.actor = Actor(self.config, self.head, self.observation_space, self.action_space, self.entities)
@@ -81,17 +84,17 @@ class ActorCritics(nn.Module):
         del mask
         policy = self.actor(obs, reset)
         if self.is_initializing():
-            self.evaluate(obs, policy.mode(), jnp.zeros((*reset.shape, self.state_size), jnp.float32))
+            self.evaluate(obs, policy.mode(), jnp.zeros((*reset.shape, self.beside_size), jnp.float32))
         return carry, policy, None
 
-    def evaluate(self, obs: jax.Array, action: jax.Array, global_state: jax.Array) -> jax.Array:
-        """The critics' predictions for actions `[T, B, ...]`, given global states `[T, B, G]`: `[T, B, K]` or
+    def evaluate(self, obs: jax.Array, action: jax.Array, beside: jax.Array) -> jax.Array:
+        """The critics' predictions for actions `[T, B, ...]`, given `beside[T, B, G]`: `[T, B, K]` or
         `[T, B, K, num_bins]`.
         """
         low, high = bounds_of(self.action_space)
         scaled = (action - (high + low) / 2) / ((high - low) / 2)  # in half-widths from the centre
         scaled = scaled.reshape(*action.shape[: action.ndim - low.ndim], -1)
-        return self.critic(obs, jnp.concatenate([scaled, global_state], axis=-1))
+        return self.critic(obs, jnp.concatenate([scaled, beside], axis=-1))
 
 
 class Actor(nn.Module):
@@ -115,8 +118,9 @@ def actor_critics(
     config: BoxLayer, head: Callable[..., nn.Module], env: MultiAgentEnvironment, param_sets: tuple[int, ...]
 ) -> Networks:
     """An actor with the policy `head` and critics for each parameter set."""
-    state_size = global_state_size(env) if config.central_critic else 0
-    network = ActorCritics(config, head, env.observation_space(), box_of(env), env.entities, state_size)
+    state_size = global_state_size(env) if config.sees_state(env) else 0
+    size = joint_size(env) if config.joint_critic else state_size
+    network = ActorCritics(config, head, env.observation_space(), box_of(env), env.entities, size)
     evaluate = per_agent(partial(network.apply, method="evaluate"), param_sets, agent_axes=(2, 2, 2), out_axes=2)
 
     @jax.jit  # traced once for both sides of an error
@@ -125,7 +129,55 @@ def actor_critics(
         seen = jnp.zeros((), jnp.float32) if observation.global_state is None else observation.global_state[:, :, None]
         return evaluate(params, observation.obs, action, jnp.broadcast_to(seen, shape))
 
-    return own_networks(network, lambda *_: (), env, param_sets)._replace(evaluate=of_actions)
+    @jax.jit
+    def of_joint_actions(params: Any, observation: Observation, action: jax.Array) -> jax.Array:
+        return evaluate(params, observation.obs, action, joint_view(env, observation, action))
+
+    networks = own_networks(network, lambda *_: (), env, param_sets)
+    return networks._replace(evaluate=of_joint_actions if config.joint_critic else of_actions)
+
+
+def joint_view(env: MultiAgentEnvironment, observation: Observation, action: jax.Array) -> jax.Array:
+    """What a joint critic sees beside the agent's own observation and action: float32 `[T, B, N, G]`.
+
+    That is the actions of all others in the order of `env.agents`, the agent's number, and the global state or, in an
+    environment without one, the others' observations in the same order. The absent, and what pads an action to the size
+    of the others', are 0. Values have no gradient to the actions of others: what is worth something to one agent is no
+    reason for another one, which may be an opponent, to do it.
+
+    Args:
+        env: The environment.
+        observation: What N agents observe, `[T, B, ...]`.
+        action: `[T, B, N, ...]`.
+    """
+    lead, num_agents = observation.agent_mask.shape, env.num_agents
+    others = np.array([np.delete(np.arange(num_agents), i) for i in range(num_agents)])  # [N, N - 1]
+
+    def of_others(numbers: jax.Array) -> jax.Array:
+        present = jnp.where(observation.agent_mask[..., None], numbers.reshape(*lead, -1), 0.0)
+        return present[:, :, others].reshape(*lead, -1)
+
+    done = jnp.where(own_numbers(env).reshape(num_agents, -1), as_numbers(box_of(env), action), 0.0)
+    number = jnp.broadcast_to(np.eye(num_agents, dtype=np.float32), (*lead, num_agents))
+    if observation.global_state is not None:
+        state = observation.global_state[:, :, None]
+        seen = jnp.broadcast_to(state, (*lead, state.shape[-1]))
+    else:
+        space, numbers = env.observation_space(), observation.obs
+        seen = of_others((as_floats if isinstance(space, Box) else as_numbers)(space, numbers))
+    return jnp.concatenate([jax.lax.stop_gradient(of_others(done)), number, seen], axis=-1)
+
+
+def joint_size(env: MultiAgentEnvironment) -> int:
+    """G, the numbers of a `joint_view`."""
+
+    def view() -> jax.Array:
+        spaces, lead = (env.observation_space(), box_of(env)), (1, 1, env.num_agents)
+        obs, action = (jnp.zeros((*lead, *space.shape), space.dtype) for space in spaces)
+        state = jnp.zeros((1, 1, global_state_size(env)), jnp.float32) if env.has_global_state else None
+        return joint_view(env, Observation(obs, state, None, jnp.ones(lead, bool)), action)
+
+    return jax.eval_shape(view).shape[-1]
 
 
 def explore(config: BoxLayer, env: MultiAgentEnvironment, state: Any, policy: Any) -> MaybeUniform:

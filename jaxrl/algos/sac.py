@@ -203,7 +203,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
         param_sets,
         networks,
         loss,
-        central=config.central_critic,
+        central=config.sees_state(team),
         behaviour=partial(explore, config, team),
     )
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone

@@ -199,7 +199,7 @@ def make(config: Config, loss: Any = loss) -> Algorithm:
     param_sets = config.param_sets(team)
     networks = actor_critics(config, DeterministicHead, team, param_sets)
     behaviour = partial(behave, config, team)
-    agent = Agent(config, team, param_sets, networks, loss, central=config.central_critic, behaviour=behaviour)
+    agent = Agent(config, team, param_sets, networks, loss, central=config.sees_state(team), behaviour=behaviour)
     acting = act if isinstance(env, MultiAgentEnvironment) else act_alone
     return Algorithm(partial(off_policy.init, agent, begin=begin), partial(update, agent), partial(acting, agent))
 

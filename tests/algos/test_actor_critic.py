@@ -12,9 +12,10 @@ from family import agent_of
 from observed import DONE, Team
 from replayed import SMALL, windows
 
+import jaxrl
 from jaxrl.acting.rollout import Observation
 from jaxrl.algos import iql, sac, td3
-from jaxrl.algos.actor_critic import critic_loss, predictions_of
+from jaxrl.algos.actor_critic import critic_loss, joint_size, joint_view, predictions_of
 from jaxrl.algos.off_policy import bootstrap_steps
 from jaxrl.nn.distributions import Noisy
 from jaxrl.nn.heads import bounds_of
@@ -140,6 +141,99 @@ def test_central_critics_see_the_global_state_and_actors_do_not(module, sharing)
 def test_central_critics_need_a_global_state():
     with pytest.raises(ValueError, match=r"central_critic=True has no effect with env=.*a global state"):
         td3.make(td3.Config(central_critic=True))
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        "mpe/simple_speaker_listener?action_type=continuous",  # a word of three numbers or a move of five, and a state
+        "mpe/simple_tag?action_type=continuous",  # two teams
+        Team(seen="floats", done="wide"),
+        Team(seen="class", done="wide"),
+        Team(seen="bytes", done="bounded"),
+    ],
+    ids=["uneven actions", "two teams", "floats", "classes", "bytes"],
+)
+def test_a_joint_critic_is_given_what_a_loop_finds(env):
+    """The others' actions in half-widths, the agent's number, and the state or the others' observations; no absent."""
+    env = jaxrl.make(env) if isinstance(env, str) else env
+    rng, count, (low, high) = np.random.default_rng(0), env.num_agents, bounds_of(env.action_space())
+    lead = (2, 3, count)
+    obs = np.stack([[env.reset(jax.random.key(10 * t + b))[0] for b in range(3)] for t in range(2)])
+    action, alive = rng.uniform(low, high, size=(*lead, *low.shape)), rng.random(lead) < 0.6
+    state = rng.normal(size=(2, 3, 4)) if env.has_global_state else None
+
+    def encoded(t, b, j):
+        if not alive[t, b, j]:
+            return np.zeros(5 if obs.ndim == 3 else obs.shape[-1])
+        if obs.ndim == 3:
+            return np.eye(5)[obs[t, b, j]]
+        return obs[t, b, j] / 255 if obs.dtype == np.uint8 else obs[t, b, j]
+
+    wanted = []
+    for t, b, i in np.ndindex(*lead):
+        numbers = []
+        for j in range(count):
+            own = env.agent_action_spaces[env.agents[j]].shape[0]
+            done = [
+                2 * (action[t, b, j, k] - low[k]) / (high[k] - low[k]) - 1 if k < own and alive[t, b, j] else 0.0
+                for k in range(low.shape[0])
+            ]
+            numbers.extend(done if j != i else [])
+        numbers.extend(np.eye(count)[i])
+        numbers.extend(state[t, b] if state is not None else [])
+        others = [encoded(t, b, j) for j in range(count) if j != i] if state is None else []
+        wanted.append(np.concatenate([numbers, *others]))
+    seen = Observation(jnp.asarray(obs), None if state is None else jnp.float32(state), None, jnp.asarray(alive))
+    found = joint_view(env, seen, jnp.float32(action))
+    np.testing.assert_allclose(found, np.reshape(wanted, (*lead, -1)), atol=1e-5)
+    if not env.has_global_state:
+        assert joint_size(env) == found.shape[-1]
+
+
+@pytest.mark.parametrize(
+    ("module", "sharing"),
+    [
+        (td3, "none"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((td3, "all"), (sac, "all"), (sac, "none"))),
+    ],
+)
+def test_joint_values_depend_on_all_actions_and_teach_each_agent_its_own(module, sharing):
+    """All agents' values follow all actions and observations of the living, and have a gradient to their own action."""
+    env = Team(done="wide")
+    algo = module.make(module.Config(**SMALL, env=env, joint_critic=True, sharing=sharing))
+    agent, state, update = agent_of(algo), jax.jit(algo.init)(jax.random.key(0)), jax.jit(algo.update)
+    for _ in range(2):
+        state, _ = update(state)
+    state, metrics = update(state)
+    assert metrics["losses"]["value"] > 0
+    assert state.replay.steps.observation.global_state is None  # the observations are not stored twice
+
+    rng = np.random.default_rng(0)
+    obs, action = (jnp.float32(rng.uniform(-1, 1, size=(1, 1, AGENTS, size))) for size in (6, 2))
+
+    @jax.jit
+    def values(obs, action, alive):
+        return predictions_of(agent, state.params, Observation(obs, None, None, alive), action).sum(axis=-1)[0, 0]
+
+    both = jnp.ones((1, 1, AGENTS), bool)
+    before = values(obs, action, both)
+    assert np.abs(values(obs, action.at[:, :, 1].add(0.5), both) - before).min() > 1e-4
+    assert np.abs(values(obs.at[:, :, 1].add(0.5), action, both) - before).min() > 1e-4
+    slopes = np.abs(jax.jacobian(values, argnums=1)(obs, action, both)[:, 0, 0]).max(axis=-1)  # [value, agent]
+    np.testing.assert_array_equal(slopes > 0, np.eye(AGENTS, dtype=bool))
+
+    alone = both.at[:, :, 1].set(False)
+    of_absent = values(obs.at[:, :, 1].add(0.5), action.at[:, :, 1].add(0.5), alone)
+    assert of_absent[0] == values(obs, action, alone)[0] != before[0]
+
+
+def test_joint_critics_need_mates_and_have_the_state_already():
+    with pytest.raises(ValueError, match=r"joint_critic=True has no effect with env=.*; .* with several agents"):
+        sac.make(sac.Config(joint_critic=True))
+    env = "mpe/simple_spread?action_type=continuous"
+    with pytest.raises(ValueError, match=r"central_critic=True has no effect with joint_critic=True; .* leave out joi"):
+        td3.make(td3.Config(env=env, joint_critic=True, central_critic=True))
 
 
 def test_pessimism_needs_several_critics():

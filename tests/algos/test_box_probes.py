@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from probed import check, train
+from probed import check, greedy_score, train
 
 import jaxrl
 from jaxrl import registry
@@ -76,3 +76,20 @@ def boxed(monkeypatch):
 def test_values_and_actions(algorithm, probe, fields):
     solution, algo, state = train(algorithm, probe, **FIELDS | fields)
     check(solution, algo, state, solution.cases)
+
+
+UNIFORM_AT_FIRST = {"total_timesteps": 64 * 50, "buffer_size": 64 * 50, "learning_starts": 64 * 46}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "joint"),
+    [("td3", True), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("td3", False), ("sac", True)))],
+)
+def test_a_joint_critic_knows_what_a_mate_adds_now(algorithm, joint):
+    """In the buffer mates act at random, so agents whose critics see one action do all the work themselves, both."""
+    fields = FIELDS | UNIFORM_AT_FIRST | {"gradient_steps": 256, "joint_critic": joint}
+    solution, algo, state = train(algorithm, "lift", **fields)
+    score = greedy_score(algo, state)
+    assert score > 0.9 * solution.score if joint else score < 0.5
+    if algorithm == "sac":  # TD3's actions are as good and less exact
+        check(solution, algo, state, solution.cases)

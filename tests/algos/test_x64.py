@@ -52,7 +52,7 @@ VARIANTS = {
     "vdn": (vdn, vdn.Config(**SMALL, **REPLAY, env="mpe/simple_tag")),
     "qmix": (qmix, qmix.Config(**SMALL, **REPLAY, **NORMALISED, env="mpe/simple_tag")),
     "sac": (sac, sac.Config(**SMALL, **REPLAY, **NORMALISED, **BOX, value_loss="c51", weight_decay=0.1)),
-    "td3": (td3, td3.Config(**SMALL, **REPLAY, **NORMALISED, **BOX)),
+    "td3": (td3, td3.Config(**SMALL, **REPLAY, **NORMALISED, **BOX, joint_critic=True)),
     "td3, central critics": (
         td3,
         td3.Config(**SMALL, **REPLAY, **BOX, central_critic=True, value_loss="hlgauss", exploration_noise_min=0.01),

@@ -230,6 +230,8 @@ BOX = Rules(
             lambda _, env: as_multi_agent(env()).has_global_state,
             "choose an environment with a global state",
         ),
+        Effect("central_critic", ("joint_critic",), lambda c, _: not c.joint_critic, "leave out joint_critic"),
+        Effect("joint_critic", ("env",), _is_shared, _AGENTS),
         Effect("pessimism", ("num_critics",), lambda c, _: c.num_critics > 1, "choose num_critics=2"),
     ),
 )

@@ -298,6 +298,8 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     """Layers of the critics; () means those of hidden."""
     central_critic: bool = False
     """Let the critics see the global state besides the agent's own observation."""
+    joint_critic: bool = False
+    """Let the critics see what all agents do, and the global state or, without one, what all observe: MASAC, MATD3."""
     value_loss: Literal["mse", "hlgauss", "c51"] = "mse"
     """Loss of a value: half the square of its error (mse), or a cross-entropy, where a value is a distribution over 51
     bins: hlgauss spreads the return around its mean, c51 learns the distribution of returns."""
@@ -322,6 +324,10 @@ class BoxLayer(SharingLayer, BinsLayer, ReplayLayer):
     def value(self) -> ScalarValue | HLGauss | C51:
         """The critics' prediction."""
         return _BINS[self.value_loss](*self.value_range) if self.value_loss in _BINS else ScalarValue()
+
+    def sees_state(self, env: Environment) -> bool:
+        """Whether the critics see the global state of an environment."""
+        return self.central_critic or (self.joint_critic and env.has_global_state)
 
     def joint(self, q: jax.Array) -> jax.Array:
         """The values `q[..., K]` of all critics, combined: `[...]`."""

@@ -25,6 +25,7 @@ for which they hold.
     death                  dead agents are learned from
     two_step               the values of a team's members do not mix (QMIX; VDN cannot solve it)
     levers                 agents agree on something that nobody else would do (other-play does not)
+    lift                   critics take mates for what they were in the buffer (a joint critic does not)
     overhear               no agent sees what another one sees (only a policy for the whole team does)
     overheard_before       the same, and nobody remembers it
     follow                 agents do not know what is done before them (only agents that decide in turn do)
@@ -54,6 +55,7 @@ from jaxrl.envs.probe.team import (
     Follow,
     HiddenState,
     Levers,
+    Lift,
     Overhear,
     OverheardBefore,
     Roles,
@@ -85,6 +87,7 @@ PROBES: dict[str, type[Probe] | type[TeamProbe]] = {
     "death": Death,
     "two_step": TwoStep,
     "levers": Levers,
+    "lift": Lift,
     "overhear": Overhear,
     "overheard_before": OverheardBefore,
     "follow": Follow,

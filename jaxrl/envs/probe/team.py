@@ -10,9 +10,20 @@ import numpy as np
 
 from jaxrl.environment import Step, Symmetries
 from jaxrl.envs.probe.base import GAMMA, Case, Solution, State, TeamProbe, coin, outcome
-from jaxrl.spaces import Discrete
+from jaxrl.spaces import Box, Discrete
 
-__all__ = ["Credit", "Death", "Follow", "HiddenState", "Levers", "Overhear", "OverheardBefore", "Roles", "TwoStep"]
+__all__ = [
+    "Credit",
+    "Death",
+    "Follow",
+    "HiddenState",
+    "Levers",
+    "Lift",
+    "Overhear",
+    "OverheardBefore",
+    "Roles",
+    "TwoStep",
+]
 
 
 class Credit(TeamProbe):
@@ -206,6 +217,37 @@ class Levers(TeamProbe):
         paid = jnp.where(action[0] < self.equal, 1.0, self.least)
         reward = jnp.where(action[0] == action[1], paid, 0.0)
         return outcome(self, state, reward=jnp.broadcast_to(reward, (2,)), terminated=True)
+
+
+class Lift(TeamProbe):
+    """One step; two agents lift a weight that both see, and their forces should add up to it.
+
+    A critic of an agent's own action takes the mate for what it was in the buffer. If that was random, on average 0,
+    both do all the work, and the reward is 0; one that sees both actions knows what the mate adds now. Half of the work
+    each is the answer of agents that share parameters; without them, any division is as good.
+
+    Observation: `[-1]` or `[1]`, drawn, the same for both. Action: Box(-1, 1, [1]). Reward `[2]`: 1 - (the sum of the
+    actions - observation)^2 for both.
+    """
+
+    solution = Solution((Case((-1.0,), value=1.0, action=(-0.5,)), Case((1.0,), value=1.0, action=(0.5,))), score=1.0)
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        return (0, 0)
+
+    def action_space(self, params: None = None) -> Box:
+        return Box(-1.0, 1.0, (1,))
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(coin(key), (2,))
+
+    def see(self, state: State) -> jax.Array:
+        return state.cue[:, None]
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        miss = action[:, 0].sum() - state.cue
+        return outcome(self, state, reward=1.0 - miss * miss, terminated=True)
 
 
 class Follow(TeamProbe):

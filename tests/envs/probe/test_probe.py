@@ -12,6 +12,7 @@ import jaxrl
 from jaxrl.check.dynamic import check_same_start
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.envs.probe import PROBES, Case, Solution
+from jaxrl.spaces import Box
 
 B, T = 2000, 40
 ONE_STEP = [
@@ -24,6 +25,7 @@ ONE_STEP = [
     "action_mask",
     "credit",
     "roles",
+    "lift",
 ]
 
 
@@ -95,7 +97,7 @@ def test_no_other_action_is_better(name):
     """Every action in the space (a grid of the continuous one) earns at most the value, by trying."""
     env: Any = jaxrl.make(f"probe/{name}")
     space, team = env.action_space(), isinstance(env, MultiAgentEnvironment)
-    if name == "continuous_action":
+    if isinstance(space, Box):
         grid = [[x] for x in np.linspace(-1, 1, 21)]
     elif name == "multi_discrete_action":
         grid = [[i, j] for i in range(2) for j in range(3)]
