@@ -15,7 +15,7 @@ SMALL = {"num_envs": 8, "num_steps": 8, "total_timesteps": 8 * 8 * 4, "num_minib
 VARIANTS = {
     "entities": mat.Config(**SMALL, env="smax/3m", torso="entities", num_heads=2, num_blocks=2),
     "two teams, boxes": mat.Config(**SMALL, env="mpe/simple_tag?action_type=continuous"),
-    "memory": mat.Config(**SMALL, env="probe/death", memory="gru", memory_size=8, sequence_length=4),
+    "memory": mat.Config(**SMALL, env="probe/death", memory="retention", memory_size=8, sequence_length=4),
     "several choices": mat.Config(**SMALL, env="probe/multi_discrete_action"),
     "only counts": mat.Config(**SMALL, env="smax/3m", torso="entities", num_blocks=0),
 }
@@ -130,6 +130,37 @@ def test_a_team_with_dead_members_is_the_team_without_them():
     moved, value_moved = judged(observation._replace(obs=obs[:, :, order]), action[:, :, order])
     np.testing.assert_allclose(moved[:, :, :2], logits[:, :, [0, 2]], atol=1e-5)
     np.testing.assert_allclose(value_moved[:, :, :2], value[:, :, [0, 2]], atol=1e-5)
+
+
+def test_values_do_not_depend_on_the_order_of_members():
+    """Members who change places take their values along: only the decoder knows an order."""
+    algo, state, observation = battle()
+    apply, order = agent_of(algo).networks.apply, np.array([2, 0, 1])
+    reset = jnp.zeros((1, 4), bool)
+    value = apply(state.params, (), observation, reset)[2]
+    moved = apply(state.params, (), observation._replace(obs=observation.obs[:, :, order]), reset)[2]
+    np.testing.assert_allclose(moved, value[:, :, order], atol=1e-5)
+    assert np.abs(value[:, :, order] - value).max() > 1e-3
+
+
+def test_an_episode_knows_nothing_of_the_one_before():
+    """After a reset, logits and values are those of an empty memory, for all members; before it, they are not."""
+    algo, state = trained("memory")
+    agent, rng = agent_of(algo), np.random.default_rng(0)
+    observation = Observation(jnp.float32(rng.uniform(size=(4, 3, 2, 1))), None, None, jnp.ones((4, 3, 2), bool))
+    reset = jnp.zeros((4, 3), bool).at[2].set(True)
+    action = jnp.zeros((4, 3, 2), jnp.int32)
+
+    @jax.jit
+    def judged(carry):
+        _, policy, value = agent.networks.apply(state.params, carry, observation, reset)
+        return policy.given(action).logits, value
+
+    empty = agent.networks.new_carry(3)
+    full = jax.tree.map(lambda leaf: leaf + jnp.float32(rng.uniform(1, 2, size=leaf.shape)), empty)
+    for fresh, used in zip(judged(empty), judged(full), strict=True):
+        np.testing.assert_array_equal(fresh[2:], used[2:])
+        assert np.abs(fresh[:2] - used[:2]).min(axis=1).max() > 1e-5
 
 
 def test_every_parameter_learns():

@@ -1,5 +1,7 @@
 """Algorithms find the right value and the right action of every probe task (see `jaxrl.envs.probe`)."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,10 +9,14 @@ import pytest
 from family import MODULES, agent_of
 from probed import check, greedy_score, train
 
+import jaxrl
 from jaxrl.algos import mappo, ppo
 from jaxrl.check import check_env
-from jaxrl.envs.probe.base import State
+from jaxrl.environment import Step
+from jaxrl.envs.probe.base import Solution, State, coin, outcome
 from jaxrl.envs.probe.single import ObservationReward
+from jaxrl.envs.probe.team import Follow
+from jaxrl.spaces import Discrete
 from jaxrl.wrappers import TimeLimit
 
 FEED_FORWARD = {
@@ -157,6 +163,57 @@ def test_a_central_critic_is_better_where_only_the_global_state_tells():
 def test_only_a_team_that_decides_in_turn_follows_and_overhears(algorithm, probe, score):
     """An action is known to the next member, and an observation to all; a critic for the team does not help others."""
     _, algo, state = train(algorithm, probe, **FEED_FORWARD | {"lr": 3e-3})
+    assert abs(greedy_score(algo, state) - score) < 0.15
+
+
+class FollowOrOppose(Follow):
+    """Two steps: both see a coin in the first; in the second, of two actions the mask leaves the first agent a drawn
+    one, and the second agent should do the same if the coin was 1, and the other one if it was -1.
+    """
+
+    intended = ()
+    observation_size = 2
+    solution = Solution((), score=1.0, score_without_memory=0.5)
+
+    def action_space(self, params: Any = None) -> Discrete:
+        return Discrete(2)
+
+    def action_mask(self, state: State, params: None = None) -> jax.Array:
+        drawn = (state.step == 0) | (np.arange(2) == (state.cue[1] > 0))
+        return jnp.stack([drawn, jnp.ones(2, bool)])
+
+    def new_cue(self, key: jax.Array) -> jax.Array:
+        return coin(key, (2,))
+
+    def see(self, state: State) -> jax.Array:
+        seen = jnp.where(state.step == 0, jnp.stack([state.cue[0], 0.0]), jnp.asarray([0.0, 1.0]))
+        return jnp.broadcast_to(seen, (2, 2))
+
+    def advance(self, key: jax.Array, state: State, action: jax.Array) -> Step:
+        last = state.step == 1
+        right = (action[0] == action[1]) == (state.cue[0] > 0)
+        return outcome(self, state, reward=jnp.broadcast_to(last & right, (2,)).astype(jnp.float32), terminated=last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("probe", "algorithm", "memory", "score"),
+    [
+        ("overheard_before", "mat", "retention", 1.0),
+        ("overheard_before", "mat", "none", 0.0),
+        ("overheard_before", "ippo", "gru", 0.0),
+        ("follow_or_oppose", "mat", "retention", 1.0),
+        ("follow_or_oppose", "mat", "gru", 1.0),
+        ("follow_or_oppose", "mat", "none", 0.5),
+        ("follow_or_oppose", "ippo", "retention", 0.5),
+    ],
+)
+@pytest.mark.usefixtures("toys")
+def test_members_with_a_memory_recall_and_decide_in_turn(probe, algorithm, memory, score):
+    """Who only remembers, or only knows what mates see and do now, is right by chance."""
+    jaxrl.register("probe/follow_or_oppose", FollowOrOppose)
+    fields = FEED_FORWARD if memory == "none" else RECURRENT | {"memory": memory, "total_timesteps": 32 * 16 * 120}
+    _, algo, state = train(algorithm, probe, **fields | {"lr": 3e-3})
     assert abs(greedy_score(algo, state) - score) < 0.15
 
 

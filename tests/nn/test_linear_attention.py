@@ -55,6 +55,16 @@ def test_by_hand():
     np.testing.assert_allclose(after.ravel(), 1.0)
 
 
+def test_by_hand_for_a_team():
+    """The same for two agents who act in turn: as steps of one sequence, of which only the first of a turn decays."""
+    ones, four = jnp.ones((1, 1, 6, 1)), jnp.full((1, 1, 1, 1), 4.0)
+    decay = jnp.tile(jnp.log(jnp.asarray([0.5, 1.0])), 3)[None, None]
+    reset = jnp.asarray([[False, False, False, False, True, False]])
+    after, found = recall(ones, ones, ones, decay, None, reset, four)
+    np.testing.assert_allclose(found.ravel(), [3.0, 4.0, 3.0, 4.0, 1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(after.ravel(), 2.0, rtol=1e-6)
+
+
 def test_the_delta_rule_replaces_the_value_of_a_key():
     """With full strength and no decay, a key has its latest value, and others keep theirs."""
     key = jnp.asarray([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])[None, None]

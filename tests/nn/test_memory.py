@@ -59,6 +59,18 @@ def test_memory_is_felt_much_later_and_not_without_one(memory):
     assert np.any(np.asarray(changed[-1]) != 0) == (name != "none")
 
 
+@pytest.mark.parametrize("name", [n for n in CORES if n != "none"])
+def test_every_parameter_learns_from_the_beginning(name):
+    """No part of the first gradient is zero throughout: nothing is initialised out of reach."""
+    core, x = memory_core(name, H, W)(), jax.random.normal(jax.random.key(1), (4, B, D))
+    given = core.carry_of((B,)), x, jnp.zeros((4, B), bool)
+    params = jax.jit(core.init)(jax.random.key(0), *given)
+    target = jax.random.normal(jax.random.key(2), (4, B, H))
+    gradient = jax.jit(jax.grad(lambda p: jnp.vdot(core.apply(p, *given)[1], target)))(params)
+    found = jax.tree_util.tree_leaves_with_path(gradient)
+    assert [jax.tree_util.keystr(path) for path, leaf in found if np.abs(leaf).max() == 0] == []
+
+
 def test_carry_keeps_its_shape_and_is_float32_for_checkpoints(memory):
     name, apply, _, x, reset = memory
     carry = memory_core(name, H, W)().carry_of((B,))

@@ -316,9 +316,15 @@ class OverheardBefore(Overhear):
 
     Somebody must remember the coin, and somebody must see for both.
 
-    Observation: the coin, -1 or 1, for the first agent in the first step, else 0. Action: Discrete(2), the second
-    agent's in the last step counts. Reward `[2]`: 0, then 1 for both if it is right, -1 if not.
+    Observation: `[coin, t]`: the coin, -1 or 1, for the first agent in the first step, else 0; the number of the step,
+    so that nobody is taken for dead in the second one. Action: Discrete(2), the second agent's in the last step counts.
+    Reward `[2]`: 0, then 1 for both if it is right, -1 if not.
     """
 
     length = 2
-    solution = Solution((Case((1.0,), value=GAMMA, agent=0),), score=1.0, score_without_memory=0.0)
+    observation_size = 2
+    solution = Solution((Case((1.0, 0.0), value=GAMMA, agent=0),), score=1.0, score_without_memory=0.0)
+
+    def see(self, state: State) -> jax.Array:
+        step = jnp.minimum(state.step, 1).astype(jnp.float32)
+        return jnp.concatenate([super().see(state), jnp.full((2, 1), step)], axis=1)
