@@ -34,7 +34,7 @@ from jaxrl.algos.actor_critic import (
 )
 from jaxrl.algos.config.values import BoxLayer
 from jaxrl.algos.off_policy import Batch, Learner, bootstrap_steps, rows, step_weights
-from jaxrl.config import POSITIVE, Allowed, Name, check_config, check_loss
+from jaxrl.config import NOT_NEGATIVE, POSITIVE, Allowed, Effect, Name, check_config, check_loss
 from jaxrl.environment import MultiAgentEnvironment
 from jaxrl.nn.heads import SquashedHead, bounds_of
 from jaxrl.rl.learn import update_target
@@ -74,12 +74,43 @@ class Config(BoxLayer):
     Uniform ones have 0.69."""
     init_alpha: float = 1.0
     """The temperature at the beginning."""
+    critic_subset: int = 0
+    """Critics of which targets take the smallest value, drawn anew in each gradient step, while the actor maximises the
+    mean of all (REDQ, Chen et al. 2021, https://arxiv.org/abs/2101.05982); 0 means `pessimism` over all for both."""
 
     hyperparams_class: ClassVar[type[Any]] = Hyperparams
-    allowed: ClassVar[dict[str, Allowed]] = {"init_alpha": POSITIVE, "target_entropy": _REACHABLE}
+    allowed: ClassVar[dict[str, Allowed]] = {
+        "init_alpha": POSITIVE,
+        "target_entropy": _REACHABLE,
+        "critic_subset": NOT_NEGATIVE,
+    }
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect("critic_subset", ("num_critics",), lambda c, _: c.critic_subset < c.num_critics, "raise num_critics"),
+    )
+
+    def joint(self, q: jax.Array) -> jax.Array:
+        """See `BoxLayer.joint`; with `critic_subset`, all K critics count for the actor, and few for a target."""
+        of_all = self.critic_subset and q.shape[-1] == self.num_critics
+        return q.mean(axis=-1) if of_all else super().joint(q)
 
 
-PRESETS: dict[str, Config] = {"default": Config()}
+PRESETS: dict[str, Config] = {
+    "default": Config(),
+    # RLPD (Ball et al. 2023, https://arxiv.org/abs/2302.02948), which takes --prior-data besides: many gradient steps
+    # for each environment step, which many critics with normalised layers withstand.
+    "rlpd": Config(
+        num_steps=1,
+        gradient_steps=160,
+        policy_delay=20,
+        lr=3e-4,
+        anneal_lr=False,
+        tau=0.005,
+        batch_size=256,
+        num_critics=10,
+        critic_subset=2,
+        layer_norm=True,
+    ),
+}
 
 
 def update(agent: Agent, state: off_policy.TrainState) -> tuple[off_policy.TrainState, Metrics]:
@@ -134,9 +165,12 @@ def loss(
         batch: The minibatch.
         keys: `[S]`. Consumed.
     """
-    after = bootstrap_steps(agent.config, batch.steps)
+    config, after = agent.config, bootstrap_steps(agent.config, batch.steps)
+    keys, for_critics = two(keys) if config.critic_subset else (keys, keys)
     action, log_prob = draw_actions(agent, params, after, keys)
     prediction = predictions_of(agent, target, after.observation, action)
+    if config.critic_subset:
+        prediction = draw_by_shard(partial(draw_critics, config.critic_subset), prediction, for_critics)
     bonus = -alpha_of(agent, params) * log_prob
     return critic_loss(agent, h.gamma, params, batch, after, prediction, bonus)
 
@@ -172,6 +206,18 @@ def draw_actions(agent: Agent, params: Any, steps: off_policy.Steps, keys: jax.A
     low, high = bounds_of(box_of(agent.env))
     log_prob = jnp.where(own_numbers(agent.env), log_prob + np.log((high - low) / 2), 0.0)
     return action, log_prob.reshape(*steps.reset.shape, agent.env.num_agents, -1).sum(axis=-1)
+
+
+def two(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two keys `[S]` from each. Consumes `keys`."""
+    split = jax.vmap(jax.random.split)(keys)
+    return split[:, 0], split[:, 1]
+
+
+def draw_critics(count: int, prediction: jax.Array, key: jax.Array) -> jax.Array:
+    """The predictions of `count` of the K critics, `[L, R, N, K, ...]` to `[L, R, N, count, ...]`."""
+    drawn = jax.random.permutation(key, prediction.shape[3])[:count]
+    return jnp.take(prediction, drawn, axis=3)
 
 
 def alpha_of(agent: Agent, params: Any) -> jax.Array:

@@ -284,6 +284,34 @@ def test_every_gradient_step_has_keys_of_its_own(trained):
     assert len({tuple(key) for key in np.asarray(bits).reshape(-1, 2).tolist()}) == steps * shards
 
 
+def test_a_target_takes_the_smallest_of_a_few_critics_and_the_actor_the_mean_of_all():
+    """By the definition of REDQ; which critics, each shard draws anew."""
+    config = sac.Config(num_critics=5, critic_subset=2)
+    q = jnp.arange(20.0).reshape(1, 2, 2, 5) ** 2
+    np.testing.assert_allclose(config.joint(q), q.mean(axis=-1))
+    drawn = [sac.draw_critics(2, q, key) for key in jax.random.split(jax.random.key(0), 40)]
+    pairs = set()
+    for each in drawn:
+        which = [int(jnp.flatnonzero(q[0, 0, 0] == value)[0]) for value in each[0, 0, 0]]
+        np.testing.assert_array_equal(each, q[..., np.array(which)])  # the same critics for all rows and agents
+        np.testing.assert_array_equal(config.joint(each), q[..., np.array(which)].min(axis=-1))
+        pairs.add(frozenset(which))
+    assert {len(pair) for pair in pairs} == {2}
+    assert len(pairs) == 10  # all of them
+
+
+def test_targets_of_few_critics_are_learned_and_need_more_critics():
+    config = sac.Config(**SMALL, num_critics=4, critic_subset=2)
+    algo = sac.make(config)
+    state = algo.init(jax.random.key(0))
+    update = jax.jit(algo.update)
+    state, _ = update(state)  # which only fills the buffer
+    _, metrics = update(update(state)[0])
+    assert np.isfinite(jax.tree.leaves(metrics["losses"])).all()
+    with pytest.raises(ValueError, match=r"critic_subset=2 has no effect with num_critics=2; .* or raise num_critics"):
+        sac.make(sac.Config(**SMALL, critic_subset=2))
+
+
 @pytest.mark.slow
 def test_members_differ_in_hyperparameters_and_equal_those_alone():
     config = sac.Config(**SMALL)
