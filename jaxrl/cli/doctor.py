@@ -26,6 +26,7 @@ _EXTRAS = {  # extra -> modules it installs
     "pettingzoo": ("pettingzoo", "gymnasium"),
     "dm-env": ("dm_env",),
     "envpool": ("envpool",),
+    "data": ("minari", "h5py", "flashbax", "pyarrow"),
     "peers": ("hanabi_learning_environment", "minatar", "mpe2", "overcooked_ai_py", "popgym"),
     "dev": ("pytest", "ruff", "pyright"),
 }

@@ -232,7 +232,7 @@ def _no_states(path: Path, _: str) -> Any:
         (_no_states, r"holds no global states, which the critic sees; record the steps again"),
         (_no_data, r"give --data FOLDER, from jaxrl record RUN"),
         (_other_env, r"holds steps of probe/observation_action, not of classic/cartpole: train with --env probe/obs"),
-        (_other_shape, r"have other shapes than classic/cartpole has here; record them again"),
+        (_other_shape, r"have other shapes than those of classic/cartpole here; record them again"),
     ],
 )
 def test_data_that_does_not_fit_is_refused(
