@@ -107,15 +107,25 @@ def loss(
     next_value = mix(agent, target, next_value, after.observation)
 
     returns = replayed_returns(agent, h.gamma, steps, next_value)
-    weight = step_weights(now, agent.env.teams if per_team else None)
+    weight = step_weights(now, agent.env.teams if per_team else None, batch.weight)
+    error = chosen - returns
     if config.value_loss == "hlgauss":
         logits = jax.vmap(chosen_value, (-1, None), -1)(predicted.outputs, now.action)
         each = config.value.each.loss(logits, chosen, returns, jnp.inf)
     else:
-        error = chosen - returns
         each = optax.losses.huber_loss(error) if config.value_loss == "huber" else 0.5 * jnp.square(error)
     value_loss = jnp.sum(each * weight)
-    return value_loss, {"value": value_loss, "q": jnp.sum(chosen * weight)}
+    found = {"value": value_loss, "q": jnp.sum(chosen * weight)}
+    return value_loss, {**found, **({"error": row_error(error, weight > 0)} if config.by_priority else {})}
+
+
+def row_error(error: jax.Array, counted: jax.Array) -> jax.Array:
+    """The size of the errors `[L, R, N]` of each row, `[R]`, of those `counted`: 0.9 of the largest and 0.1 of the mean
+    (Kapturowski et al. 2019).
+    """
+    size = jnp.where(counted, jnp.abs(error), 0.0)
+    mean = size.sum(axis=(0, 2)) / jnp.maximum(counted.sum(axis=(0, 2)), 1)
+    return jax.lax.stop_gradient(0.9 * size.max(axis=(0, 2)) + 0.1 * mean)
 
 
 class Predicted(NamedTuple):

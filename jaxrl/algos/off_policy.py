@@ -29,7 +29,7 @@ from jaxrl.registry import made_name, same_name
 from jaxrl.rl.devices import mean_weights, num_devices, pmean, psum
 from jaxrl.rl.learn import update_target
 from jaxrl.rl.optimizer import gradient_step, new_opt_state
-from jaxrl.rl.replay import Index, Replay, draw, new_replay, num_stored, take, write
+from jaxrl.rl.replay import Index, Replay, draw, draw_by_priority, new_replay, num_stored, prioritised, take, write
 from jaxrl.rl.returns import n_step_returns
 from jaxrl.spaces import Discrete
 
@@ -84,6 +84,7 @@ class Batch(NamedTuple):
 
     steps: Steps
     carry: Any  # [R, ...] memory before the first step
+    weight: jax.Array | None = None  # [R] of each row in a mean; None for 1
 
 
 class Learner(NamedTuple):
@@ -135,7 +136,8 @@ def init(
     )
 
     steps, carry = jax.eval_shape(lambda s: _stored(next_rollout(agent, s, behaviour_policy(agent, s), 0)[1]), state)
-    return dataclasses.replace(state, replay=new_replay(steps, carry, config.buffer_rollouts))
+    replay = new_replay(steps, carry, config.buffer_rollouts, config.by_priority)
+    return dataclasses.replace(state, replay=replay)
 
 
 def descend(
@@ -188,7 +190,10 @@ def act_and_learn(
     learn = jax.jit(partial(_learn, apply, step, then, every, state.update, keys))  # traced once
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn, learner)[1])
     # Only the learner goes through the condition, which would copy the buffer.
-    learner, losses = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
+    learner, (losses, visited) = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
+    if config.by_priority:
+        judged = prioritised(replay, *visited)
+        replay = replay._replace(priority=jnp.where(ready, judged.priority, replay.priority))
 
     losses = {**pmean(losses), "buffer": jnp.float32(stored) / (config.buffer_rollouts * config.num_steps)}
     state = dataclasses.replace(
@@ -236,11 +241,19 @@ def _learn(
     update: jax.Array,
     keys: jax.Array,
     learner: Learner,
-) -> tuple[Learner, dict[str, jax.Array]]:
-    """All gradient steps of an update; losses are means over them. `keys[1 + G, S]`, or `[1 + G + G / every, S]`."""
+) -> tuple[Learner, tuple[dict[str, jax.Array], Any]]:
+    """All gradient steps of an update; losses are means over them. `keys[1 + G, S]`, or `[1 + G + G / every, S]`.
+
+    Beside the losses are the windows that were drawn by priority, with their errors `[G, R]`.
+    """
     config = apply.agent.config
     count, per_shard = config.gradient_steps, config.batch_size // (keys.shape[1] * num_devices())
-    draw_windows = partial(draw_beside, apply.agent) if config.prior_data else draw
+    draw_windows: Callable[..., Any] = draw
+    if config.prior_data:
+        draw_windows = partial(draw_beside, apply.agent)
+    elif config.by_priority:
+        exponents = {"exponent": config.priority_exponent, "correction": config.correction(update)}
+        draw_windows = partial(draw_by_priority, **exponents)
     index = draw_windows(apply.replay, keys[0], count, per_shard, config.window)
     # Scan over bits, as `rollout` does.
     bits = jax.random.key_data(keys[1:])
@@ -248,7 +261,8 @@ def _learn(
     inputs = (index, bits[:count], numbers)
     if then is None:
         learner, losses = jax.lax.scan(partial(apply, step), learner, inputs)
-        return learner, jax.tree.map(jnp.mean, losses)
+        visited = (index[0], losses.pop("error")) if config.by_priority else ()
+        return learner, (jax.tree.map(jnp.mean, losses), visited)
 
     def several(learner: Learner, inputs: tuple[Any, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:
         each, bits = inputs
@@ -259,16 +273,17 @@ def _learn(
 
     inputs = jax.tree.map(lambda leaf: leaf.reshape(-1, every, *leaf.shape[1:]), inputs)
     learner, losses = jax.lax.scan(several, learner, (inputs, bits[count:]))
-    return learner, jax.tree.map(jnp.mean, losses)
+    return learner, (jax.tree.map(jnp.mean, losses), ())
 
 
 def _minibatch(agent: Agent, normaliser: Normaliser, replay: Replay, index: Any) -> Batch:
-    """The windows `index`, ready for learning."""
+    """The windows `index`, ready for learning; windows drawn by priority come with their weights."""
+    index, weight = index if agent.config.by_priority else (index, None)
     take_windows = partial(take_beside, agent) if agent.config.prior_data else take
     steps, carry = take_windows(replay, index, agent.config.window)
     observation = normalised(normaliser, steps.observation, agent.param_sets)
     reward = rescaled(normaliser, steps.reward, agent.param_sets)
-    return Batch(steps._replace(observation=observation, reward=reward), carry)
+    return Batch(steps._replace(observation=observation, reward=reward), carry, weight)
 
 
 def rows(steps: Any, first: int, end: int | None = None) -> Any:
@@ -311,15 +326,17 @@ def replayed_returns(agent: Agent, gamma: jax.Array | float, steps: Steps, next_
     return jax.lax.stop_gradient(returns)
 
 
-def step_weights(now: Steps, teams: tuple[int, ...] | None = None) -> jax.Array:
+def step_weights(now: Steps, teams: tuple[int, ...] | None = None, of_rows: jax.Array | None = None) -> jax.Array:
     """The weights of agents' steps in a mean, `[L, R, N]`, see `mean_weights`: none for steps that the clock cut.
 
     Args:
         now: The steps that are learned from.
         teams: The team of each agent, if each team counts once; None if each living agent does.
+        of_rows: `[R]`, see `Batch.weight`.
     """
     alive = now.observation.agent_mask
     weight = alive.astype(jnp.float32) if teams is None else team_share(alive, teams)
+    weight = weight if of_rows is None else weight * of_rows[:, None]
     return mean_weights(weight * ~now.truncated[..., None])
 
 

@@ -198,7 +198,7 @@ _RARE = """
 params reset pool_size pool_refresh num_shards log_info squash torso memory_window channels head_hidden weight_decay
 sequence_length value_range critic_hidden clip_value anneal_ent target_kl value_loss policies policy_hyperparams
 other_play shared_reward agents_per_step central_critic joint_critic pessimism policy_delay num_critics critic_subset
-prior_share
+prior_share priority_exponent priority_correction random_start
 target_update_interval burn_in checkpoint_replay dueling double trust init_learner init_best init_member logger_names
 logger_per_seed eval_episodes checkpoint_every_updates checkpoint_every_minutes keep_checkpoints log_every on_nan
 time_split max_members member data distributed coordinator num_processes process_id memory_gb

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-__all__ = ["Index", "Replay", "draw", "new_replay", "num_stored", "take", "write"]
+__all__ = ["Index", "Replay", "draw", "draw_by_priority", "new_replay", "num_stored", "prioritised", "take", "write"]
+
+_LEAST = 1e-6  # added to a priority, so that nothing is forgotten for ever
 
 
 class Replay(NamedTuple):
@@ -22,6 +25,7 @@ class Replay(NamedTuple):
     steps: Any  # leaves [B, K, T, ...]
     carry: Any  # leaves [B, K, T / L, ...]: memory before every L-th step; () without memory
     rollouts: jax.Array  # [B] int32: rollouts written so far, the same number for all
+    priority: Any = ()  # float32 [B, K, T / L] of the windows that begin there; () where all are drawn alike
 
 
 class Index(NamedTuple):
@@ -31,13 +35,14 @@ class Index(NamedTuple):
     start: jax.Array  # [R] int32: the first step, counted from the oldest
 
 
-def new_replay(steps: Any, carry: Any, num_rollouts: int) -> Replay:
+def new_replay(steps: Any, carry: Any, num_rollouts: int, by_priority: bool = False) -> Replay:
     """An empty buffer.
 
     Args:
         steps: Shapes of a rollout, leaves `[T, B, ...]`.
         carry: Shapes of its stored memories, leaves `[T / L, B, ...]`; () without memory.
         num_rollouts: K.
+        by_priority: Keep priorities, for `draw_by_priority`.
     """
 
     def empty(leaf: Any) -> jax.Array:
@@ -45,7 +50,9 @@ def new_replay(steps: Any, carry: Any, num_rollouts: int) -> Replay:
         return jnp.zeros((num_envs, num_rollouts, num_steps, *shape), leaf.dtype)
 
     num_envs = jax.tree.leaves(steps)[0].shape[1]
-    return Replay(jax.tree.map(empty, steps), jax.tree.map(empty, carry), jnp.zeros(num_envs, jnp.int32))
+    replay = Replay(jax.tree.map(empty, steps), jax.tree.map(empty, carry), jnp.zeros(num_envs, jnp.int32))
+    starts = (num_envs, num_rollouts, _sizes(replay)[1] // _stride(replay))
+    return replay._replace(priority=jnp.zeros(starts, jnp.float32)) if by_priority else replay
 
 
 def write(replay: Replay, steps: Any, carry: Any) -> Replay:
@@ -55,8 +62,14 @@ def write(replay: Replay, steps: Any, carry: Any) -> Replay:
     def put(leaf: jax.Array, rollout: jax.Array) -> jax.Array:
         return jax.lax.dynamic_update_index_in_dim(leaf, rollout.swapaxes(0, 1), place, axis=1)
 
-    steps, carry = jax.tree.map(put, (replay.steps, replay.carry), (steps, carry))
-    return Replay(steps, carry, replay.rollouts + 1)
+    def first(priority: jax.Array) -> jax.Array:
+        # New windows count as much as any other of their environment, so that they are soon learned from.
+        most = priority.max(axis=(1, 2))
+        return jnp.broadcast_to(jnp.where(most > 0, most, 1.0), (priority.shape[2], most.size))
+
+    new = (steps, carry, jax.tree.map(first, replay.priority))
+    steps, carry, priority = jax.tree.map(put, (replay.steps, replay.carry, replay.priority), new)
+    return Replay(steps, carry, replay.rollouts + 1, priority)
 
 
 def num_stored(replay: Replay) -> jax.Array:
@@ -90,6 +103,46 @@ def draw(replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int
     return Index(env.reshape(num_draws, -1), (drawn % starts * stride).reshape(num_draws, -1))
 
 
+def draw_by_priority(
+    replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int, exponent: float, correction: Any
+) -> tuple[Index, jax.Array]:
+    """`draw`, where a shard draws its windows with probabilities P in proportion to `priority ** exponent` (Schaul et
+    al. 2016, https://arxiv.org/abs/1511.05952), and the weights of the rows in a mean: float32 `[G, R]`.
+
+    Weights are P to the power of -`correction`, divided by their mean over a shard's rows. All minibatches are drawn
+    with the priorities of this moment.
+    """
+    shards, envs = keys.size, replay.rollouts.shape[0] // keys.size
+    starts = jnp.maximum((num_stored(replay) - window) // _stride(replay) + 1, 1)
+
+    # The mass of each window, from the oldest on; where none can begin there is none.
+    mass = replay.priority.reshape(replay.priority.shape[0], -1)
+    mass = jnp.roll(mass, -_oldest(replay) * replay.priority.shape[2], axis=1) ** exponent
+    per_env = mass.shape[1]
+    mass = jnp.where(np.arange(per_env) < starts, mass, 0.0).reshape(shards, envs * per_env)
+
+    def of_shard(key: jax.Array, mass: jax.Array) -> tuple[jax.Array, jax.Array]:
+        below = jnp.cumsum(mass)
+        point = jax.random.uniform(key, (num_draws, rows)) * below[-1]
+        place = jnp.searchsorted(below, point)  # the first to reach the point, which has a mass
+        weight = mass[place] ** -correction
+        return place, weight / weight.mean(axis=1, keepdims=True)
+
+    place, weight = jax.vmap(of_shard, out_axes=1)(keys, mass)
+    env = place // per_env + envs * jnp.arange(shards, dtype=jnp.int32)[:, None]
+    index = Index(env, place % per_env * _stride(replay))
+    return jax.tree.map(lambda leaf: leaf.reshape(num_draws, -1), (index, weight))
+
+
+def prioritised(replay: Replay, index: Index, error: jax.Array) -> Replay:
+    """The buffer, in which the windows `index` have the priorities of new errors, at least 0; both of any shape."""
+    stride, flat = _stride(replay), replay.priority.reshape(replay.priority.shape[0], -1)
+    at = index.env, (index.start // stride + _oldest(replay) * replay.priority.shape[2]) % flat.shape[1]
+    # A window that was drawn twice has the larger error, whichever is written last.
+    flat = flat.at[at].set(0.0).at[at].max(error + _LEAST)
+    return replay._replace(priority=flat.reshape(replay.priority.shape))
+
+
 def take(replay: Replay, index: Index, window: int) -> tuple[Any, Any]:
     """The steps of R windows, leaves `[W, R, ...]`, and the memory before their first steps, leaves `[R, ...]`.
 
@@ -99,8 +152,7 @@ def take(replay: Replay, index: Index, window: int) -> tuple[Any, Any]:
         window: W.
     """
     num_rollouts, num_steps = _sizes(replay)
-    oldest = jnp.where(replay.rollouts[0] > num_rollouts, replay.rollouts[0] % num_rollouts, 0)
-    rows = (oldest * num_steps + index.start + jnp.arange(window, dtype=jnp.int32)[:, None]) % (
+    rows = (_oldest(replay) * num_steps + index.start + jnp.arange(window, dtype=jnp.int32)[:, None]) % (
         num_rollouts * num_steps
     )
 
@@ -115,6 +167,12 @@ def take(replay: Replay, index: Index, window: int) -> tuple[Any, Any]:
 def _sizes(replay: Replay) -> tuple[int, int]:
     """K and T."""
     return jax.tree.leaves(replay.steps)[0].shape[1:3]
+
+
+def _oldest(replay: Replay) -> jax.Array:
+    """The place of the oldest rollout."""
+    num_rollouts = _sizes(replay)[0]
+    return jnp.where(replay.rollouts[0] > num_rollouts, replay.rollouts[0] % num_rollouts, 0)
 
 
 def _stride(replay: Replay) -> int:

@@ -125,6 +125,13 @@ def test_actions_stay_random_until_the_buffer_has_whole_windows():
     assert [bool(config.waiting(jnp.int32(update))) for update in range(4)] == [True, True, False, False]
 
 
+def test_the_buffer_is_filled_by_the_policy_without_a_random_start():
+    config = dqn.Config(**SMALL, eps_start=0.1, eps_decay=0.5, random_start=False)
+    shares = [float(config.epsilon(config.hyperparams, jnp.int32(update))) for update in range(3)]
+    assert shares[0] == pytest.approx(0.1)
+    assert shares[0] > shares[1] > shares[2]
+
+
 def test_a_target_begins_as_the_learned_network_and_follows_it():
     config = dqn.Config(**SMALL, tau=0.25, target_update_interval=2)  # two gradient steps an update: one move
     _, states, _ = updates(config, 3)

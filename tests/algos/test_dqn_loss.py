@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from family import agent_of
+from replayed import SMALL
 
 from jaxrl.acting.rollout import Observation
 from jaxrl.algos import dqn
@@ -65,16 +66,20 @@ def slow_targets(config, windows, params, target, values):
     return found
 
 
-def loss_and_slopes(config, windows, params, target):
-    """Those of the library."""
+def steps_of(windows):
+    """What the buffer would give."""
     obs, reward, action, mask, alive, ends = windows
     mask = mask.copy()
     mask[0] = True  # what was done was allowed
     observation = Observation(jnp.float32(obs), None, jnp.asarray(mask), jnp.asarray(alive))
     flags = (jnp.asarray(ends == "terminated"), jnp.asarray(ends == "truncated"))
     no_reset = jnp.zeros(ends.shape, bool)
-    steps = Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
-    loss = partial(dqn.loss, linear_agent(config), config.hyperparams)
+    return Steps(observation, no_reset, jnp.asarray(action), jnp.float32(reward), *flags)
+
+
+def loss_and_slopes(config, windows, params, target):
+    """Those of the library."""
+    steps, loss = steps_of(windows), partial(dqn.loss, linear_agent(config), config.hyperparams)
     of_params = jax.jit(jax.value_and_grad(lambda p: loss(p, jnp.float32(target), Batch(steps, ()))[0]))
     return of_params(jnp.float32(params))
 
@@ -128,3 +133,42 @@ def test_with_bins_the_loss_and_its_gradient_are_those_of_a_loop(double):
     got, slopes = loss_and_slopes(config, windows, params, target)
     np.testing.assert_allclose(got, np.mean(losses), rtol=1e-5)
     np.testing.assert_allclose(slopes, gradient, atol=1e-5)
+
+
+def test_rows_drawn_by_priority_have_weights_and_report_their_errors():
+    config = dqn.Config(env="probe/death", gamma=0.9, n_step=1, priority_exponent=0.6)
+    windows = obs, _, action, _, alive, ends = histories(1)
+    params, target = np.random.default_rng(1).normal(size=(2, 3, 2))
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, size=obs.shape[1])
+    errors = {(row, i): 0.0 for row in range(obs.shape[1]) for i in range(obs.shape[2])}
+    for total, row, i in slow_targets(config, windows, params, target, lambda obs, params: obs @ params):
+        errors[row, i] = (obs[0, row, i] @ params)[action[0, row, i]] - total
+    counted = alive[0] & (ends[0] != "truncated")[:, None]
+    size = np.abs(np.array([[errors[row, i] for i in range(obs.shape[2])] for row in range(obs.shape[1])]))
+    size = np.where(counted, size, 0.0)
+
+    steps = steps_of(windows)
+    loss = jax.jit(partial(dqn.loss, linear_agent(config), config.hyperparams))
+    got, found = loss(jnp.float32(params), jnp.float32(target), Batch(steps, (), jnp.float32(weight)))
+    each = 0.5 * size**2 * weight[:, None]
+    np.testing.assert_allclose(got, each.sum() / (counted * weight[:, None]).sum(), rtol=1e-5)
+    mean = size.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+    np.testing.assert_allclose(found["error"], 0.9 * size.max(axis=1) + 0.1 * mean, rtol=1e-4)
+
+
+def test_priorities_are_the_errors_of_the_windows_that_were_drawn():
+    """At a learning rate of 1e-12 an error stays what it was, so most windows have that of their place."""
+    config = dqn.Config(**SMALL, n_step=1, lr=1e-12, tau=0.0, priority_exponent=0.6)
+    algo = dqn.make(config)
+    update, state = jax.jit(algo.update), algo.init(jax.random.key(0))
+    for _ in range(6):  # the oldest rollout is no longer the first in the buffer
+        state, _ = update(state)
+    steps = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(4, 16, *leaf.shape[3:]), state.replay.steps)
+    value = agent_of(algo).networks.apply(state.params, (), steps.observation, steps.reset)[1].values  # [4, 16, 1, A]
+    chosen = np.take_along_axis(np.asarray(value), steps.action[..., None], -1)[..., 0, 0]
+    best = np.roll(np.asarray(value).max(-1)[..., 0], -1, axis=1)
+    error = np.abs(chosen - steps.reward[..., 0] - config.gamma * ~steps.terminated * best)
+    priority = np.asarray(state.replay.priority).reshape(4, 16)
+    assert not steps.truncated.any()
+    drawn = np.isclose(priority, error + 1e-6, rtol=1e-3)
+    assert drawn.sum() > 25

@@ -206,6 +206,14 @@ REPLAY = Rules(
     ),
 )
 
+REPLAY_Q = Rules(
+    {"priority_exponent": NOT_NEGATIVE, "priority_correction": SHARE},
+    (
+        Effect("priority_correction", ("priority_exponent",), lambda c, _: c.by_priority, "use priority_exponent=0.6"),
+        Effect("priority_exponent", ("prior_data",), lambda c, _: not c.prior_data, "train without prior_data"),
+    ),
+)
+
 Q_ROLLOUTS = Rules({"q_lambda": SHARE})
 
 NUMBERS = Allowed(

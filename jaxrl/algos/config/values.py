@@ -101,6 +101,9 @@ class ReplayLayer(LearningLayer):
     """Optimiser steps after each rollout, each on a minibatch of its own."""
     learning_starts: int = 1000
     """Environment steps before learning begins."""
+    random_start: bool = True
+    """Act at random until learning starts; otherwise as the policy does, which is for runs that start from another
+    (WSRL, Zhou et al. 2025, https://arxiv.org/abs/2412.07762)."""
     tau: float = 1.0
     """Share by which the target network moves towards the learned one; 1 copies it."""
     target_update_interval: int = 1
@@ -149,6 +152,11 @@ class ReplayLayer(LearningLayer):
         return round(self.batch_size // self.shards * self.prior_share) if self.prior_data else 0
 
     @property
+    def by_priority(self) -> bool:
+        """True if windows are drawn by their priorities."""
+        return False
+
+    @property
     def buffer_rollouts(self) -> int:
         """K, the rollouts in the buffer."""
         return -(-self.buffer_size // (self.num_envs * self.num_steps))
@@ -174,8 +182,8 @@ class ReplayLayer(LearningLayer):
         return -(-max(self.learning_starts, self.window * self.num_envs) // (self.num_envs * self.num_steps))
 
     def waiting(self, update: jax.Array) -> jax.Array:
-        """True until learning starts, given the number of updates before."""
-        return update < self.updates_before_learning
+        """True while all actions are random, given the number of updates before."""
+        return update < (self.updates_before_learning if self.random_start else 0)
 
     def warnings(self) -> list[str]:
         """Sentences that the user should know when a run begins."""
@@ -269,8 +277,23 @@ class ReplayQConfig(QLayer, BinsLayer, ReplayLayer):
     value_loss: Literal["mse", "huber", "hlgauss"] = "mse"
     """Loss of a value: half the square of its error (mse); huber, which grows linearly where the error is above 1; or
     hlgauss, where each action's value is a distribution over 51 bins."""
+    priority_exponent: float = 0.0
+    """How much more often what was badly predicted is replayed: in proportion to the error to this power, uniformly
+    with 0 (Schaul et al. 2016, https://arxiv.org/abs/1511.05952, who use 0.6)."""
+    priority_correction: float = 0.4
+    """Exponent of the weights that make up for it in the loss, at the beginning; it rises to 1 until the run ends."""
 
     hyperparams_class: ClassVar[type[Any]] = ReplayHyperparams
+    allowed, effects = rules.REPLAY_Q
+
+    @property
+    def by_priority(self) -> bool:
+        """True if windows are drawn by their priorities."""
+        return self.priority_exponent > 0
+
+    def correction(self, update: jax.Array) -> jax.Array:
+        """The exponent of the weights in an update."""
+        return self.priority_correction + (1.0 - self.priority_correction) * (update / self.num_updates)
 
     @property
     def value(self) -> GreedyValue:

@@ -51,6 +51,12 @@ def test_what_has_no_effect_is_refused_and_the_cure_works(module, asked, cure):
     module.make(module.Config(**{**around, **asked, **cure}))
 
 
+def test_weights_of_rows_need_priorities():
+    with pytest.raises(ValueError, match=r"priority_correction=0.5 has no effect .* use priority_exponent=0.6"):
+        dqn.make(dqn.Config(priority_correction=0.5))
+    dqn.make(dqn.Config(priority_correction=0.5, priority_exponent=0.6))
+
+
 def test_noise_that_grows_over_environments_needs_several():
     alone: dict[str, Any] = {"num_envs": 1, "total_timesteps": 2048, "exploration_noise_min": 0.05}
     with pytest.raises(ValueError, match=r"exploration_noise_min=0.05 has no effect with num_envs=1; leave it at None"):

@@ -85,7 +85,10 @@ VARIANTS = {
         ),
     ),
     "dqn": (dqn, dqn.Config(env="classic/cartpole", **NORMALISED, **REPLAY, **SMALL)),
-    "dqn gru": (dqn, dqn.Config(env="probe/death", burn_in=4, sequence_length=4, **GRU, **REPLAY, **SMALL)),
+    "dqn gru": (  # by priority
+        dqn,
+        dqn.Config(env="probe/death", burn_in=4, sequence_length=4, priority_exponent=0.6, **GRU, **REPLAY, **SMALL),
+    ),
     "qmix": (qmix, qmix.Config(env="probe/two_step", **REPLAY, **SMALL)),
     "sac": (sac, sac.Config(env="classic/pendulum", policy_delay=2, **NORMALISED, **REPLAY, **SMALL)),
     "td3": (td3, td3.Config(env="classic/pendulum", **NORMALISED, **REPLAY, **SMALL)),
