@@ -116,16 +116,18 @@ def loss(
         each = optax.losses.huber_loss(error) if config.value_loss == "huber" else 0.5 * jnp.square(error)
     value_loss = jnp.sum(each * weight)
     found = {"value": value_loss, "q": jnp.sum(chosen * weight)}
-    return value_loss, {**found, **({"error": row_error(error, weight > 0)} if config.by_priority else {})}
+    return value_loss, {**found, **({"priority": priority_of(agent, error, weight > 0)} if config.by_priority else {})}
 
 
-def row_error(error: jax.Array, counted: jax.Array) -> jax.Array:
-    """The size of the errors `[L, R, N]` of each row, `[R]`, of those `counted`: 0.9 of the largest and 0.1 of the mean
-    (Kapturowski et al. 2019).
+def priority_of(agent: Agent, error: jax.Array, counted: jax.Array) -> jax.Array:
+    """How often each row is to be drawn, `[R]`, given the errors `[L, R, N]` of which some are `counted`.
+
+    It is 0.9 of the largest and 0.1 of the mean size (Kapturowski et al. 2019) to the power of `priority_exponent`.
     """
     size = jnp.where(counted, jnp.abs(error), 0.0)
     mean = size.sum(axis=(0, 2)) / jnp.maximum(counted.sum(axis=(0, 2)), 1)
-    return jax.lax.stop_gradient(0.9 * size.max(axis=(0, 2)) + 0.1 * mean)
+    mixed = 0.9 * size.max(axis=(0, 2)) + 0.1 * mean
+    return jax.lax.stop_gradient((mixed + 1e-6) ** agent.config.priority_exponent)  # nothing is forgotten for ever
 
 
 class Predicted(NamedTuple):

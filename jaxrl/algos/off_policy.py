@@ -192,8 +192,9 @@ def act_and_learn(
     # Only the learner goes through the condition, which would copy the buffer.
     learner, (losses, visited) = jax.lax.cond(ready, learn, lambda learner: (learner, nothing), learner)
     if config.by_priority:
-        judged = prioritised(replay, *visited)
-        replay = replay._replace(priority=jnp.where(ready, judged.priority, replay.priority))
+        (drawn, priority), num_envs = visited, len(replay.rollouts)
+        drawn = drawn._replace(env=jnp.where(ready, drawn.env, num_envs))  # there is none of this number
+        replay = prioritised(replay, drawn, priority)
 
     losses = {**pmean(losses), "buffer": jnp.float32(stored) / (config.buffer_rollouts * config.num_steps)}
     state = dataclasses.replace(
@@ -244,7 +245,7 @@ def _learn(
 ) -> tuple[Learner, tuple[dict[str, jax.Array], Any]]:
     """All gradient steps of an update; losses are means over them. `keys[1 + G, S]`, or `[1 + G + G / every, S]`.
 
-    Beside the losses are the windows that were drawn by priority, with their errors `[G, R]`.
+    Beside the losses are the windows that were drawn by priority, with their priorities `[G, R]`.
     """
     config = apply.agent.config
     count, per_shard = config.gradient_steps, config.batch_size // (keys.shape[1] * num_devices())
@@ -252,8 +253,7 @@ def _learn(
     if config.prior_data:
         draw_windows = partial(draw_beside, apply.agent)
     elif config.by_priority:
-        exponents = {"exponent": config.priority_exponent, "correction": config.correction(update)}
-        draw_windows = partial(draw_by_priority, **exponents)
+        draw_windows = partial(draw_by_priority, correction=config.correction(update))
     index = draw_windows(apply.replay, keys[0], count, per_shard, config.window)
     # Scan over bits, as `rollout` does.
     bits = jax.random.key_data(keys[1:])
@@ -261,7 +261,7 @@ def _learn(
     inputs = (index, bits[:count], numbers)
     if then is None:
         learner, losses = jax.lax.scan(partial(apply, step), learner, inputs)
-        visited = (index[0], losses.pop("error")) if config.by_priority else ()
+        visited = (index[0], losses.pop("priority")) if config.by_priority else ()
         return learner, (jax.tree.map(jnp.mean, losses), visited)
 
     def several(learner: Learner, inputs: tuple[Any, jax.Array]) -> tuple[Learner, dict[str, jax.Array]]:

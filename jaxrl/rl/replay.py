@@ -16,8 +16,6 @@ import numpy as np
 
 __all__ = ["Index", "Replay", "draw", "draw_by_priority", "new_replay", "num_stored", "prioritised", "take", "write"]
 
-_LEAST = 1e-6  # added to a priority, so that nothing is forgotten for ever
-
 
 class Replay(NamedTuple):
     """The latest K rollouts of T steps. All leaves are `[B, ...]`."""
@@ -104,42 +102,45 @@ def draw(replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int
 
 
 def draw_by_priority(
-    replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int, exponent: float, correction: Any
+    replay: Replay, keys: jax.Array, num_draws: int, rows: int, window: int, correction: Any
 ) -> tuple[Index, jax.Array]:
-    """`draw`, where a shard draws its windows with probabilities P in proportion to `priority ** exponent` (Schaul et
-    al. 2016, https://arxiv.org/abs/1511.05952), and the weights of the rows in a mean: float32 `[G, R]`.
+    """`draw`, where a shard draws its windows with probabilities P in proportion to their `priority` (Schaul et al.
+    2016, https://arxiv.org/abs/1511.05952), and the weights of the rows in a mean: float32 `[G, R]`.
 
     Weights are P to the power of -`correction`, divided by their mean over a shard's rows. All minibatches are drawn
     with the priorities of this moment.
     """
-    shards, envs = keys.size, replay.rollouts.shape[0] // keys.size
-    starts = jnp.maximum((num_stored(replay) - window) // _stride(replay) + 1, 1)
+    shards, envs, (num_rollouts, starts) = keys.size, len(replay.rollouts) // keys.size, replay.priority.shape[1:]
 
-    # The mass of each window, from the oldest on; where none can begin there is none.
-    mass = replay.priority.reshape(replay.priority.shape[0], -1)
-    mass = jnp.roll(mass, -_oldest(replay) * replay.priority.shape[2], axis=1) ** exponent
-    per_env = mass.shape[1]
-    mass = jnp.where(np.arange(per_env) < starts, mass, 0.0).reshape(shards, envs * per_env)
+    # Windows that would run beyond the newest step have no mass.
+    allowed = jnp.maximum((num_stored(replay) - window) // _stride(replay) + 1, 1)
+    age = (np.arange(num_rollouts * starts) - _oldest(replay) * starts) % (num_rollouts * starts)
+    mass = jnp.where((age < allowed).reshape(num_rollouts, starts), replay.priority, 0.0)
 
+    # First a rollout, then a window in it: sums over each rollout take far less time than one over the buffer.
     def of_shard(key: jax.Array, mass: jax.Array) -> tuple[jax.Array, jax.Array]:
-        below = jnp.cumsum(mass)
+        each = mass.sum(axis=1)
+        below = jnp.cumsum(each)
         point = jax.random.uniform(key, (num_draws, rows)) * below[-1]
-        place = jnp.searchsorted(below, point)  # the first to reach the point, which has a mass
-        weight = mass[place] ** -correction
-        return place, weight / weight.mean(axis=1, keepdims=True)
+        rollout = jnp.searchsorted(below, point)  # the first to reach the point, which has a mass
+        parts = jnp.cumsum(mass[rollout], axis=-1)
+        rest = jnp.minimum(point - (below - each)[rollout], parts[..., -1])  # rounded, it may lie beyond
+        place = jnp.argmax(parts >= rest[..., None], axis=-1)
+        weight = mass[rollout, place] ** -correction
+        return rollout * starts + place, weight / weight.mean(axis=1, keepdims=True)
 
-    place, weight = jax.vmap(of_shard, out_axes=1)(keys, mass)
-    env = place // per_env + envs * jnp.arange(shards, dtype=jnp.int32)[:, None]
-    index = Index(env, place % per_env * _stride(replay))
+    place, weight = jax.vmap(of_shard, out_axes=1)(keys, mass.reshape(shards, envs * num_rollouts, starts))
+    env = place // (num_rollouts * starts) + envs * jnp.arange(shards, dtype=jnp.int32)[:, None]
+    index = Index(env, age[place % (num_rollouts * starts)] * _stride(replay))
     return jax.tree.map(lambda leaf: leaf.reshape(num_draws, -1), (index, weight))
 
 
-def prioritised(replay: Replay, index: Index, error: jax.Array) -> Replay:
-    """The buffer, in which the windows `index` have the priorities of new errors, at least 0; both of any shape."""
-    stride, flat = _stride(replay), replay.priority.reshape(replay.priority.shape[0], -1)
+def prioritised(replay: Replay, index: Index, priority: jax.Array) -> Replay:
+    """The buffer, in which the windows `index` have new priorities, at least 0; both of any shape."""
+    stride, flat = _stride(replay), replay.priority.reshape(len(replay.rollouts), -1)
     at = index.env, (index.start // stride + _oldest(replay) * replay.priority.shape[2]) % flat.shape[1]
-    # A window that was drawn twice has the larger error, whichever is written last.
-    flat = flat.at[at].set(0.0).at[at].max(error + _LEAST)
+    # A window that was drawn twice has the larger one, whichever is written last.
+    flat = flat.at[at].set(0.0).at[at].max(priority)
     return replay._replace(priority=flat.reshape(replay.priority.shape))
 
 

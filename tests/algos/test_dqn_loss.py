@@ -135,7 +135,7 @@ def test_with_bins_the_loss_and_its_gradient_are_those_of_a_loop(double):
     np.testing.assert_allclose(slopes, gradient, atol=1e-5)
 
 
-def test_rows_drawn_by_priority_have_weights_and_report_their_errors():
+def test_rows_drawn_by_priority_have_weights_and_report_their_priorities():
     config = dqn.Config(env="probe/death", gamma=0.9, n_step=1, priority_exponent=0.6)
     windows = obs, _, action, _, alive, ends = histories(1)
     params, target = np.random.default_rng(1).normal(size=(2, 3, 2))
@@ -153,7 +153,7 @@ def test_rows_drawn_by_priority_have_weights_and_report_their_errors():
     each = 0.5 * size**2 * weight[:, None]
     np.testing.assert_allclose(got, each.sum() / (counted * weight[:, None]).sum(), rtol=1e-5)
     mean = size.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
-    np.testing.assert_allclose(found["error"], 0.9 * size.max(axis=1) + 0.1 * mean, rtol=1e-4)
+    np.testing.assert_allclose(found["priority"] ** (1 / 0.6), 0.9 * size.max(axis=1) + 0.1 * mean, atol=1e-4)
 
 
 def test_priorities_are_the_errors_of_the_windows_that_were_drawn():
@@ -170,5 +170,5 @@ def test_priorities_are_the_errors_of_the_windows_that_were_drawn():
     error = np.abs(chosen - steps.reward[..., 0] - config.gamma * ~steps.terminated * best)
     priority = np.asarray(state.replay.priority).reshape(4, 16)
     assert not steps.truncated.any()
-    drawn = np.isclose(priority, error + 1e-6, rtol=1e-3)
+    drawn = np.isclose(priority ** (1 / 0.6), error, rtol=1e-3)
     assert drawn.sum() > 25

@@ -95,7 +95,7 @@ def test_shards_draw_the_same_wherever_they_are():
 
 
 def judged(rollouts, memory):
-    """A buffer of which half the windows have errors, and the errors by their first step; others have 1 as if new."""
+    """A buffer of which half the windows have priorities, and these by their first step; others have 1 as if new."""
     replay = filled(rollouts, memory, by_priority=True)
     steps = np.arange(max(0, rollouts - K) * T, rollouts * T)
     size = {1000 * b + t: 0.5 + (b + t) % 5 if t % 4 == 0 else 1.0 for b in range(B) for t in steps}
@@ -106,43 +106,43 @@ def judged(rollouts, memory):
 
 @pytest.mark.parametrize("rollouts", [1, 3, 4, 5])
 @pytest.mark.parametrize("memory", [False, True])
-def test_windows_are_drawn_in_proportion_to_their_errors(rollouts, memory):
-    """Each shard draws its own, to the power of 0.7, and weights make up for half of it."""
+def test_windows_are_drawn_in_proportion_to_their_priorities(rollouts, memory):
+    """Each shard draws its own, and weights make up for half of it."""
     replay, size = judged(rollouts, memory)
     keys, rows = jax.random.split(jax.random.key(rollouts), 2), 4000
     draw_all = jax.jit(draw_by_priority, static_argnums=(2, 3, 4))
-    index, weight = jax.tree.map(lambda leaf: leaf[0], draw_all(replay, keys, 1, rows, 3, 0.7, 0.5))
+    index, weight = jax.tree.map(lambda leaf: leaf[0], draw_all(replay, keys, 1, rows, 3, 0.5))
     first = np.asarray(take(replay, index, 3)[0]["obs"][0])
     newest, oldest, stride = rollouts * T - 1, max(0, rollouts - K) * T, L if memory else 1
     allowed = [n for n in sorted(size) if n % 1000 + 2 <= newest and (n % 1000 - oldest) % stride == 0]
     for shard, (drawn, weights) in enumerate(zip(first.reshape(2, rows), weight.reshape(2, rows), strict=True)):
         own = np.array([n for n in allowed if n // 1000 // (B // 2) == shard])
-        chance = np.array([size[n] ** 0.7 for n in own])
+        chance = np.array([size[n] for n in own])
         expected = rows * chance / chance.sum()
         found, counts = np.unique(drawn, return_counts=True)
         np.testing.assert_array_equal(found, own)
         chi_square = np.sum((counts - expected) ** 2 / expected)
         assert chi_square < len(own) + 4 * np.sqrt(2 * len(own))
-        wanted = np.array([size[n] ** (0.7 * -0.5) for n in drawn])
+        wanted = np.array([size[n] ** -0.5 for n in drawn])
         np.testing.assert_allclose(weights, wanted / wanted.mean(), rtol=1e-4)
 
 
 def test_shards_draw_the_same_by_priority_wherever_they_are():
     replay, keys = judged(5, False)[0], jax.random.split(jax.random.key(0), 4)
-    whole, weight = draw_by_priority(replay, keys, 2, 8, 3, 0.7, 0.5)
+    whole, weight = draw_by_priority(replay, keys, 2, 8, 3, 0.5)
     own = jax.tree.map(lambda leaf: leaf[B // 2 :], replay)
-    half, half_weight = draw_by_priority(own, jax.random.clone(keys)[2:], 2, 8, 3, 0.7, 0.5)
+    half, half_weight = draw_by_priority(own, jax.random.clone(keys)[2:], 2, 8, 3, 0.5)
     np.testing.assert_array_equal(half.env + B // 2, whole.env[:, 16:])
     np.testing.assert_array_equal(half.start, whole.start[:, 16:])
     np.testing.assert_array_equal(half_weight, weight[:, 16:])
 
 
-def test_new_windows_count_as_the_largest_error_of_their_environment_and_twins_as_the_larger():
+def test_new_windows_count_as_the_largest_of_their_environment_and_twins_as_the_larger():
     replay = filled(1, by_priority=True)
     twins = Index(jnp.array([0, 0, 1]), jnp.array([2, 2, 0]))
     replay = write(prioritised(replay, twins, jnp.array([5.0, 3.0, 0.0])), *rollout(1)[:1], ())
     np.testing.assert_allclose(replay.priority[0, 0], [1, 1, 5, 1], rtol=1e-5)
-    np.testing.assert_allclose(replay.priority[1, 0], [1e-6, 1, 1, 1], rtol=1e-5)
+    np.testing.assert_allclose(replay.priority[1, 0], [0, 1, 1, 1], rtol=1e-5)
     np.testing.assert_allclose(replay.priority[:2, 1], [[5] * T, [1] * T], rtol=1e-5)
 
 
